@@ -78,7 +78,7 @@ export function parseConfig(
     // A `${NAME}` that can't be read is already reported, and its text breaks the schema too.
     const place = pathText(path);
     if (problems.some(problem => problem.path === place && problem.line === source.findLine(path))) return;
-    problems.push({ file, line: source.findLine(path), path: place, message: withShown(source, path, message) });
+    problems.push({ file, line: source.findLine(path), path: place, message: withCurrentValue(source, path, message) });
   };
   const own = fileSchema.safeParse(source.value);
   const parsed = own.success ? { ...own, data: withPresets(own.data, variables) } : own;
@@ -100,14 +100,14 @@ export function parseConfig(
 }
 
 /** An address that may contain a password or a key, with or without a scheme. */
-const credentialed = /\/\/.*[@?#]/;
-const credentialedAddress = /[@?#]/;
+const addressWithCredentials = /\/\/.*[@?#]/;
+const credentialsInAddress = /[@?#]/;
 
 /** Puts the current value before the allowed ones, if it is short and not secret. */
-function withShown(source: YamlSource, path: YamlPath, message: string): string {
-  const shown = source.findShown(path);
+function withCurrentValue(source: YamlSource, path: YamlPath, message: string): string {
+  const shown = source.findPrintableValue(path);
   const isAddress = path.includes('base_url') || path.includes('public_url');
-  const hidden = isAddress ? credentialedAddress : credentialed;
+  const hidden = isAddress ? credentialsInAddress : addressWithCredentials;
   const secret =
     ['api_key', 'api_key_file', 'headers', 'token'].some(name => path.includes(name)) || hidden.test(shown ?? '');
   return shown === undefined || secret || !/^(?:must|names)/.test(message) ? message : `is ${shown}, ${message}`;
@@ -194,7 +194,7 @@ function toSettings(file: ParsedFile, named: readonly string[]): Config {
       queue: file.overload.queue,
     },
     ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
-    ...toHistorySettings(file),
+    ...toRetentionSettings(file),
     batches: toBatchSettings(file),
     content: toContentSettings(file),
     texts: { ...texts, ...defined({ docs, support, community }) },
@@ -214,7 +214,7 @@ function toSettings(file: ParsedFile, named: readonly string[]): Config {
 }
 
 /** How long history is stored, and the operator's webhooks. */
-function toHistorySettings({ retention, webhooks }: ParsedFile): Pick<Config, 'retention' | 'webhooks'> {
+function toRetentionSettings({ retention, webhooks }: ParsedFile): Pick<Config, 'retention' | 'webhooks'> {
   return {
     retention: { activityMs: retention.activity, auditMs: retention.audit },
     webhooks: { allowPrivate: webhooks.allow_private },

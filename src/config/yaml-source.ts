@@ -29,7 +29,7 @@ export interface YamlSource {
    * Returns a part as it may be shown in an error: undefined if it is not a scalar, is long, or came from the
    * environment.
    */
-  findShown(path: YamlPath): string | undefined;
+  findPrintableValue(path: YamlPath): string | undefined;
 }
 
 interface Place {
@@ -179,7 +179,7 @@ export function readYaml(file: string, text: string, variables: Variables): Yaml
   return {
     value,
     problems: reader.problems,
-    findShown: path => findPlace(path)?.shown,
+    findPrintableValue: path => findPlace(path)?.shown,
     findLine: path => {
       for (let length = path.length; length >= 0; length -= 1) {
         const place = findPlace(path.slice(0, length));

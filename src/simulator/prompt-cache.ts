@@ -38,7 +38,7 @@ interface Entry {
 }
 
 /** Extends a prefix's name by what follows. */
-function chain(before: string, text: string): string {
+function extendHash(before: string, text: string): string {
   return createHash('sha256').update(before).update('\n').update(text).digest('base64url');
 }
 
@@ -57,7 +57,7 @@ export class PromptCache {
   }
 
   /** Sorts a prompt's tokens into buckets and stores what the prompt writes. `whole`: the hint for the whole request. */
-  account(
+  splitInput(
     model: string,
     mode: CacheMode,
     segments: readonly CountedSegment[],
@@ -88,12 +88,18 @@ export class PromptCache {
       const tokens = boundaries[at]?.tokens ?? 0;
       return tokens >= prefixTokensMin ? tokens : 0;
     };
-    const toHour = Math.max(read, tokensAt(lastHour));
-    const toLast = Math.max(toHour, tokensAt(last));
+    const tokensToLastHourHint = Math.max(read, tokensAt(lastHour));
+    const tokensToLastHint = Math.max(tokensToLastHourHint, tokensAt(last));
     for (const { key, tokens, hint } of boundaries) {
       if (hint !== undefined && tokens >= prefixTokensMin) this.#write(key, readLifetime(hint));
     }
-    return { total: none.total, uncached: none.total - toLast, read, write1h: toHour - read, write5m: toLast - toHour };
+    return {
+      total: none.total,
+      uncached: none.total - tokensToLastHint,
+      read,
+      write1h: tokensToLastHourHint - read,
+      write5m: tokensToLastHint - tokensToLastHourHint,
+    };
   }
 
   /** The longest cached prefix that ends at a hint or not far before one. */
@@ -144,7 +150,7 @@ function listBoundaries(
   let key = model;
   let tokens = 0;
   for (const [at, each] of segments.entries()) {
-    key = chain(key, `${each.segment.kind}\n${each.segment.text}`);
+    key = extendHash(key, `${each.segment.kind}\n${each.segment.text}`);
     tokens += sumTokens(each);
     const hint = each.segment.cache ?? (at === lastFilled ? whole : undefined);
     boundaries.push({ tokens, key, hint });
@@ -158,10 +164,10 @@ function runBoundaries(model: string, segments: readonly CountedSegment[]): Boun
   let key = model;
   let tokens = 0;
   for (const { segment, runs } of segments) {
-    key = chain(key, segment.kind);
+    key = extendHash(key, segment.kind);
     tokens += segment.flatTokens;
     for (const run of runs) {
-      key = chain(key, run.text);
+      key = extendHash(key, run.text);
       tokens += run.tokens;
       boundaries.push({ tokens, key, hint: undefined });
     }

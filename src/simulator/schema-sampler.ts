@@ -11,7 +11,14 @@ import {
 } from './json-schema.ts';
 import type { PromptValues } from './prompt-values.ts';
 import { SchemaBudget, isEqual, satisfiesSchema } from './schema-check.ts';
-import { type Demand, commonTypes, findFirst, largest, readDemand, smallest } from './schema-demand.ts';
+import {
+  type SchemaConstraints,
+  commonTypes,
+  findFirst,
+  largest,
+  readConstraints,
+  smallest,
+} from './schema-constraints.ts';
 import { formattedString } from './schema-formats.ts';
 import { generateMatch } from './schema-pattern.ts';
 
@@ -31,9 +38,9 @@ const enumeratedMax = 1_000;
 const elementsMax = 256;
 const lengthMax = 4_096;
 /** Operations that splitting a name into words takes, besides those for its length. */
-const operationsOfName = 32;
+const stepsPerName = 32;
 /** Operations that reading a pattern takes for each of its characters. */
-const operationsOfPattern = 8;
+const stepsPerPatternCharacter = 8;
 
 /**
  * Returns JSON text that satisfies the schema, with values from the user's text if they fit. A text that is not a
@@ -75,13 +82,15 @@ class Sampler {
 
   /** Returns a value that satisfies all the schemas. */
   sample(schemas: readonly Json[], place: Place): Json {
-    return this.#fill(readDemand(this.#root, schemas, this.#budget), place);
+    return this.#fill(readConstraints(this.#root, schemas, this.#budget), place);
   }
 
-  #fill(demand: Demand | undefined, place: Place): Json {
+  #fill(constraints: SchemaConstraints | undefined, place: Place): Json {
     this.#count += 1;
-    if (demand === undefined || place.depth > depthMax || this.#budget.isSpent) return null;
-    return demand.groups.length === 0 ? this.#plain(demand.parts, place) : this.#alternatives(demand, place);
+    if (constraints === undefined || place.depth > depthMax || this.#budget.isSpent) return null;
+    return constraints.alternatives.length === 0
+      ? this.#plain(constraints.parts, place)
+      : this.#alternatives(constraints, place);
   }
 
   /** Returns true if only required values are sampled: deep inside the value, or if the value is already large. */
@@ -94,7 +103,7 @@ class Sampler {
   }
 
   /** Tries combinations of alternatives until the value satisfies everything. If none does, returns the value of the first combination. */
-  #alternatives({ schemas, parts, groups }: Demand, place: Place): Json {
+  #alternatives({ schemas, parts, alternatives: groups }: SchemaConstraints, place: Place): Json {
     const ordered = groups.map(group => this.#ordered(group, place));
     let fallback: Json = null;
     const variation = this.#variation;
@@ -107,7 +116,7 @@ class Sampler {
       });
       // When all combinations have been used, the rest of the index varies the values.
       this.#variation = variation + index;
-      const more = readDemand(this.#root, chosen, this.#budget);
+      const more = readConstraints(this.#root, chosen, this.#budget);
       const both = more === undefined ? undefined : { ...more, parts: [...parts, ...more.parts] };
       const value = this.#fill(both, { name: place.name, depth: place.depth + 1 });
       this.#variation = variation;
@@ -123,13 +132,13 @@ class Sampler {
     const isFrugal = this.#isFrugal(depth);
     // Lower ends sooner; 9: impossible.
     const depthRank = (branch: Json): number => {
-      const demand = readDemand(this.#root, [branch], this.#budget);
-      if (demand === undefined) return 9;
-      const types = commonTypes(demand.parts) ?? [];
+      const constraints = readConstraints(this.#root, [branch], this.#budget);
+      if (constraints === undefined) return 9;
+      const types = commonTypes(constraints.parts) ?? [];
       if (!isFrugal) return types.length === 1 && types[0] === 'null' ? 1 : 0;
-      if (demand.groups.length > 0) return 4;
-      if (types.includes('object')) return findFirst(demand.parts, 'required') === undefined ? 2 : 5;
-      return types.includes('array') ? 1 + largest(demand.parts, 'minItems', 0) : 0;
+      if (constraints.alternatives.length > 0) return 4;
+      if (types.includes('object')) return findFirst(constraints.parts, 'required') === undefined ? 2 : 5;
+      return types.includes('array') ? 1 + largest(constraints.parts, 'minItems', 0) : 0;
     };
     return group
       .map(branch => ({ branch, rank: depthRank(branch) }))
@@ -260,7 +269,7 @@ class Sampler {
     const formatted = typeof format === 'string' ? formattedString(format, this.#values, this.#variation) : undefined;
     if (formatted !== undefined) return formatted;
     const [example] = parts.flatMap(part => readStrings(part, 'examples'));
-    this.#budget.take(operationsOfName + name.length);
+    this.#budget.take(stepsPerName + name.length);
     const found = this.#values.string(name) ?? example ?? this.#values.topic() ?? (name === '' ? 'text' : name);
     const text = fitLength(found, parts, this.#variation);
     this.#budget.take(text.length >> 2);
@@ -309,7 +318,7 @@ class Sampler {
 
   #match(pattern: string, lengths: readonly [least: number, most?: number]): string | undefined {
     if (this.#budget.isSpent) return undefined;
-    this.#budget.take(pattern.length * operationsOfPattern);
+    this.#budget.take(pattern.length * stepsPerPatternCharacter);
     return generateMatch(pattern, ...lengths);
   }
 }

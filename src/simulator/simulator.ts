@@ -62,7 +62,7 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     const counted = await countedInput(withItems(request, steered), tokenizer, room, signal);
     // Per account: other accounts' requests must not show in a price.
     const owner = `${call.accountId ?? ''} ${model.id}`;
-    const input = cache.account(owner, readCacheMode(model), counted, request.cache);
+    const input = cache.splitInput(owner, readCacheMode(model), counted, request.cache);
     const imageDescriptions = await sight.describe(prompt.images);
     signal.throwIfAborted();
     const answerId = `${call.hold.id} ${call.attempt}`;
@@ -158,7 +158,7 @@ function findModel(id: string): SimulatorModel {
 }
 
 /** The part of the input that is read, and the part that is not. */
-interface ReadInput {
+interface CountedInput {
   readonly input: InputBuckets;
   readonly dropped: readonly string[];
 }
@@ -168,14 +168,14 @@ async function planAnswer(
   call: UpstreamCall,
   model: SimulatorModel,
   plans: readonly PlanInput[],
-  { input, dropped }: ReadInput,
+  { input, dropped }: CountedInput,
 ): Promise<PacedAnswer> {
   const { request } = call;
-  const choicesOfOne = (request.candidates ?? 1) / plans.length;
+  const choicesPerPrompt = (request.candidates ?? 1) / plans.length;
   const choices: { readonly writer: ChoiceWriter; readonly steps: ChoiceSteps }[] = [];
   for (const plan of plans) {
     const settings = answerSettings(call, model, plan, input.total);
-    for (let nth = 0; nth < choicesOfOne; nth += 1) {
+    for (let nth = 0; nth < choicesPerPrompt; nth += 1) {
       const choice = choices.length;
       if (choice > 0) await yieldToOthers();
       const writer = new ChoiceWriter(choice, settings, logprobSource(request, plan.prompt, choice));

@@ -32,7 +32,7 @@ import { type AccountConfig, type AccountConfigs, configSteps } from './account-
 import { BatchTable, type BatchScope, toColumnArrays, type TableStatements } from './batch-table.ts';
 import type { ColumnTypes } from './column-types.ts';
 import type { Dictionary } from './dictionary.ts';
-import { Dues, holdEndMs, keyEndMs, periodEndMs } from './dues.ts';
+import { Deadlines, holdEndMs, keyEndMs, periodEndMs } from './deadlines.ts';
 import { MissingRow, UnlockedAccount } from './missing-row.ts';
 import { MissingResult, Results } from './replay.ts';
 import { bootColumn, type LedgerStatements } from './statements.ts';
@@ -45,9 +45,9 @@ export interface Shared {
   readonly dictionary: Dictionary;
   readonly configs: AccountConfigs;
   /** Sums of end users and tags that are committed: see `SumBounds`. */
-  readonly knownSums: Set<string>;
+  readonly countedSums: Set<string>;
   /** Sums of all kinds that this process has committed, by their keys: sums are never removed. */
-  readonly storedSums: Set<string>;
+  readonly committedSums: Set<string>;
   /** Makes the id of an event. */
   readonly nextEventId: (nowMs: number) => number;
   /** Of the instance; 0: none is registered, which only tests have. */
@@ -91,7 +91,7 @@ export class BatchRows implements Rows {
   readonly #locked: Set<number>;
   readonly #results = new Results();
   readonly #tallies: Tallies;
-  readonly #dues: Dues;
+  readonly #deadlines: Deadlines;
   readonly #versions = new Map<number, number>();
   readonly #configChanged = new Set<number>();
   readonly #forgotten = new Set<number>();
@@ -139,8 +139,8 @@ export class BatchRows implements Rows {
       key: statements.key.codec.names.join(', '),
       period: statements.period.codec.names.join(', '),
     };
-    this.#dues = new Dues({ holds, keys: tables.key, periods: tables.period, columns });
-    this.sumBounds = new SumBounds(shared.knownSums, this.undo);
+    this.#deadlines = new Deadlines({ holds, keys: tables.key, periods: tables.period, columns });
+    this.sumBounds = new SumBounds(shared.countedSums, this.undo);
     this.#tallies = new Tallies(new Sql(this.#results.asConnection()));
     this.accounts = { get: id => this.#account(id), put: row => tables.account.put(row) };
     this.managementKeys = tables.managementKey;
@@ -152,19 +152,23 @@ export class BatchRows implements Rows {
     this.auditChains = tables.auditChain;
     this.deliveries = tables.delivery;
     this.eventMarks = tables.eventMark;
-    this.keys = watched<Key, [number]>(tables.key, key => this.#dues.lower(key.accountId, keyEndMs(key)));
+    this.keys = withPutListener<Key, [number]>(tables.key, key =>
+      this.#deadlines.bringForward(key.accountId, keyEndMs(key)),
+    );
     this.holds = {
-      ...watched<Hold, [number]>(holds, hold => this.#dues.lower(hold.accountId, holdEndMs(hold))),
+      ...withPutListener<Hold, [number]>(holds, hold => this.#deadlines.bringForward(hold.accountId, holdEndMs(hold))),
       remove: id => holds.remove(id),
     };
-    this.periods = watched<PlanPeriod, [number, number]>(tables.period, period =>
-      this.#dues.lower(period.accountId, periodEndMs(period)),
+    this.periods = withPutListener<PlanPeriod, [number, number]>(tables.period, period =>
+      this.#deadlines.bringForward(period.accountId, periodEndMs(period)),
     );
-    this.groups = watched<Group, [number]>(tables.group, group => {
+    this.groups = withPutListener<Group, [number]>(tables.group, group => {
       if (group.removed || !tables.group.has(group.id)) this.#changeConfig(group.accountId);
     });
-    this.limits = watched<Limit, [number]>(tables.limit, limit => this.#changeLimit(limit));
-    this.webhooks = watched<Webhook, [number]>(tables.webhook, webhook => this.#changeConfig(webhook.accountId));
+    this.limits = withPutListener<Limit, [number]>(tables.limit, limit => this.#changeLimit(limit));
+    this.webhooks = withPutListener<Webhook, [number]>(tables.webhook, webhook =>
+      this.#changeConfig(webhook.accountId),
+    );
     this.limitUses = { get: (...key) => this.#use(key), put: row => tables.limitUse.put(row) };
     this.usage = { get: id => tables.usage.get(id), put: (row: Usage) => tables.usage.put(row) };
     this.voided = { get: id => this.#lastVoided(id), put: (row: Voided) => tables.voided.put(row) };
@@ -189,13 +193,13 @@ export class BatchRows implements Rows {
   }
 
   /** Takes an account that is locked, as its row is; `config`, `dueAtMs`: its columns that rules don't know. */
-  learnAccount(account: Account, config: number, dueAtMs: number | null): void {
-    this.tables.account.learn(account);
+  addLoadedAccount(account: Account, config: number, dueAtMs: number | null): void {
+    this.tables.account.addLoaded(account);
     this.#versions.set(account.id, config);
-    this.#dues.learn(account.id, dueAtMs);
+    this.#deadlines.addLoaded(account.id, dueAtMs);
   }
 
-  learnOperatorConfig(version: number): void {
+  setOperatorConfigVersion(version: number): void {
     this.#versions.set(0, version);
   }
 
@@ -323,13 +327,13 @@ export class BatchRows implements Rows {
   }
 
   expiredHolds(nowMs: number): readonly Hold[] {
-    if (!this.#dues.hasEnded(nowMs)) return [];
+    if (!this.#deadlines.hasEnded(nowMs)) return [];
     const ended = this.tables.hold.rows().filter(hold => holdEndMs(hold) <= nowMs);
     return ended.sort((a, b) => holdEndMs(a) - holdEndMs(b) || a.id - b.id);
   }
 
   expiredKeys(nowMs: number): readonly Key[] {
-    if (!this.#dues.hasEnded(nowMs)) return [];
+    if (!this.#deadlines.hasEnded(nowMs)) return [];
     return this.tables.key
       .rows()
       .filter(key => keyEndMs(key) <= nowMs)
@@ -337,7 +341,7 @@ export class BatchRows implements Rows {
   }
 
   endedPeriods(nowMs: number): readonly PlanPeriod[] {
-    if (!this.#dues.hasEnded(nowMs)) return [];
+    if (!this.#deadlines.hasEnded(nowMs)) return [];
     const ended = this.tables.period.rows().filter(period => periodEndMs(period) <= nowMs);
     return ended.sort((a, b) => a.endMs - b.endMs || a.accountId - b.accountId);
   }
@@ -371,15 +375,15 @@ export class BatchRows implements Rows {
       ...Object.values(rest).flatMap(table => table.writeSteps()),
       ...this.#sumSteps(),
       ...this.#configSteps(),
-      ...this.#dues.writeSteps(),
+      ...this.#deadlines.writeSteps(),
       ...(tables.applied.hasChanges ? [pruneApplied] : []),
     ];
   }
 
   /** What changed is written, and the batch goes on. */
-  settle(): void {
-    for (const table of Object.values(this.tables)) table.settle();
-    this.#dues.settle();
+  markWritten(): void {
+    for (const table of Object.values(this.tables)) table.markWritten();
+    this.#deadlines.markWritten();
     this.#sums.length = 0;
     this.#secrets.length = 0;
     this.#forgotten.clear();
@@ -395,9 +399,9 @@ export class BatchRows implements Rows {
   finish(): void {
     for (const accountId of this.#configChanged) this.#shared.configs.forget(accountId);
     this.sumBounds.finish();
-    const { storedSums } = this.#shared;
-    if (storedSums.size > storedSumsMax) storedSums.clear();
-    for (const name of this.#writtenSums) storedSums.add(name);
+    const { committedSums } = this.#shared;
+    if (committedSums.size > storedSumsMax) committedSums.clear();
+    for (const name of this.#writtenSums) committedSums.add(name);
   }
 
   #account(id: number): Account | undefined {
@@ -431,7 +435,7 @@ export class BatchRows implements Rows {
     const stored = this.#config(accountId)
       .limits.get(`${scope} ${scopeId}`)
       ?.find(limit => limit.id === id);
-    if (stored !== undefined) this.tables.limit.learn(stored);
+    if (stored !== undefined) this.tables.limit.addLoaded(stored);
   }
 
   #changeConfig(accountId: number): void {
@@ -491,7 +495,7 @@ export class BatchRows implements Rows {
     values: readonly Sendable[],
   ): R[] {
     const text = `SELECT ${codec.names.join(', ')} FROM ${spec.table} WHERE ${where} ORDER BY 1`;
-    return table.learnAll(this.#read(() => this.#results.read(text, values)));
+    return table.addAllLoaded(this.#read(() => this.#results.read(text, values)));
   }
 
   /** Reads what the commands before have left in the database. */
@@ -523,11 +527,11 @@ export class BatchRows implements Rows {
 
   #sumSteps(): Step[] {
     if (this.#sums.length === 0) return [];
-    const { storedSums, statements } = this.#shared;
+    const { committedSums, statements } = this.#shared;
     const steps: Step[] = [];
     const named = sumUp(this.#sums).map(sum => ({ sum, name: sum.slice(0, sumKeys).join(' ') }));
-    const stored = named.filter(({ name }) => storedSums.has(name)).map(({ sum }) => sum);
-    const others = named.filter(({ name }) => !storedSums.has(name));
+    const stored = named.filter(({ name }) => committedSums.has(name)).map(({ sum }) => sum);
+    const others = named.filter(({ name }) => !committedSums.has(name));
     for (const { name } of others) this.#writtenSums.push(name);
     if (stored.length > 0) {
       steps.push({ text: statements.raiseSums, values: [...toColumnArrays(stored), String(stored.length)] });
@@ -559,7 +563,7 @@ const pruneApplied: Step = {
 };
 
 /** A table that says of each row that is put what it changes. */
-function watched<R, K extends readonly (number | string)[]>(
+function withPutListener<R, K extends readonly (number | string)[]>(
   table: BatchTable<R>,
   onPut: (row: R) => void,
 ): Table<R, K> {

@@ -159,12 +159,12 @@ export class BatchTable<R> {
   }
 
   /** Says how a row is stored. */
-  learn(row: R): void {
+  addLoaded(row: R): void {
     this.#add(this.#readKey(row), row);
   }
 
   /** Takes rows that another statement has selected, in the order of the codec's columns. Returns them as the batch has left them. */
-  learnAll({ rows }: StepResult): R[] {
+  addAllLoaded({ rows }: StepResult): R[] {
     return rows.flatMap(stored => {
       const row = this.#read(stored);
       const key = this.#readKey(row);
@@ -183,7 +183,7 @@ export class BatchTable<R> {
 
   /** Takes what `loadSteps` has returned. */
   take([result]: readonly StepResult[]): void {
-    if (result !== undefined) this.learnAll(result);
+    if (result !== undefined) this.addAllLoaded(result);
     for (const key of this.#wanted.values()) this.#add(key, undefined);
     this.#wanted.clear();
   }
@@ -248,7 +248,7 @@ export class BatchTable<R> {
   }
 
   /** What changed is written. */
-  settle(): void {
+  markWritten(): void {
     for (const entry of this.#changed) {
       entry.isStored = entry.row !== undefined;
       entry.isChanged = false;

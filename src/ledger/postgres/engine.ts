@@ -104,7 +104,7 @@ export class Engine {
         if (!connection.isLost) await connection.run([{ text: 'ROLLBACK' }]);
         if (!(error instanceof UnlockedAccount) || restarts > 1000) {
           // What it took for there may be what was not.
-          this.#tools.shared.storedSums.clear();
+          this.#tools.shared.committedSums.clear();
           throw error;
         }
         locked.add(error.accountId);
@@ -198,11 +198,11 @@ export class Engine {
     this.#learnAccounts(rows, ids, next());
     if (counters)
       for (const [name, value] of next()?.rows ?? [])
-        tables.counter.learn({ name: name as never, value: Number(value) });
+        tables.counter.addLoaded({ name: name as never, value: Number(value) });
     const [nowMs = null, lease = null, config = null] = next()?.rows[0] ?? [];
     if (shared.boot !== 0 && (lease === null || Number(lease) <= Number(nowMs)))
       throw new LeaseEnded('the lease has ended');
-    rows.learnOperatorConfig(Number(config ?? 0n));
+    rows.setOperatorConfigVersion(Number(config ?? 0n));
     for (const { table, steps: own } of loads) if (own.length > 0) table.take(own.map(() => next() as StepResult));
     return Number(nowMs);
   }
@@ -213,7 +213,7 @@ export class Engine {
     for (const stored of result?.rows ?? []) {
       const due = stored[columns + 1] ?? null;
       const account = codec.read(stored);
-      rows.learnAccount(account, Number(stored[columns]), due === null ? null : Number(due));
+      rows.addLoadedAccount(account, Number(stored[columns]), due === null ? null : Number(due));
       if (account.period !== null) this.#planned.set(account.id, account.period);
       else if (this.#planned.size > 0) this.#planned.delete(account.id);
     }
@@ -278,7 +278,7 @@ export class Engine {
       tables.hold.want(id);
       return;
     }
-    tables.hold.learn(hold);
+    tables.hold.addLoaded(hold);
     tables.key.want(hold.keyId);
     tables.keyDay.want(hold.keyId, toDay(hold.admittedAtMs));
     if (hold.period !== null) tables.period.want(hold.accountId, hold.period);
@@ -361,7 +361,7 @@ export class Engine {
     }
     const writes = need.when === 'changes' && rows.hasChanges ? rows.writeSteps() : [];
     const results = await connection.run([...writes, ...need.steps]);
-    if (writes.length > 0) rows.settle();
+    if (writes.length > 0) rows.markWritten();
     need.take(results.slice(writes.length));
   }
 

@@ -182,8 +182,8 @@ function makeShared(types: Shared['types'], number: { readonly value: number }):
     statements: makeStatements(types),
     dictionary: new Dictionary(),
     configs: new AccountConfigs(),
-    knownSums: new Set(),
-    storedSums: new Set(),
+    countedSums: new Set(),
+    committedSums: new Set(),
     nextEventId: makeEventIds(number),
     boot: 0,
   };

@@ -19,7 +19,7 @@ import { closeAccount } from './closing.ts';
 import { type Context, findOwner, nextNumber, present } from './context.ts';
 import { emitKeyEvent } from './events.ts';
 import { createGroup, deleteGroup, findGroup, updateGroup } from './groups.ts';
-import { changeBalance, moveToKey, sendBack } from './holds.ts';
+import { changeBalance, moveToKey, returnBalanceOfEndedKey } from './holds.ts';
 import { addFreeWindows, createLimit, deleteLimit, setField, updateLimit } from './limit-commands.ts';
 import { createWebhook, deleteWebhook, emitOutside, replayDelivery, updateWebhook } from './webhooks.ts';
 import { createSession, endSession } from './sessions.ts';
@@ -119,7 +119,7 @@ function apply(context: Context, { name, command }: AdminCall, nowMs: number): A
     case 'createKey':
       return createKey(context, command, nowMs);
     case 'updateKey': {
-      const key = findLiving(rows, command.keyId, command.accountId);
+      const key = findUnrevokedKey(rows, command.keyId, command.accountId);
       return key === undefined ? 'not_found' : changeSettings(context, key, command.settings, nowMs);
     }
     case 'setKeyState':
@@ -284,7 +284,7 @@ function hasGroup(rows: Rows, accountId: number, { groupId }: KeySettings): bool
 /** Gives a key another secret; the previous one stays valid for the overlap. Secrets of earlier rotations keep their expiry. */
 function rotateKey(rows: Rows, command: AdminCommands['rotateKey'], nowMs: number): AdminReply {
   const { keyId, accountId, hash, masked, overlapMs } = command;
-  const key = findLiving(rows, keyId, accountId);
+  const key = findUnrevokedKey(rows, keyId, accountId);
   if (key === undefined) return 'not_found';
   assert(!rows.hasHash(hash), 'two keys have one hash');
   if (overlapMs > 0) rows.addSecret({ hash: key.hash, keyId, endsAtMs: nowMs + overlapMs });
@@ -309,19 +309,19 @@ function setMonthlyLimit(
   { keyId, limit = 0n }: AdminCommands['setMonthlyLimit'],
   nowMs: number,
 ): AdminReply {
-  const key = findLiving(rows, keyId, undefined);
+  const key = findUnrevokedKey(rows, keyId, undefined);
   if (key === undefined) return 'not_found';
   setField(rows, key, { field: 'monthly_limit', value: limit, unit }, nowMs);
   return key.id;
 }
 
 function setKeyState(rows: Rows, { keyId, accountId, state }: AdminCommands['setKeyState'], nowMs: number): AdminReply {
-  const key = findLiving(rows, keyId, accountId);
+  const key = findUnrevokedKey(rows, keyId, accountId);
   if (key === undefined) return 'not_found';
   const after = { ...key, state };
   rows.keys.put(after);
   // Held amounts stay until the hold ends.
-  sendBack(rows, after, nowMs);
+  returnBalanceOfEndedKey(rows, after, nowMs);
   if (state === 'revoked') emitKeyEvent(rows, after, 'key.revoked', { nowMs });
   return key.id;
 }
@@ -358,7 +358,7 @@ function bootstrap(rows: Rows, command: Bootstrap, nowMs: number): AdminReply {
 }
 
 /** Returns a key that is not revoked, of that account if one is given. */
-function findLiving(rows: Rows, keyId: number, accountId: number | undefined): Key | undefined {
+function findUnrevokedKey(rows: Rows, keyId: number, accountId: number | undefined): Key | undefined {
   const key = rows.keys.get(keyId);
   const other = accountId !== undefined && key?.accountId !== accountId;
   return key === undefined || key.state === 'revoked' || other ? undefined : key;

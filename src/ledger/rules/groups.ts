@@ -1,7 +1,7 @@
 import type { GroupSettings, Tags } from '../ledger.ts';
 import type { Group, Key, Rows } from '../rows.ts';
 import { findOwner, nextNumber } from './context.ts';
-import { moveToGroup, sendBackGroup } from './holds.ts';
+import { moveToGroup, returnBalanceOfRemovedGroup } from './holds.ts';
 
 /** Groups: how keys and groups are nested, and how groups are created, changed and removed. */
 
@@ -111,6 +111,6 @@ export function deleteGroup(
   for (const limit of rows.listLimits('group', groupId)) rows.limits.put({ ...limit, removed: true });
   const after = { ...group, removed: true };
   rows.groups.put(after);
-  sendBackGroup(rows, after, nowMs);
+  returnBalanceOfRemovedGroup(rows, after, nowMs);
   return groupId;
 }

@@ -2,7 +2,7 @@ import type { VoidReason } from '../ledger.ts';
 import type { Account, Entry, Group, Hold, Key, Request, Rows, Tally } from '../rows.ts';
 import { toDay } from './calendar.ts';
 import { findOwner, present } from './context.ts';
-import { tellLowBalance } from './events.ts';
+import { emitLowBalanceEvent } from './events.ts';
 import { bindRequest } from './bind-limits.ts';
 import { type BoundLimit, changeUses, tallyAdmission, tallyHold } from './limits.ts';
 
@@ -64,8 +64,8 @@ export function releaseHold(rows: Rows, hold: Hold, release: Release, atMs: numb
   changePeriod(rows, hold, -hold.planHeld, planTokens);
   if (hold.payers === 'free_request' && !freeTaken) countFreeRequest(rows, hold, -hold.requests);
   changePayer(rows, hold, { held: -hold.held, debit, running: -1 }, atMs);
-  if (hold.payer === 'key_balance') sendBack(rows, present(rows.keys.get(hold.keyId)), atMs);
-  if (hold.payerGroup !== null) sendBackGroup(rows, present(rows.groups.get(hold.payerGroup)), atMs);
+  if (hold.payer === 'key_balance') returnBalanceOfEndedKey(rows, present(rows.keys.get(hold.keyId)), atMs);
+  if (hold.payerGroup !== null) returnBalanceOfRemovedGroup(rows, present(rows.groups.get(hold.payerGroup)), atMs);
 }
 
 /** Voids a hold. */
@@ -119,7 +119,7 @@ export function changeBalance(rows: Rows, account: Account, amount: bigint, entr
   const balanceAfter = account.balance + amount;
   const after = { ...account, balance: balanceAfter };
   rows.accounts.put(after);
-  tellLowBalance(rows, { type: 'account', row: after }, account.balance, entry.atMs);
+  emitLowBalanceEvent(rows, { type: 'account', row: after }, account.balance, entry.atMs);
   addEntry(rows, account.id, { ...entry, amount, balanceAfter });
 }
 
@@ -140,7 +140,7 @@ export function moveToKey(rows: Rows, key: Key, amount: bigint, atMs: number): K
   const after = { ...key, balance: balanceAfter };
   rows.keys.put(after);
   if (amount === 0n) return after;
-  tellLowBalance(rows, { type: 'key', row: after }, key.balance ?? 0n, atMs);
+  emitLowBalanceEvent(rows, { type: 'key', row: after }, key.balance ?? 0n, atMs);
   changeBalance(rows, findOwner(rows, key), -amount, { kind: 'move', note: nameMove('key', key.id, amount), atMs });
   addEntry(rows, key.accountId, { kind: 'move', keyId: key.id, amount, balanceAfter, atMs });
   return after;
@@ -152,7 +152,7 @@ export function moveToGroup(rows: Rows, group: Group, amount: bigint, atMs: numb
   const after = { ...group, balance: balanceAfter };
   rows.groups.put(after);
   if (amount === 0n) return after;
-  tellLowBalance(rows, { type: 'group', row: after }, group.balance ?? 0n, atMs);
+  emitLowBalanceEvent(rows, { type: 'group', row: after }, group.balance ?? 0n, atMs);
   const { id, accountId } = group;
   changeBalance(rows, findOwner(rows, group), -amount, { kind: 'move', note: nameMove('group', id, amount), atMs });
   addEntry(rows, accountId, { kind: 'move', groupId: id, amount, balanceAfter, atMs });
@@ -165,7 +165,7 @@ function nameMove(pocket: 'key' | 'group', id: number, amount: bigint): string {
 }
 
 /** Moves what a removed group has beyond its holds to the account. */
-export function sendBackGroup(rows: Rows, group: Group, atMs: number): void {
+export function returnBalanceOfRemovedGroup(rows: Rows, group: Group, atMs: number): void {
   if (!group.removed || group.balance === null || group.balance === group.held) return;
   moveToGroup(rows, group, group.held - group.balance, atMs);
 }
@@ -176,7 +176,7 @@ export function hasExpired({ expiresAtMs }: Key, nowMs: number): boolean {
 }
 
 /** Moves what a revoked or expired key has beyond its holds to the account. */
-export function sendBack(rows: Rows, key: Key, atMs: number): void {
+export function returnBalanceOfEndedKey(rows: Rows, key: Key, atMs: number): void {
   const isOver = key.state === 'revoked' || hasExpired(key, atMs);
   if (!isOver || key.balance === null || key.balance === key.held) return;
   moveToKey(rows, key, key.held - key.balance, atMs);
@@ -200,20 +200,20 @@ function changePayer(rows: Rows, hold: Hold, change: PayerChange, atMs: number):
     const balance = key.balance === null ? null : key.balance - debit;
     const after = { ...key, balance, held: key.held + held, running: key.running + running };
     rows.keys.put(after);
-    tellLowBalance(rows, { type: 'key', row: after }, key.balance ?? 0n, atMs);
+    emitLowBalanceEvent(rows, { type: 'key', row: after }, key.balance ?? 0n, atMs);
   } else if (hold.payerGroup !== null) {
     const group = present(rows.groups.get(hold.payerGroup));
     const balance = group.balance === null ? null : group.balance - debit;
     const amounts = { held: group.held + held, running: group.running + running, spent: group.spent + debit };
     const after = { ...group, balance, ...amounts };
     rows.groups.put(after);
-    tellLowBalance(rows, { type: 'group', row: after }, group.balance ?? 0n, atMs);
+    emitLowBalanceEvent(rows, { type: 'group', row: after }, group.balance ?? 0n, atMs);
   } else {
     const account = findOwner(rows, hold);
     const balance = account.balance - debit;
     const after = { ...account, balance, held: account.held + held, running: account.running + running };
     rows.accounts.put(after);
-    tellLowBalance(rows, { type: 'account', row: after }, account.balance, atMs);
+    emitLowBalanceEvent(rows, { type: 'account', row: after }, account.balance, atMs);
   }
   if (held === 0n && debit === 0n) return;
   const day = present(rows.keyDays.get(hold.keyId, toDay(hold.admittedAtMs)));

@@ -1,7 +1,7 @@
 import type { Hold, Limit, LimitUse, Rows, Tally, TallySpan, Usage, Voided } from '../rows.ts';
 import type { LimitUnit, LimitWindow } from '../ledger.ts';
 import { minuteMs, type Window, windowAt } from './calendar.ts';
-import { isWatched, tellThresholds } from './events.ts';
+import { isWatched, emitThresholdEvents } from './events.ts';
 import { addToRolling, changeRolling, peakRolling, type Rolling, sumRolling } from './rolling.ts';
 
 /**
@@ -218,7 +218,7 @@ export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Cha
     const amounts = readAmounts(use, nowMs);
     return limit.unit === 'concurrent' ? amounts.held : amounts.used;
   };
-  tellThresholds(rows, previous, bound, { used, nowMs });
+  emitThresholdEvents(rows, previous, bound, { used, nowMs });
 }
 
 function difference(limit: Limit, before: Tally | undefined, after: Tally): Measure {

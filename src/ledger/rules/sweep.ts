@@ -1,6 +1,6 @@
 import type { Rows } from '../rows.ts';
 import type { Context } from './context.ts';
-import { sendBack, voidHold } from './holds.ts';
+import { returnBalanceOfEndedKey, voidHold } from './holds.ts';
 import { renewSubscription } from './subscriptions.ts';
 
 /** Runs the function that ends one expired row of an account. */
@@ -20,7 +20,7 @@ export function sweep(context: Context, nowMs: number, endOne: EndOne = atOnce):
   }
   for (const key of rows.expiredKeys(nowMs)) {
     if (isDamaged(rows, key.accountId)) continue;
-    endOne(key.accountId, () => sendBack(rows, key, nowMs));
+    endOne(key.accountId, () => returnBalanceOfEndedKey(rows, key, nowMs));
   }
   for (const period of rows.endedPeriods(nowMs)) {
     if (isDamaged(rows, period.accountId)) continue;

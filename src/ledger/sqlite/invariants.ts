@@ -42,21 +42,21 @@ const firstDay = `${activityStart} / ${dayMs}`;
  * in total.
  */
 function sumsInvariant(period: 'hour' | 'day', grouped: SumChange['grouped']): Invariant {
-  const sums = [...buckets, ...Object.keys(known)].map(bucket => `sum(${bucket})`).join(', ');
-  const recordSums = [...buckets, ...Object.values(known)].map(bucket => `coalesce(sum(${bucket}), 0)`).join(', ');
+  const storedColumns = [...buckets, ...Object.keys(known)].map(bucket => `sum(${bucket})`).join(', ');
+  const recordColumns = [...buckets, ...Object.values(known)].map(bucket => `coalesce(sum(${bucket}), 0)`).join(', ');
   const isWhole = grouped === 'end_user' || grouped === 'tag';
   const ms = period === 'hour' ? hourMs : dayMs;
-  const both = `SELECT account_id, number, ${isWhole ? '0 AS group_id' : 'group_id'}, sum(requests), sum(failed), ${sums} FROM usage_sum
+  const storedSums = `SELECT account_id, number, ${isWhole ? '0 AS group_id' : 'group_id'}, sum(requests), sum(failed), ${storedColumns} FROM usage_sum
     WHERE period = ${encode(codes.period, period)} AND grouped = ${encode(codes.grouped, grouped)} AND number >= ${activityStart} / ${ms} GROUP BY 1, 2, 3`;
   // A record has as many sums as it has tags.
   const from = grouped === 'tag' ? 'usage u JOIN tag_set t ON t.id = u.tags_id, json_each(t.tags)' : 'usage u';
-  const raw = `SELECT account_id, created_at_ms / ${ms} AS number, ${groupColumns[grouped]} AS group_id, count(*), sum(iif(state = ${encode(codes.state, 'upstream_failed')}, 1, 0)), ${recordSums}
+  const recordSums = `SELECT account_id, created_at_ms / ${ms} AS number, ${groupColumns[grouped]} AS group_id, count(*), sum(iif(state = ${encode(codes.state, 'upstream_failed')}, 1, 0)), ${recordColumns}
     FROM ${from} WHERE ${groupColumns[grouped]} IS NOT NULL AND ${isKept} GROUP BY 1, 2, 3`;
   return {
     name: `the sums by ${period} and ${grouped} are those of the records`,
     level: 'full',
     sql: `SELECT 'account ' || account_id || ', ${period} ' || number || ', ${grouped} ' || group_id AS what
-      FROM (SELECT * FROM (${both} EXCEPT ${raw}) UNION SELECT * FROM (${raw} EXCEPT ${both}))`,
+      FROM (SELECT * FROM (${storedSums} EXCEPT ${recordSums}) UNION SELECT * FROM (${recordSums} EXCEPT ${storedSums}))`,
   };
 }
 

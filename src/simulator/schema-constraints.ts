@@ -13,20 +13,24 @@ import {
 import type { SchemaBudget } from './schema-check.ts';
 
 /** The rules that one value must satisfy. */
-export interface Demand {
+export interface SchemaConstraints {
   /** The original schemas. */
   readonly schemas: readonly Json[];
   /** Schemas that all hold; what they refer to and their `allOf` are parts too. */
   readonly parts: readonly JsonObject[];
   /** One alternative of each group must hold too. Which of them can hold together is known only for a value. */
-  readonly groups: readonly (readonly Json[])[];
+  readonly alternatives: readonly (readonly Json[])[];
 }
 
 /** References and `allOf`s that are followed for one place in a schema; more than that means a cycle. */
 const hopsMax = 64;
 
 /** Follows references and `allOf`, as far as the budget goes; undefined if nothing can hold (`false`). */
-export function readDemand(root: Json, schemas: readonly Json[], budget: SchemaBudget): Demand | undefined {
+export function readConstraints(
+  root: Json,
+  schemas: readonly Json[],
+  budget: SchemaBudget,
+): SchemaConstraints | undefined {
   const parts: JsonObject[] = [];
   const open = [...schemas];
   for (let hops = 0; open.length > 0 && hops < hopsMax; hops += 1) {
@@ -40,7 +44,7 @@ export function readDemand(root: Json, schemas: readonly Json[], budget: SchemaB
     const target = typeof reference === 'string' ? follow(root, reference) : undefined;
     open.push(...(target === undefined ? [] : [target]), ...readList(schema, 'allOf'));
   }
-  return { schemas, parts, groups: parts.flatMap(alternativesIn) };
+  return { schemas, parts, alternatives: parts.flatMap(alternativesIn) };
 }
 
 function alternativesIn(schema: JsonObject): (readonly Json[])[] {
