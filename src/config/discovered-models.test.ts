@@ -5,9 +5,9 @@ import { presets } from './presets.ts';
 
 const requestedAtMs = 1_795_374_969_500;
 
-function reported(preset: string, list: readonly ModelDescription[], prices: PriceRules = []) {
-  const of = presets.find(({ name }) => name === preset) ?? expect.fail(preset);
-  return toDiscoveredModels(of, list, { prices, nowMs: requestedAtMs });
+function reported(presetName: string, list: readonly ModelDescription[], prices: PriceRules = []) {
+  const preset = presets.find(({ name }) => name === presetName) ?? expect.fail(presetName);
+  return toDiscoveredModels(preset, list, { prices, nowMs: requestedAtMs });
 }
 
 /** The only model of a list. */
@@ -124,7 +124,7 @@ test('LM Studio: the loaded context, images and tools as it reports them', () =>
   });
 });
 
-test('embedding models are no chat models; each model that is left out has its reason', () => {
+test('embedding models are not chat models; each model that is left out has a reason', () => {
   const { models, leftOut } = reported('ollama', [
     { listed: { id: 'nomic-embed-text:latest' }, show: { capabilities: ['embedding'] } },
     { listed: { id: 'bge-m3' } },
@@ -135,10 +135,10 @@ test('embedding models are no chat models; each model that is left out has its r
   ]);
   expect(models.map(({ id }) => id)).toEqual(['ollama/beige']);
   expect(leftOut).toEqual({
-    'nomic-embed-text:latest': 'answers no text',
-    'bge-m3': 'answers no text',
-    embeddinggemma: 'answers no text',
-    'text-embedding-nomic-embed-text-v1.5': 'answers no text',
+    'nomic-embed-text:latest': 'does not generate text',
+    'bge-m3': 'does not generate text',
+    embeddinggemma: 'does not generate text',
+    'text-embedding-nomic-embed-text-v1.5': 'does not generate text',
     'a b': 'has a name that can’t be requested',
   });
 });

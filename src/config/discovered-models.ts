@@ -44,7 +44,7 @@ function toModel(preset: Preset, own: string, description: ModelDescription, now
   const name = offeredName(own);
   if (name === '' || /:(?:flex|priority)$/.test(name)) return 'has a name that can’t be requested';
   const facts = readFacts(description);
-  if (!facts.isChat || !hasTextPath(listed['endpoints'])) return 'answers no text';
+  if (!facts.isChat || !hasTextPath(listed['endpoints'])) return 'does not generate text';
   const isFree = name.endsWith(':free');
   const pricing = preset.discovery === 'free' || isFree ? free : pricingIn(listed['pricing']);
   // A model without a known price is not sold.

@@ -6,9 +6,9 @@ import { type Preset, presets } from './presets.ts';
 import type { Config, ModelSettings, PricingSettings } from './settings.ts';
 
 /**
- * Adds the current models of the presets that are on: those of our table that the price package has a price for.
- * A model or alias of the file with the same name takes precedence. The package is loaded only if a preset is on,
- * and never accesses the network.
+ * Adds the models of the enabled presets: those of `presetModels` that the price package has a price for.
+ * A model or alias of the file with the same name takes precedence. The package is loaded only if a preset is
+ * enabled, and never accesses the network.
  */
 export async function withPresetModels(config: Config): Promise<Config> {
   const on = presets.filter(({ name }) => presetModels[name] !== undefined && isOn(config, name));
@@ -60,7 +60,7 @@ export function toPricing(prices: ConditionalPrice[] | ModelPrice): PricingSetti
   return { inputPicoUsd, outputPicoUsd, ...toCaching(present, 0), above };
 }
 
-/** Returns the price of a model that is paid by its input alone; undefined if it has none. */
+/** Returns the prices of a model that is priced by its input alone; undefined if the input has no price. */
 function toInputPricing(prices: ConditionalPrice[] | ModelPrice): PricingSettings | undefined {
   const present = Array.isArray(prices) ? findKnownPrice(prices) : prices;
   const inputPicoUsd = toPico(present?.['input_mtok'], 0);
@@ -68,8 +68,8 @@ function toInputPricing(prices: ConditionalPrice[] | ModelPrice): PricingSetting
 }
 
 /**
- * Returns, of several prices, those that apply since the latest day that has come; if they depend on the hour, the
- * most expensive, so that none is sold below cost.
+ * Returns the latest of several prices that applied on `pricePackageDate`. If they depend on the hour, returns the
+ * most expensive ones, so that no request is sold below cost.
  */
 function findKnownPrice(prices: readonly ConditionalPrice[]): ModelPrice | undefined {
   const isHourly = prices.some(({ constraint }) => constraint?.type === 'time_of_date');
@@ -81,7 +81,7 @@ function findKnownPrice(prices: readonly ConditionalPrice[]): ModelPrice | undef
   return dated.at(-1)?.prices;
 }
 
-/** The day of the pinned price package: prices from later days on are not used yet, whatever the clock says. */
+/** The day of the pinned price package. Prices that begin on a later day are not used, whatever the clock says. */
 const pricePackageDate = '2026-11-21';
 
 function toCaching(prices: ModelPrice, inputTokens: number): ReturnType<typeof cachingMember> {

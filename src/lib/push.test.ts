@@ -16,7 +16,7 @@ class RecordingSink implements Sink<number> {
   }
 }
 
-/** A pushed source that a test drives. */
+/** A source whose messages the test pushes. It records the calls of its control. */
 class Source implements StreamControl {
   readonly calls: string[] = [];
   sink: Sink<number> | undefined;
@@ -78,7 +78,7 @@ describe('pump', () => {
     ]);
   });
 
-  test('a pause stops the reading, which then continues where it was', async () => {
+  test('a pause stops reading the source, and resuming continues where it stopped', async () => {
     const taken: number[] = [];
     const heard = new RecordingSink();
     const control = pump(() => upTo(5, undefined, taken), {
@@ -120,7 +120,7 @@ describe('pump', () => {
 });
 
 describe('pull', () => {
-  test('returns the pushed values in order, then the value that the stream ended with', async () => {
+  test('returns the pushed values in order, then throws the error that the stream ended with', async () => {
     const source = new Source();
     const messages = pull(source.start);
     const first = messages.next();
@@ -157,7 +157,7 @@ describe('pull', () => {
     expect(await fourth).toEqual({ done: false, value: 4 });
   });
 
-  test('an aborted signal cancels the source; its reader gets nothing more, and the reason once the source has ended', async () => {
+  test('an aborted signal cancels the source; the reader gets no more messages, and rejects with the reason once the source has ended', async () => {
     const source = new Source();
     const caller = new AbortController();
     const messages = pull(source.start, caller.signal);
@@ -176,7 +176,7 @@ describe('pull', () => {
     await expect(next).rejects.toThrow('gone');
   });
 
-  test('a signal that was aborted before cancels at once; one that is aborted after the end changes nothing', async () => {
+  test('a signal that is already aborted cancels at once; one that is aborted after the end changes nothing', async () => {
     const early = new Source();
     const failed = pull(early.start, AbortSignal.abort(new Error('gone'))).next();
     early.sink?.end();

@@ -140,11 +140,11 @@ describe('the steering line', () => {
     for (const attempt of [1, 2]) {
       const { answer, failure } = await askToFail(simulator, { items }, { attempt });
       expect(answer.events).toEqual([]);
-      expect(failure).toMatchObject({ kind: 'status', facts: { status: 503, ordered: true } });
+      expect(failure).toMatchObject({ kind: 'status', facts: { status: 503, requested: true } });
     }
     expect((await ask(simulator, { items }, { attempt: 3 })).finished).toHaveLength(1);
     const always = await askToFail(simulator, { items: [user('!sim status=418')] }, { attempt: 99 });
-    expect(always.failure).toMatchObject({ facts: { status: 418, ordered: true } });
+    expect(always.failure).toMatchObject({ facts: { status: 418, requested: true } });
   });
 
   test.each([
@@ -158,7 +158,7 @@ describe('the steering line', () => {
   ])('breaks with %s', async (fault, kind, deltas) => {
     const { answer, failure } = await askToFail(simulator, { items: [user(`!sim ${fault}`)] });
     expect(failure).toBeInstanceOf(UpstreamFailure);
-    expect(failure).toMatchObject({ kind, facts: { ordered: true } });
+    expect(failure).toMatchObject({ kind, facts: { requested: true } });
     expect(answer.events[0]?.event.case).toBe('started');
     expect(textDeltas(answer)).toBe(deltas);
     expect(answer.finished).toEqual([]);
@@ -193,7 +193,7 @@ describe('the steering line', () => {
   test('that can’t be read is refused before any output', async () => {
     const { answer, failure } = await askToFail(simulator, { items: [user('!sim speed=9')] });
     expect(answer.events).toEqual([]);
-    expect(failure).toMatchObject({ kind: 'status', facts: { status: 400, ordered: true } });
+    expect(failure).toMatchObject({ kind: 'status', facts: { status: 400, requested: true } });
   });
 
   test('counts only in the last user text, and not at all where steering is off', async () => {

@@ -229,11 +229,11 @@ export class ChoiceWriter {
       if (fault.kind === 'stall') yield quiet;
       throw fault.kind === 'cut'
         ? new UpstreamFailure('truncated', {
-            ordered: true,
+            requested: true,
             message: 'The built-in model broke off, as the !sim line of the request says.',
           })
         : new UpstreamFailure('reported', {
-            ordered: true,
+            requested: true,
             message: 'The built-in model failed, as the !sim line of the request says.',
           });
     }

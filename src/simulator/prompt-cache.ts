@@ -13,11 +13,11 @@ export interface InputBuckets {
   readonly write1h: number;
 }
 
-/** A place where a cached prefix can end: how many tokens precede it, and a hash of them. */
+/** A place where a cached prefix can end, with the number of tokens of the prefix and a hash of its text. */
 interface Boundary {
   readonly tokens: number;
   readonly key: string;
-  /** The hint to end a cached prefix here. */
+  /** The client's hint to end a cached prefix here. */
   readonly hint: CacheHint | undefined;
 }
 
@@ -25,11 +25,11 @@ interface Boundary {
 const prefixTokensMin = 1_024;
 /** Automatically cached prefixes are counted in steps of this many tokens (OpenAI). */
 const automaticStep = 128;
-/** How many pieces before a hint are searched for a cached prefix (Anthropic). */
+/** How many segments before a hint are searched for the end of a cached prefix (Anthropic). */
 const lookback = 20;
 const minuteMs = 60_000;
 const lifetimesMs = { fiveMinutes: 5 * minuteMs, hour: 60 * minuteMs } as const;
-/** The most prefixes that are remembered; then the ones used least recently go. About 200 bytes each. */
+/** The most prefixes that are cached, at about 200 bytes each. Beyond it the one that was used least recently is removed. */
 const entriesMax = 50_000;
 
 interface Entry {
@@ -37,7 +37,7 @@ interface Entry {
   readonly expiresAtMs: number;
 }
 
-/** Extends a prefix's name by what follows. */
+/** Returns the hash of a prefix that is extended by a text. `before`: the hash of the prefix. */
 function extendHash(before: string, text: string): string {
   return createHash('sha256').update(before).update('\n').update(text).digest('base64url');
 }
@@ -46,17 +46,17 @@ function readLifetime(hint: CacheHint | undefined): number {
   return hint?.lifetime === CacheLifetime.CACHE_LIFETIME_1H ? lifetimesMs.hour : lifetimesMs.fiveMinutes;
 }
 
-/** Stores prefixes of prompts in memory, and returns which tokens of a prompt are read from it or written to it. */
+/** Keeps prefixes of prompts in memory, and returns how many tokens of a prompt are read from this cache or written to it. */
 export class PromptCache {
   readonly #clock: Clock;
-  /** By the prefix's name, least recently used first. */
+  /** By the prefix's hash, least recently used first. */
   readonly #entries = new Map<string, Entry>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Sorts a prompt's tokens into buckets and stores what the prompt writes. `whole`: the hint for the whole request. */
+  /** Splits a prompt's tokens into buckets, and stores the prefixes that it writes. `whole`: the hint for the whole request. */
   splitInput(
     model: string,
     mode: CacheMode,
@@ -71,7 +71,7 @@ export class PromptCache {
     return hinted ? this.#hinted(listBoundaries(model, segments, whole), none) : none;
   }
 
-  /** Every run of text is a place where prefixes may part; nothing is charged for writing. */
+  /** Prompts may differ after any run of text, so a cached prefix can end after each; nothing is charged for writing. */
   #automatic(model: string, segments: readonly CountedSegment[], none: InputBuckets): InputBuckets {
     const boundaries = runBoundaries(model, segments).filter(each => each.tokens >= prefixTokensMin);
     const found = boundaries.findLast(each => this.#read(each.key))?.tokens ?? 0;
@@ -102,7 +102,7 @@ export class PromptCache {
     };
   }
 
-  /** The longest cached prefix that ends at a hint or not far before one. */
+  /** Returns the number of tokens of the longest cached prefix that ends at a hint or at most `lookback` segments before one; 0 if there is none. */
   #longestRead(boundaries: readonly Boundary[], last: number): number {
     let away = lookback;
     for (let at = last; at >= 0; at -= 1) {
@@ -139,7 +139,7 @@ export class PromptCache {
   }
 }
 
-/** Returns the ends of all pieces; a hint for the whole request applies to the last one that is not empty. */
+/** Returns the ends of all segments. A hint for the whole request applies to the last segment that is not an end marker. */
 function listBoundaries(
   model: string,
   segments: readonly CountedSegment[],
@@ -158,7 +158,7 @@ function listBoundaries(
   return boundaries;
 }
 
-/** The ends of all runs of text. */
+/** Returns the ends of all runs of text. */
 function runBoundaries(model: string, segments: readonly CountedSegment[]): Boundary[] {
   const boundaries: Boundary[] = [];
   let key = model;

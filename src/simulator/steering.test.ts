@@ -76,10 +76,10 @@ describe('a steering line', () => {
     ['tokens=5 constructor=1', 'constructor'],
   ])('that says "%s" is refused by name', (words, named) => {
     const { kind, facts } = refusal(`!sim ${words}`);
-    expect({ kind, status: facts.status, ordered: facts.ordered }).toEqual({
+    expect({ kind, status: facts.status, requested: facts.requested }).toEqual({
       kind: 'status',
       status: 400,
-      ordered: true,
+      requested: true,
     });
     expect(facts.message).toContain(named);
   });

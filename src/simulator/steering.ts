@@ -50,7 +50,7 @@ export function splitSteering(text: string, steers = true): SplitText {
 }
 
 function refuse(message: string): UpstreamFailure {
-  return new UpstreamFailure('status', { status: 400, ordered: true, message: `!sim line: ${message}` });
+  return new UpstreamFailure('status', { status: 400, requested: true, message: `!sim line: ${message}` });
 }
 
 function integer(key: string, text: string, [min, max]: readonly [min: number, max: number]): number {

@@ -75,7 +75,7 @@ test.skipIf(isOnPostgres)('verify of a file reports a request that is live and s
   expect(verifyLedgerFile(bench.dataDir)).toEqual([]);
   const db = new Database(join(bench.dataDir, 'ledger.sqlite'));
   db.exec('UPDATE hold SET id = 1');
-  expect(verifyLedgerFile(bench.dataDir)).toEqual(['a request is live or settled, never both: broken by request 1']);
+  expect(verifyLedgerFile(bench.dataDir)).toEqual(['violated: a request is live or settled, never both; request 1']);
   db.exec('UPDATE hold SET id = 2');
   db.close();
   await bench.open();

@@ -38,19 +38,19 @@ import { MissingResult, Results } from './replay.ts';
 import { bootColumn, type LedgerStatements } from './statements.ts';
 import { SumBounds } from './sum-bounds.ts';
 
-/** What batches of one process share. */
+/** What all batches of one process share. */
 export interface Shared {
   readonly types: ColumnTypes;
   readonly statements: LedgerStatements;
   readonly dictionary: Dictionary;
   readonly configs: AccountConfigs;
-  /** Sums of end users and tags that are committed: see `SumBounds`. */
+  /** Keys of committed sums of end users and tags, whose number per account and day is bounded: see `SumBounds`. */
   readonly countedSums: Set<string>;
-  /** Sums of all kinds that this process has committed, by their keys: sums are never removed. */
+  /** Keys of the sums of all kinds that this process has committed. Sums are never removed. */
   readonly committedSums: Set<string>;
   /** Makes the id of an event. */
   readonly nextEventId: (nowMs: number) => number;
-  /** Of the instance; 0: none is registered, which only tests have. */
+  /** The number of this run of the gateway, as the table `instance` has it; 0 in tests that register none. */
   boot: number;
 }
 
@@ -61,7 +61,7 @@ const noLimits: readonly Limit[] = [];
 const hashSelect =
   'SELECT 1 FROM api_key WHERE hash = @hash UNION ALL SELECT 1 FROM old_secret WHERE hash = @hash UNION ALL SELECT 1 FROM management_key WHERE hash = @hash UNION ALL SELECT 1 FROM session WHERE hash = @hash';
 
-/** The rows that a batch of commands reads and changes, in one transaction that holds the locks of their accounts. */
+/** The rows that a batch of commands reads and changes, in one transaction that has locked their accounts. */
 export class BatchRows implements Rows {
   readonly accounts: Rows['accounts'];
   readonly keys: Rows['keys'];
@@ -96,7 +96,7 @@ export class BatchRows implements Rows {
   readonly #configChanged = new Set<number>();
   readonly #forgotten = new Set<number>();
   readonly #sums: SumChange[] = [];
-  /** Those that this batch has written and that may not have been there before. */
+  /** Keys of the sums that this batch has written and that `committedSums` did not contain. */
   readonly #writtenSums: string[] = [];
   readonly #secrets: OldSecret[] = [];
   #nowMs = 0;
@@ -175,12 +175,12 @@ export class BatchRows implements Rows {
     this.counters = { get: name => this.#counter(name), put: row => this.#putCounter(row) };
   }
 
-  /** Which labels records have. */
+  /** The dictionary of the names of models, providers, tags and so on, and their ids. */
   get labels(): Dictionary {
     return this.#shared.dictionary;
   }
 
-  /** Begins a command that is judged at that time. */
+  /** Begins a command. The rules use `nowMs` as the current time. */
   begin(nowMs: number): void {
     this.#nowMs = nowMs;
     this.undo.length = 0;
@@ -192,7 +192,7 @@ export class BatchRows implements Rows {
     for (const step of this.undo.splice(length).reverse()) step();
   }
 
-  /** Takes an account that is locked, as its row is; `config`, `dueAtMs`: its columns that rules don't know. */
+  /** Adds a locked account as the database has it. `config` and `dueAtMs` are columns that the rules do not use. */
   addLoadedAccount(account: Account, config: number, dueAtMs: number | null): void {
     this.tables.account.addLoaded(account);
     this.#versions.set(account.id, config);
@@ -203,7 +203,7 @@ export class BatchRows implements Rows {
     this.#versions.set(0, version);
   }
 
-  /** Stores the result that a rule needed. */
+  /** Stores the result of a query that a rule needed. */
   addResult(missing: MissingResult, result: StepResult): void {
     this.#results.add(missing, result);
   }
@@ -251,7 +251,7 @@ export class BatchRows implements Rows {
     return keys.filter(key => key.accountId === accountId && key.state !== 'revoked');
   }
 
-  /** Throws `UnlockedAccount` for the first whose account is not locked. */
+  /** Returns the keys that expire after `afterMs` and not after `byMs`. Throws `UnlockedAccount` if one of them belongs to an account that is not locked. */
   expiringKeys(afterMs: number, byMs: number): readonly Key[] {
     const where = 'expires_at_ms > ? AND expires_at_ms <= ?';
     return this.#select(this.tables.key, this.#shared.statements.key, where, [afterMs, byMs]);
@@ -263,7 +263,7 @@ export class BatchRows implements Rows {
     return this.#select(this.tables.entry, this.#shared.statements.entry, 'reference = ?', [reference])[0];
   }
 
-  /** Adds to a sum, or to the sum of all others if the account has too many of its kind on that day. */
+  /** Adds to a sum; to the sum `(other)` instead if the account has too many different sums of this kind on that day. */
   raiseSum(change: SumChange): void {
     this.#sums.push(this.#bounded(change));
     this.undo.push(() => this.#sums.pop());
@@ -346,23 +346,23 @@ export class BatchRows implements Rows {
     return ended.sort((a, b) => a.endMs - b.endMs || a.accountId - b.accountId);
   }
 
-  /** Returns none: the holds that a stopped instance has left are ended by commands that name each of them. */
+  /** Returns none: the holds that a stopped instance left are ended by commands, one for each hold. */
   ownHolds(): readonly Hold[] {
     return [];
   }
 
-  /** Counts the present windows of limits, so that they are stored. */
+  /** Makes sure that the use of limits in their current windows is counted and stored. */
   showUses(wanted: LimitFilter | number, nowMs: number): void {
     const limits = typeof wanted === 'number' ? [this.limits.get(wanted)] : this.#listLimits(wanted);
     for (const limit of limits) if (limit?.removed === false) ensureCounted(this, limit, nowMs);
   }
 
-  /** Whether something is to be written. */
+  /** Whether there is anything to write. */
   get hasChanges(): boolean {
     return Object.values(this.tables).some(table => table.hasChanges) || this.#sums.length > 0;
   }
 
-  /** Returns the statements that write what changed: each table's rows together, and rows after those that they refer to. */
+  /** Returns the statements that write all changes, one table after the other; rows come after the rows that they refer to. */
   writeSteps(): Step[] {
     const { limitUse, hold, ...tables } = this.tables;
     const { account, subscription, period, group, key, ...rest } = tables;
@@ -380,7 +380,7 @@ export class BatchRows implements Rows {
     ];
   }
 
-  /** What changed is written, and the batch goes on. */
+  /** Forgets the pending changes, because they have been written. The batch continues. */
   markWritten(): void {
     for (const table of Object.values(this.tables)) table.markWritten();
     this.#deadlines.markWritten();
@@ -390,12 +390,12 @@ export class BatchRows implements Rows {
     this.undo.length = 0;
   }
 
-  /** Called when the batch is undone: configurations that it has loaded may contain its changes. */
+  /** Called if the batch is rolled back: configurations that it has loaded may contain its changes. */
   abandon(): void {
     for (const accountId of this.#configChanged) this.#shared.configs.forget(accountId);
   }
 
-  /** The batch is committed. */
+  /** Called when the batch has been committed. */
   finish(): void {
     for (const accountId of this.#configChanged) this.#shared.configs.forget(accountId);
     this.sumBounds.finish();
@@ -428,7 +428,7 @@ export class BatchRows implements Rows {
     });
   }
 
-  /** A limit that a rule has from `listLimits` is stored, although its table has not loaded it. */
+  /** Called before a limit is put. If the rule got it from `listLimits`, adds its stored row to the table first, so that it is updated, not inserted. */
   #changeLimit({ id, accountId, scope, scopeId }: Limit): void {
     this.#changeConfig(accountId);
     if (this.tables.limit.has(id)) return;
@@ -457,7 +457,10 @@ export class BatchRows implements Rows {
     )[0];
   }
 
-  /** Ids of events are made here, and ids of requests are compared when the gateway starts: neither may be a row that all accounts wait for. */
+  /**
+   * These two counters have no row here, because all accounts would wait for its lock: ids of events come from `nextEventId`, and the highest id
+   * of requests is looked up when a gateway starts. `last_id` is the highest number, so that no rule raises it.
+   */
   #counter(name: Counter['name']): Counter | undefined {
     if (name === 'event') return { name, value: this.#shared.nextEventId(this.#nowMs) - 1 };
     if (name === 'last_id') return { name, value: Number.MAX_SAFE_INTEGER };
@@ -487,7 +490,7 @@ export class BatchRows implements Rows {
     );
   }
 
-  /** Returns stored rows that fulfil a condition; rows that this batch has loaded are returned as it has changed them. */
+  /** Returns stored rows that fulfil a condition. Rows that this batch has changed are returned as changed. */
   #select<R>(
     table: BatchTable<R>,
     { spec, codec }: TableStatements<R>,
@@ -498,7 +501,7 @@ export class BatchRows implements Rows {
     return table.addAllLoaded(this.#read(() => this.#results.read(text, values)));
   }
 
-  /** Reads what the commands before have left in the database. */
+  /** Returns the result of a query. Throws `MissingRow` if it has not been run yet: it is run after the changes of earlier commands are written. */
   #read<T>(read: () => T): T {
     try {
       return read();
@@ -562,7 +565,7 @@ const pruneApplied: Step = {
   values: [toParameter(appliedMax)],
 };
 
-/** A table that says of each row that is put what it changes. */
+/** Returns the table with `onPut` called before each row is put. */
 function withPutListener<R, K extends readonly (number | string)[]>(
   table: BatchTable<R>,
   onPut: (row: R) => void,
@@ -576,7 +579,7 @@ function withPutListener<R, K extends readonly (number | string)[]>(
   };
 }
 
-/** Returns rows with those that changed instead of, or beside, them, by id. */
+/** Returns the stored rows with the changed ones replaced or added, sorted by id. */
 function overlay<R extends { readonly id: number }>(stored: readonly R[], changed: readonly R[]): R[] {
   const rows = new Map(stored.map(row => [row.id, row]));
   for (const row of changed) rows.set(row.id, row);

@@ -22,7 +22,7 @@ import type { Dictionary } from './dictionary.ts';
 const sheets = new Map<string, PriceSheet>();
 const sheetsMax = 10_000;
 
-/** Does a command by the rules. Returns its reply as the SQLite engine does. Throws `MissingRow` and `UnlockedAccount` as the rows do. */
+/** Executes a command. Returns the same reply as the SQLite engine. Throws `MissingRow` or `UnlockedAccount` if the rows throw it. */
 export function execute(context: Context, rows: BatchRows, command: WireCommand, nowMs: number): unknown {
   const { labels } = rows;
   switch (command[0]) {

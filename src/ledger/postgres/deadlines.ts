@@ -4,24 +4,25 @@ import type { Hold, Key, PlanPeriod } from '../rows.ts';
 import type { BatchTable } from './batch-table.ts';
 import { MissingRow } from './missing-row.ts';
 
+/** When the next hold, key or period of an account ends by itself; Infinity: never. */
 interface Deadline {
-  /** As the account's row has it; Infinity: never. */
+  /** The time that the account's row has. */
   stored: number;
   atMs: number;
-  /** Everything of the account that ends by itself is loaded. */
+  /** True if all holds, keys and periods of the account that end by themselves are loaded. */
   isLoaded: boolean;
 }
 
-/** The tables of what ends by itself. */
+/** The tables whose rows can end by themselves. */
 export interface Ending {
   readonly holds: BatchTable<Hold>;
   readonly keys: BatchTable<Key>;
   readonly periods: BatchTable<PlanPeriod>;
-  /** The columns that each is selected by. */
+  /** The columns to select from each table. */
   readonly columns: { readonly hold: string; readonly key: string; readonly period: string };
 }
 
-/** When something of each account ends by itself: a hold of another service, the time of a key with money, a plan's period. */
+/** The next time for each account at which something ends by itself: a hold of another service, a key with money, a plan's period. */
 export class Deadlines {
   readonly #deadlines = new Map<number, Deadline>();
   readonly #ending: Ending;
@@ -31,13 +32,14 @@ export class Deadlines {
     this.#ending = ending;
   }
 
+  /** Adds the time that the account's row has; null: nothing ends by itself. */
   addLoaded(accountId: number, atMs: number | null): void {
     const stored = atMs ?? Number.POSITIVE_INFINITY;
     this.#deadlines.set(accountId, { stored, atMs: stored, isLoaded: false });
     this.#nextMs = Math.min(this.#nextMs, stored);
   }
 
-  /** Something of the account ends at that time. */
+  /** Notes that something of the account ends at that time. */
   bringForward(accountId: number, atMs: number): void {
     if (atMs === Number.POSITIVE_INFINITY) return;
     const due = this.#deadlines.get(accountId);
@@ -57,7 +59,7 @@ export class Deadlines {
     return true;
   }
 
-  /** Returns the statement that writes the times that have changed; none if none has. */
+  /** Returns the statement that writes the changed times; none if no time has changed. */
   writeSteps(): Step[] {
     const changed = this.#listChanged();
     if (changed.length === 0) return [];
@@ -70,7 +72,7 @@ export class Deadlines {
     ];
   }
 
-  /** What changed is written, and the batch goes on. */
+  /** Takes the changed times as stored, because they have been written. */
   markWritten(): void {
     for (const { due, nextMs } of this.#listChanged()) due.stored = nextMs;
   }

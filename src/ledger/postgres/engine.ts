@@ -103,7 +103,7 @@ export class Engine {
       } catch (error) {
         if (!connection.isLost) await connection.run([{ text: 'ROLLBACK' }]);
         if (!(error instanceof UnlockedAccount) || restarts > 1000) {
-          // What it took for there may be what was not.
+          // A sum that was taken for committed may not exist.
           this.#tools.shared.committedSums.clear();
           throw error;
         }

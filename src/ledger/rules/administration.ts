@@ -36,7 +36,7 @@ export interface AdminCommands {
   updateKey: { keyId: number; accountId: number; settings: KeySettings };
   setKeyState: { keyId: number; accountId: number | undefined; state: KeyState };
   setMonthlyLimit: { keyId: number; limit: bigint | undefined };
-  /** The old secret stays valid until then; 0: not at all. */
+  /** The old secret stays valid for `overlapMs`; 0: it ends at once. */
   rotateKey: { keyId: number; accountId: number | undefined; hash: Uint8Array; masked: string; overlapMs: number };
   createGroup: { accountId: number; settings: GroupSettings };
   /** `accountId` undefined: the operator. */
@@ -233,7 +233,7 @@ function createKey(context: Context, command: AdminCommands['createKey'], nowMs:
   return reply;
 }
 
-/** Adds a key with default settings; it is stored once its first settings are applied. */
+/** Adds and stores a key with default settings. */
 function addKey(rows: Rows, { accountId, hash, masked }: NewKey, nowMs: number): Key {
   assert(!rows.hasHash(hash), 'two keys have one hash');
   const key: Key = {
@@ -295,7 +295,7 @@ function rotateKey(rows: Rows, command: AdminCommands['rotateKey'], nowMs: numbe
   return keyId;
 }
 
-/** Gives a key its own balance (null: none); `insufficient` if that needs money in a hold or more than the account has. */
+/** Gives a key its own balance (null: none). Returns `insufficient` if that would take money that is held, or more than the account has available. */
 function setBalance(rows: Rows, key: Key, balance: bigint | null, nowMs: number): Key | 'insufficient' {
   const amount = (balance ?? 0n) - (key.balance ?? 0n);
   const account = findOwner(rows, key);
@@ -320,7 +320,6 @@ function setKeyState(rows: Rows, { keyId, accountId, state }: AdminCommands['set
   if (key === undefined) return 'not_found';
   const after = { ...key, state };
   rows.keys.put(after);
-  // Held amounts stay until the hold ends.
   returnBalanceOfEndedKey(rows, after, nowMs);
   if (state === 'revoked') emitKeyEvent(rows, after, 'key.revoked', { nowMs });
   return key.id;

@@ -5,7 +5,7 @@ import type { Account, Group, Key, Rows } from '../rows.ts';
 import type { BoundLimit } from './limits.ts';
 import { nextNumber } from './context.ts';
 
-/** Events, written in the transaction that causes them. Nothing is written if no webhook subscribes to them. */
+/** Events for webhooks are written in the transaction that causes them, and only if a webhook subscribes to them. */
 
 const deliveryMs = 3 * 86_400_000;
 
@@ -52,7 +52,8 @@ const thresholds = [80, 100] as const;
 const againMs = 60_000;
 
 /**
- * Writes events of limits that a request has brought to a threshold: each once per window. `before`: their uses before, in the same order.
+ * Writes an event for each limit that a request has brought to a threshold: once per calendar window. For a rolling minute, or a limit
+ * without a window, it is written when the threshold is crossed, at most once a minute. `before`: the limits before the request, in the same order.
  */
 export function emitThresholdEvents(
   rows: Rows,
@@ -103,7 +104,7 @@ function describeThreshold({ limit, max, window }: BoundLimit, threshold: number
   };
 }
 
-/** The owner of the changed balance. */
+/** The owner of a balance. */
 type BalanceOwner =
   | { readonly type: 'account'; readonly row: Account }
   | { readonly type: 'key'; readonly row: Key }

@@ -175,7 +175,7 @@ export function hasExpired({ expiresAtMs }: Key, nowMs: number): boolean {
   return expiresAtMs !== null && expiresAtMs <= nowMs;
 }
 
-/** Moves what a revoked or expired key has beyond its holds to the account. */
+/** Moves the balance of a revoked or expired key back to the account, except what its holds need: that stays until they end. Does nothing for other keys. */
 export function returnBalanceOfEndedKey(rows: Rows, key: Key, atMs: number): void {
   const isOver = key.state === 'revoked' || hasExpired(key, atMs);
   if (!isOver || key.balance === null || key.balance === key.held) return;

@@ -7,7 +7,7 @@ import { loadTokenizer } from '../../generation/tokens.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { simulatorEmbeddingModels } from '../models.ts';
-import { delayOrFail } from '../ordered-failure.ts';
+import { delayOrFail } from '../requested-failure.ts';
 import { yieldToOthers } from '../pace.ts';
 import { parseSteering, splitSteering } from '../steering.ts';
 import { listFeatures } from '../text-features.ts';

@@ -110,7 +110,7 @@ describe('the steering line', () => {
     for (const attempt of [1, 2]) {
       const failure = await catchFailure({ prompt }, { attempt });
       expect(failure).toBeInstanceOf(UpstreamFailure);
-      expect(failure).toMatchObject({ kind: 'status', facts: { status: 500, ordered: true } });
+      expect(failure).toMatchObject({ kind: 'status', facts: { status: 500, requested: true } });
     }
     expect(await draw({ prompt }, { attempt: 3 })).toHaveLength(1);
   });

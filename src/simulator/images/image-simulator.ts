@@ -5,7 +5,7 @@ import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
 import { simulatorImageModels } from '../models.ts';
-import { delayOrFail } from '../ordered-failure.ts';
+import { delayOrFail } from '../requested-failure.ts';
 import { parseSteering, splitSteering } from '../steering.ts';
 import { drawSketch } from './draw.ts';
 

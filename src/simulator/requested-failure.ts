@@ -16,7 +16,7 @@ export async function delayOrFail(steering: Steering, attempt: number, waiting: 
   if (status === undefined || attempt > times) return;
   throw new UpstreamFailure('status', {
     status,
-    ordered: true,
+    requested: true,
     message: `The built-in model answered with status ${status}, as the !sim line of the request says.`,
     ...(status === 429 || status === 503 ? { retryAfterMs } : {}),
   });
