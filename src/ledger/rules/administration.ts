@@ -60,14 +60,14 @@ export interface AdminCommands {
   replayDelivery: NamedWebhook & { eventId: number };
   /** An event from outside the ledger. */
   emitEvent: OutsideEvent;
-  /** Adds a row to the audit, and does nothing else. */
+  /** Adds a row to the audit log, and does nothing else. */
   recordAction: RecordedAction;
 }
 
 /**
- * The id of the created or changed row (for a plan, its account's), or why nothing was done. `conflict`: the account already has a plan, or
- * the reference belongs to another command; `nothing_to_do`: the ledger already has an account; `locked`, `fixed`: see `LimitRefusal`;
- * `too_many`: the scope has the maximum number of limits.
+ * The id of the created or changed row (for a plan, the id of its account), or why nothing was done. `conflict`: the account already has a
+ * plan, or the reference belongs to another command; `nothing_to_do`: the ledger already has an account; `locked`, `fixed`: see
+ * `LimitRefusal`; `too_many`: the maximum number of limits or webhooks is reached.
  */
 export type AdminReply =
   | number
@@ -82,7 +82,7 @@ export type AdminReply =
   | 'closed';
 
 /**
- * An administrative command; because of its id it is executed once, however often it is sent. `by`: its sender; absent: the gateway itself.
+ * An administrative command. Its id makes sure that it is executed once, however often it is sent. `by`: its sender; absent: the gateway itself.
  */
 export type AdminCall = {
   [K in keyof AdminCommands]: {
@@ -93,7 +93,7 @@ export type AdminCall = {
   };
 }[keyof AdminCommands];
 
-/** Executes a command once; a repeat gets the first reply. */
+/** Executes a command and returns its reply. A repeat of the command gets the first reply and does nothing. */
 export function administer(context: Context, call: AdminCall, nowMs: number): AdminReply {
   const { applied } = context.rows;
   const known = applied.get(call.id);
@@ -276,12 +276,12 @@ function changeSettings(context: Context, key: Key, settings: KeySettings, nowMs
   return key.id;
 }
 
-/** Returns whether the group that the settings name is the account's. */
+/** Returns whether the settings name no group, or a group of the account. */
 function hasGroup(rows: Rows, accountId: number, { groupId }: KeySettings): boolean {
   return groupId === undefined || groupId === null || findGroup(rows, groupId, accountId) !== undefined;
 }
 
-/** Gives a key another secret; the previous one stays valid for the overlap. Secrets of earlier rotations keep their expiry. */
+/** Gives a key a new secret. The previous one stays valid for `overlapMs`; those of earlier rotations keep their expiry. */
 function rotateKey(rows: Rows, command: AdminCommands['rotateKey'], nowMs: number): AdminReply {
   const { keyId, accountId, hash, masked, overlapMs } = command;
   const key = findUnrevokedKey(rows, keyId, accountId);
@@ -356,7 +356,7 @@ function bootstrap(rows: Rows, command: Bootstrap, nowMs: number): AdminReply {
   return accountId;
 }
 
-/** Returns a key that is not revoked, of that account if one is given. */
+/** Returns a key that is not revoked. `accountId`: only if the key belongs to this account; undefined: any account. */
 function findUnrevokedKey(rows: Rows, keyId: number, accountId: number | undefined): Key | undefined {
   const key = rows.keys.get(keyId);
   const other = accountId !== undefined && key?.accountId !== accountId;

@@ -5,7 +5,7 @@ import { deleteGroup } from './groups.ts';
 import { returnBalanceOfEndedKey } from './holds.ts';
 import { cancelSubscription } from './subscriptions.ts';
 
-/** Closes an account: ends its keys, removes its groups, and lets its plan end with its period. Returns its id. */
+/** Closes an account: revokes its keys, removes its groups, and cancels its plan. Returns its id. */
 export function closeAccount(context: Context, accountId: number, nowMs: number): number | 'not_found' {
   const { rows } = context;
   const account = rows.accounts.get(accountId);

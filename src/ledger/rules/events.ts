@@ -48,7 +48,7 @@ export function emit(rows: Rows, { accountId, type, scope, data }: NewEvent, now
 }
 
 const thresholds = [80, 100] as const;
-/** For limits without a calendar window, at most one event in this time. */
+/** The shortest time between two events of a limit without a calendar window. */
 const againMs = 60_000;
 
 /**

@@ -6,22 +6,22 @@ import { emitLowBalanceEvent } from './events.ts';
 import { bindRequest } from './bind-limits.ts';
 import { type BoundLimit, changeUses, tallyAdmission, tallyHold } from './limits.ts';
 
-/** Places, changes and ends holds, with every amount that includes them, and moves money: every change of a balance is in this file. */
+/** Places, changes and ends holds, and updates all amounts that include them. All changes of balances are made in this file. */
 
-/** How a hold ends: the money and the plan's tokens that are debited. If `freeTaken` is false, a free request is given back to the plan. */
+/** How a hold ends: the money and the plan's tokens that are debited. `freeTaken`: false if the free daily request that paid is returned to the plan. */
 export interface Release {
   readonly debit: bigint;
   readonly planTokens: number;
   readonly freeTaken: boolean;
-  /** What the request adds to limits from then on. */
+  /** What the request adds to limits after its end. */
   readonly tally: Tally;
   readonly bound: readonly BoundLimit[];
 }
 
-/** A live hold before a change; undefined: it is new. */
+/** A hold before a change; undefined if it is a new one. */
 type Before = Hold | undefined;
 
-/** Counts a new or changed hold in the limits that bind it. Afterwards, `bound` has their new uses. */
+/** Counts a new or changed hold in the limits that apply to it, and updates the uses in `bound`. */
 function countHold(
   rows: Rows,
   bound: readonly BoundLimit[],
@@ -94,7 +94,7 @@ export function countRequest(rows: Rows, keyId: number, nowMs: number): void {
   });
 }
 
-/** The fields of an entry besides its pocket and amounts. */
+/** The fields of an entry except its owner and its amounts. */
 type EntryFacts = Pick<Entry, 'kind' | 'atMs'> & Partial<Entry>;
 
 /** Adds an entry of an account. */
@@ -114,7 +114,7 @@ function addEntry(rows: Rows, accountId: number, entry: EntryFacts & Pick<Entry,
   rows.addEntry({ ...nothing, ...entry, accountId, number });
 }
 
-/** Adds to an account's balance (negative: subtracts), with the entry that explains it. The caller has checked that this is allowed. */
+/** Adds an amount (negative: subtracts it) to an account's balance, and adds an entry. The caller has checked that the balance allows it. */
 export function changeBalance(rows: Rows, account: Account, amount: bigint, entry: EntryFacts): void {
   const balanceAfter = account.balance + amount;
   const after = { ...account, balance: balanceAfter };
@@ -123,7 +123,7 @@ export function changeBalance(rows: Rows, account: Account, amount: bigint, entr
   addEntry(rows, account.id, { ...entry, amount, balanceAfter });
 }
 
-/** Adds the entry for the part of a request that could not be debited, to its payer's entries. */
+/** Adds an entry for the part of a request's cost that could not be debited from its payer. */
 export function addWriteOff(rows: Rows, hold: Hold, writtenOff: bigint, atMs: number): void {
   const keyId = hold.payer === 'key_balance' ? hold.keyId : null;
   const { payerGroup: groupId } = hold;
@@ -134,7 +134,7 @@ export function addWriteOff(rows: Rows, hold: Hold, writtenOff: bigint, atMs: nu
   addEntry(rows, hold.accountId, { ...facts, keyId, groupId, balanceAfter, writtenOff });
 }
 
-/** Moves an amount from the account to the key; negative: back. The caller has checked that no hold needs it. Returns the key. */
+/** Moves an amount from the account to the key; a negative one moves back. The caller has checked that no hold needs it. Returns the changed key. */
 export function moveToKey(rows: Rows, key: Key, amount: bigint, atMs: number): Key {
   const balanceAfter = (key.balance ?? 0n) + amount;
   const after = { ...key, balance: balanceAfter };
@@ -146,7 +146,7 @@ export function moveToKey(rows: Rows, key: Key, amount: bigint, atMs: number): K
   return after;
 }
 
-/** Moves an amount from the account to the group, like `moveToKey`. Returns the group. */
+/** Moves an amount from the account to the group, like `moveToKey`. Returns the changed group. */
 export function moveToGroup(rows: Rows, group: Group, amount: bigint, atMs: number): Group {
   const balanceAfter = (group.balance ?? 0n) + amount;
   const after = { ...group, balance: balanceAfter };
@@ -159,18 +159,18 @@ export function moveToGroup(rows: Rows, group: Group, amount: bigint, atMs: numb
   return after;
 }
 
-/** Returns the note of the account's entry of a move. The other entry needs none: it has the id of the key or group. */
-function nameMove(pocket: 'key' | 'group', id: number, amount: bigint): string {
-  return `${amount > 0n ? 'to' : 'from'} ${pocket} ${id}`;
+/** Returns the note for the account's entry of a move. The other entry of the move needs none: it has the id of the key or group. */
+function nameMove(type: 'key' | 'group', id: number, amount: bigint): string {
+  return `${amount > 0n ? 'to' : 'from'} ${type} ${id}`;
 }
 
-/** Moves what a removed group has beyond its holds to the account. */
+/** Moves the balance of a removed group back to the account, except what its holds need. Does nothing for other groups. */
 export function returnBalanceOfRemovedGroup(rows: Rows, group: Group, atMs: number): void {
   if (!group.removed || group.balance === null || group.balance === group.held) return;
   moveToGroup(rows, group, group.held - group.balance, atMs);
 }
 
-/** Returns whether a key's time is over. */
+/** Returns whether a key has expired. */
 export function hasExpired({ expiresAtMs }: Key, nowMs: number): boolean {
   return expiresAtMs !== null && expiresAtMs <= nowMs;
 }
@@ -228,7 +228,7 @@ function changePeriod(rows: Rows, { accountId, period: number }: Request, held: 
   rows.periods.put({ ...period, held: period.held + held, used: period.used + used });
 }
 
-/** Takes `by` of the plan's free requests of the day of admission; negative: gives them back. */
+/** Counts `by` of the plan's free daily requests as used on the day of admission; a negative number returns them. */
 function countFreeRequest(rows: Rows, { accountId, admittedAtMs }: Request, by: number): void {
   const day = toDay(admittedAtMs);
   rows.planDays.put({ accountId, day, requests: (rows.planDays.get(accountId, day)?.requests ?? 0) + by });
