@@ -83,7 +83,7 @@ export class BatchRows implements Rows {
   readonly webhooks: Rows['webhooks'];
   readonly deliveries;
   readonly eventMarks;
-  /** The tables themselves, for the engine to fill. */
+  /** The tables, for the engine to load rows into. */
   readonly tables;
   readonly sumBounds: SumBounds;
   readonly undo: (() => void)[] = [];

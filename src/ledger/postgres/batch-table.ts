@@ -228,7 +228,7 @@ export class BatchTable<R> {
       const keys = keyIndexes.map((_, index) => toArray(removed.map(({ key }) => key[index] ?? null)));
       steps.push({ text: remove, values: [...keys, String(removed.length)] });
     }
-    // First: a row that ends makes place for one that begins.
+    // Updates come before inserts: a row that ends may make place for a new one.
     if (updated.length > 0) {
       const rows = updated.map(({ row, key }) => {
         const values = this.#write(row as R);
@@ -247,7 +247,7 @@ export class BatchTable<R> {
     return steps;
   }
 
-  /** What changed is written. */
+  /** Forgets the pending changes, because they have been written. */
   markWritten(): void {
     for (const entry of this.#changed) {
       entry.isStored = entry.row !== undefined;
