@@ -396,7 +396,7 @@ export class Engine {
 
   #keepTags(rows: BatchRows, key: Key): void {
     const { group } = rows.tables;
-    // Groups that the batch has not loaded were not needed: what is known of the key stays.
+    // The batch has not loaded the key's group, so the cached tags stay.
     if (key.groupId !== null && !group.has(key.groupId)) return;
     try {
       this.#keyTags.set(key.id, mergeTags(rows, key, pathFrom(rows, key.groupId), undefined));
