@@ -10,7 +10,7 @@ function reported(presetName: string, list: readonly ModelDescription[], prices:
   return toDiscoveredModels(preset, list, { prices, nowMs: requestedAtMs });
 }
 
-/** The only model of a list. */
+/** Returns the model that is made from a description. */
 function one(preset: string, description: ModelDescription) {
   const { models } = reported(preset, [description]);
   expect(models).toHaveLength(1);
@@ -91,7 +91,7 @@ test.each([
   });
 });
 
-test('Ollama: capabilities and the context that the model is run with', () => {
+test('Ollama: capabilities, and the context with which the model runs', () => {
   const description = one('ollama', ollama);
   expect(description).toMatchObject({ contextLength: 8_192, vision: false, functionCall: true, reasoning: false });
   expect(description).toMatchObject({ id: 'ollama/llama3.2:latest', createdAt: 1_760_000_000 });
@@ -102,7 +102,7 @@ test('Ollama: capabilities and the context that the model is run with', () => {
   expect(one('ollama', { ...ollama, show: able })).toMatchObject({ vision: true, reasoning: true });
 });
 
-test('by default a model has text and tools, no images and no switch for reasoning', () => {
+test('if nothing is reported, a model has text and tools, but no images and no switch for reasoning', () => {
   expect(one('vllm', { listed: { id: 'Qwen/Qwen3-8B', created: 1_760_000_000, max_model_len: 40_960 } })).toMatchObject(
     {
       contextLength: 40_960,
@@ -147,7 +147,7 @@ test('a model without a creation time gets the time of the query', () => {
   expect(one('lm-studio', { listed: { id: 'x' } }).createdAt).toBe(1_795_374_969);
 });
 
-test('the first matching pattern sets the prices; a free model stays free, and capabilities are the server’s', () => {
+test('the first matching pattern sets the prices; a free model stays free, and the server’s capabilities are kept', () => {
   const price = (pico: bigint) => ({ inputPicoUsd: pico, outputPicoUsd: 2n * pico, above: [] });
   const rules = [
     { models: ['ollama/llama*', 'vllm/*'], pricing: price(7n) },

@@ -46,7 +46,7 @@ export function readVariableFiles(variables: Variables, names: Iterable<string>)
     if (path === undefined || path === '') continue;
     const refuse = (message: string): void => void problems.push({ path: twin, message });
     if (Object.hasOwn(variables, name) && (variables[name] ?? '') !== '') {
-      refuse(`is set beside ${name}: unset one of them`);
+      refuse(`is set together with ${name}: unset one of them`);
       continue;
     }
     try {
