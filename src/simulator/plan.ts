@@ -16,7 +16,7 @@ import { sampleText } from './schema-sampler.ts';
 import { draftCalls, nameCalls } from './tool-calls.ts';
 
 /**
- * Reasoning tokens by effort: a hundredth of those in docs/interfaces/README.md "Effort and thinking budgets", so that rehearsals are
+ * Reasoning tokens by effort: a hundredth of those in docs/interfaces/README.md "Effort and thinking budgets", so that tests are
  * quick.
  */
 const effortTokens: Readonly<Record<number, number>> = {

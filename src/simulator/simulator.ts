@@ -40,8 +40,8 @@ export interface SimulatorOptions {
 
 /**
  * The built-in models as an upstream. Failures that a steering line orders are marked (`ordered`), so that they open
- * no circuit breaker. One instance has one prompt cache, for all callers: the models are for trying out and
- * rehearsing.
+ * no circuit breaker. One instance has one prompt cache, for all callers: the models are for trying
+ * and testing.
  */
 export function createSimulator(options: SimulatorOptions): Upstream {
   const { runtime = systemRuntime } = options;

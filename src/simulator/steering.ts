@@ -15,7 +15,7 @@ export interface OrderedFault {
   readonly afterDeltas: number;
 }
 
-/** The orders of a steering line; absent ones are at their defaults. Source: docs/providers.md "Rehearsals". */
+/** The orders of a steering line; absent ones are at their defaults. Source: docs/providers.md "Controlling the built-in models". */
 export interface Steering {
   readonly tokens?: number;
   /** Tokens a second; 0: no pace. */
