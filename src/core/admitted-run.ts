@@ -21,8 +21,8 @@ export interface PricedRequest {
   readonly imageTerms?: ImageTerms;
 }
 
-/** The tools that an admitted request needs. */
-export interface AdmittedRunTools {
+/** The dependencies of an admitted request. */
+export interface AdmittedRunDependencies {
   readonly ledger: Ledger;
   readonly runtime: Runtime;
   /** How long a client waits for its hold to end after its answer failed; absent: 10 s. */
@@ -66,7 +66,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   protected readonly signal: AbortSignal;
   /** The request's attempts and routing, stored with its charge. */
   protected readonly timeline: TimelineRecord;
-  readonly #tools: AdmittedRunTools;
+  readonly #dependencies: AdmittedRunDependencies;
   readonly #abort = new AbortController();
   readonly #startedAtMs: number;
   #firstEventMs: number | undefined;
@@ -75,12 +75,12 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   #cost: Pricing | undefined;
   #attempts = 0;
 
-  constructor(tools: AdmittedRunTools, requested: AdmittedRequest<Prepared>) {
-    this.#tools = tools;
+  constructor(dependencies: AdmittedRunDependencies, requested: AdmittedRequest<Prepared>) {
+    this.#dependencies = dependencies;
     this.requested = requested;
     this.signal = this.#abort.signal;
-    this.#startedAtMs = tools.runtime.monotonicMs();
-    this.timeline = new TimelineRecord(tools.runtime);
+    this.#startedAtMs = dependencies.runtime.monotonicMs();
+    this.timeline = new TimelineRecord(dependencies.runtime);
   }
 
   /** Makes the answer, with as many attempts as it takes, and stores what has to be stored of it. */
@@ -138,7 +138,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
       return await this.#settle(used, isOfBatch ? 'unbounded' : 'bounded');
     } catch (thrown) {
       // The ledger may not be writable for a long time: the hold is voided once it is.
-      this.#tools.ledger.void(this.requested.id, 'gateway_failure').catch(() => undefined);
+      this.#dependencies.ledger.void(this.requested.id, 'gateway_failure').catch(() => undefined);
       throw thrown;
     }
   }
@@ -161,7 +161,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
       multiplierPermille: prepared.multiplierPermille ?? 1000,
       providerCostNanoUsd: this.#cost && this.#providerCost(this.#cost, usage),
     } as const;
-    const settled = await this.#tools.ledger.settle(command, patience);
+    const settled = await this.#dependencies.ledger.settle(command, patience);
     checkSettled(settled, id);
     const { costNanoUsd } = settled;
     const { providerCostNanoUsd } = command;
@@ -188,7 +188,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   }
 
   #elapsedMs(): number {
-    return this.#tools.runtime.monotonicMs() - this.#startedAtMs;
+    return this.#dependencies.runtime.monotonicMs() - this.#startedAtMs;
   }
 
   /** Returns the kept answer, not charged yet. If it throws, the hold has already ended. */
@@ -202,7 +202,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
       await this.discard().catch(() => undefined);
       const outcome = this.#outcome(thrown);
       const { promise: late, resolve } = Promise.withResolvers<void>();
-      const timer = this.#tools.runtime.after(this.#tools.settleMs ?? settleMsDefault, resolve);
+      const timer = this.#dependencies.runtime.after(this.#dependencies.settleMs ?? settleMsDefault, resolve);
       await Promise.race([this.#endUnanswered(outcome), late]).finally(() => timer.cancel());
       throw toClientError(outcome);
     }
@@ -218,7 +218,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
     const progress = { streamed: false, hasOutput: false, wasSent: this.#attempts > 0, isTrying: false };
     const charge = toCharge(outcome, progress);
     if (charge.kind === 'void') {
-      await this.#tools.ledger.void(this.requested.id, charge.reason);
+      await this.#dependencies.ledger.void(this.requested.id, charge.reason);
       this.requested.telemetry?.settleEnded(undefined);
     } else await this.#settle({ state: charge.state, usage: noUsage, usageSource: 'reported' }, 'unbounded');
   }

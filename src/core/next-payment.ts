@@ -8,8 +8,8 @@ import { requireFound, readId, invalidField } from './account-fields.ts';
 import { refusal, toAdmitCommand } from './generation/admission.ts';
 import { toLimit } from './limit-fields.ts';
 
-/** The tools of a dry run of an admission. */
-export interface NextPaymentTools {
+/** The dependencies of a dry run of an admission. */
+export interface NextPaymentDependencies {
   readonly ledger: Ledger;
   /** Returns the model with that name; for '' the first one. Throws `model_not_found`. */
   readonly findModel: (name: string) => Model;
@@ -33,7 +33,7 @@ const inputTokensMax = 10_000_000;
  * `model_not_found` and `validation_error`.
  */
 export async function readNextPayment(
-  { ledger, findModel }: NextPaymentTools,
+  { ledger, findModel }: NextPaymentDependencies,
   next: NextRequest,
 ): Promise<MessageInitShape<typeof NextPaymentSchema>> {
   const keyId = readId(next.apiKeyId, 'API key');

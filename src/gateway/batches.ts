@@ -1,5 +1,5 @@
 import type { EndedItem } from '../core/batches/batch-job.ts';
-import { Batches, type BatchTools } from '../core/batches/batches.ts';
+import { Batches, type BatchDependencies } from '../core/batches/batches.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { knownDollars } from '../lib/dollars.ts';
 import { createBatchCodec } from '../edge/batches/batch-codec.ts';
@@ -20,8 +20,8 @@ type OpenedHere =
   | 'onItem'
   | 'onDefect';
 
-/** The tools that batches need. */
-interface BatchParts extends Omit<BatchTools, OpenedHere> {
+/** The dependencies of batches. */
+interface BatchParts extends Omit<BatchDependencies, OpenedHere> {
   readonly openBulk: Stores['openBulk'];
   readonly live: LiveConfig;
   readonly logger: Logger;
@@ -32,9 +32,9 @@ interface BatchParts extends Omit<BatchTools, OpenedHere> {
 
 /** Opens large files, and the batches that run on them. */
 export function openBatches(parts: BatchParts): Batches {
-  const { openBulk, live, logger, metrics, texts, ...tools } = parts;
+  const { openBulk, live, logger, metrics, texts, ...dependencies } = parts;
   return new Batches({
-    ...tools,
+    ...dependencies,
     bulk: openBulk(() => live.current.batches.diskBytes),
     codec: createBatchCodec({ texts, strict: () => live.current.strict }),
     runtime: systemRuntime,

@@ -10,7 +10,7 @@ import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
 import { StoredConversations } from '../core/conversations/stored-conversations.ts';
-import { DirectAnswers, type DirectTools } from '../core/direct/direct-answers.ts';
+import { DirectAnswers, type DirectDependencies } from '../core/direct/direct-answers.ts';
 import { embeddings } from '../core/embeddings/embeddings.ts';
 import { rerank } from '../core/rerank/rerank.ts';
 import type { StoppableService } from '../core/running-requests.ts';
@@ -379,10 +379,10 @@ function openBodies({ live, stores, logger }: Parts, box: SealedBox): BodyStore 
 /** Responses, and the conversations that they are made in. */
 function openResponses(
   { config, live, stores, ids }: Parts,
-  tools: { readonly generations: Generations; readonly replays: Replays; readonly box: SealedBox },
+  dependencies: { readonly generations: Generations; readonly replays: Replays; readonly box: SealedBox },
 ) {
   const { responseLifetimeMs: lifetimeMs } = config.content;
-  const { box } = tools;
+  const { box } = dependencies;
   const kept = new StoredConversations({ ...stores, ids, box, lifetimeMs, clock: systemClock });
   const sessionMemory = () => {
     const { sessionMemoryBytes: max, accountSessionMemoryBytes: ownerMax } = live.current.limits;
@@ -390,7 +390,7 @@ function openResponses(
   };
   const responses = new Responses({
     ...stores,
-    ...tools,
+    ...dependencies,
     runtime: systemRuntime,
     ids,
     kept,
@@ -401,8 +401,8 @@ function openResponses(
 }
 
 /** Opens the services whose answers are not streamed. */
-function openDirect(tools: DirectTools) {
-  return { embeddings: new DirectAnswers(tools, embeddings), rerank: new DirectAnswers(tools, rerank) };
+function openDirect(dependencies: DirectDependencies) {
+  return { embeddings: new DirectAnswers(dependencies, embeddings), rerank: new DirectAnswers(dependencies, rerank) };
 }
 
 /** Opens the Unix socket for the operator's commands. The default one may fail: the port does the same. */

@@ -104,16 +104,19 @@ async function opened(start: Start): Promise<Gateway> {
   const { environment, config, configPath, logger, health, startTrace, readAgain } = start;
   const { databaseUrl, workers: count } = environment;
   const metrics = new Metrics(version);
-  const tools = { metrics, logger, health };
+  const dependencies = { metrics, logger, health };
   const resources = { environment, config, logger, metrics, health, startTrace, readAgain };
   if (databaseUrl !== undefined) {
-    const stores = await openDatabaseStores({ ...environment, databaseUrl }, config, tools);
+    const stores = await openDatabaseStores({ ...environment, databaseUrl }, config, dependencies);
     metrics.add(() => health.metrics.text());
     await health.start();
     const { openGateway } = await import('./gateway.ts');
     return openGateway({ ...resources, stores, instance: stores.ledger.instanceNumber });
   }
-  const [stores, { openGateway }] = await Promise.all([openStores(environment, config, tools), import('./gateway.ts')]);
+  const [stores, { openGateway }] = await Promise.all([
+    openStores(environment, config, dependencies),
+    import('./gateway.ts'),
+  ]);
   metrics.add(() => health.metrics.text());
   await health.start();
   const workers = await openWorkers({ count, configPath, stores, logger, health });

@@ -66,7 +66,7 @@ export interface DatabaseStores extends Stores {
 /** How long an image can be fetched by its address. Source: docs/interfaces/images.md "Addresses of images". */
 export const fileLifetimeMs = 3_600_000;
 
-interface StoreTools {
+interface StoreDependencies {
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly health: StorageHealth;
@@ -76,9 +76,13 @@ interface StoreTools {
  * Opens the ledger, whose lock reserves the data directory for this process, and the documents. Throws `LedgerStartError`, or `BackupError`
  * if a restore has not ended or the backup before an upgrade failed.
  */
-export async function openStores(environment: Environment, config: Config, tools: StoreTools): Promise<LendingStores> {
+export async function openStores(
+  environment: Environment,
+  config: Config,
+  dependencies: StoreDependencies,
+): Promise<LendingStores> {
   const { dataDir, workers } = environment;
-  const { logger, metrics, health } = tools;
+  const { logger, metrics, health } = dependencies;
   refuseUnfinishedRestore(dataDir);
   // Before anything opens the files.
   const checks = { ledger: endedEarly(ledgerPath(dataDir)), content: endedEarly(documentsPath(dataDir)) };
@@ -105,7 +109,7 @@ export async function openStores(environment: Environment, config: Config, tools
     allClaims,
     claims,
     sharedClaims,
-    ...(await openContent(ledger, { dataDir, checksFile: checks.content }, config, tools)),
+    ...(await openContent(ledger, { dataDir, checksFile: checks.content }, config, dependencies)),
   };
 }
 
@@ -113,10 +117,10 @@ export async function openStores(environment: Environment, config: Config, tools
 export async function openDatabaseStores(
   environment: Environment & { readonly databaseUrl: string },
   config: Config,
-  tools: StoreTools,
+  dependencies: StoreDependencies,
 ): Promise<DatabaseStores> {
   const { dataDir, databaseUrl: url } = environment;
-  const { logger, metrics, health } = tools;
+  const { logger, metrics, health } = dependencies;
   // Loaded only if it is used.
   const { openPostgresLedger } = await import('../ledger/postgres/postgres-ledger.ts');
   const { lockHome } = await import('../ledger/postgres/home-lock.ts');
@@ -168,7 +172,7 @@ async function openContent(
   ledger: Ledger,
   data: { readonly dataDir: string; readonly checksFile: boolean },
   { content, limits }: Config,
-  { logger, health }: StoreTools,
+  { logger, health }: StoreDependencies,
 ): Promise<Pick<LendingStores, 'files' | 'documents' | 'openBulk' | 'secrets'>> {
   try {
     return {

@@ -8,7 +8,7 @@ import { type AnswerFormat, answerFormat } from './answer-format.ts';
 import { asError } from './as-error.ts';
 import type { BodyReader, ReadBatch } from './http-attempt.ts';
 
-/** The tools for reading all answers of a provider. */
+/** The options for reading the answers of a provider. */
 export interface AnswerReading {
   readonly codec: UpstreamCodec;
   /** The provider's name, as the origin of blobs that only it can read. */

@@ -28,7 +28,7 @@ const firstRestMs = 30_000;
 const restMaxMs = 600_000;
 
 /** Dependencies of a `KeyRing`. */
-export interface KeyRingTools {
+export interface KeyRingDependencies {
   readonly runtime: Pick<Runtime, 'now' | 'monotonicMs'>;
   /** Called when a key was refused, and when it works again. */
   readonly changed?: ((health: KeyHealth) => void) | undefined;
@@ -42,7 +42,7 @@ export interface KeyRingTools {
  */
 export class KeyRing {
   readonly #count: number;
-  readonly #tools: KeyRingTools;
+  readonly #dependencies: KeyRingDependencies;
   readonly #keys: readonly KeyState[];
   readonly #experience = new WeakMap<object, Experience>();
   /** How many keys rest or are being tried again. If 0, `pick` need not check each key. */
@@ -50,9 +50,9 @@ export class KeyRing {
   #next = 0;
 
   /** `count`: number of keys. 0: the provider needs none; the ring then acts as if it had one that never rests. */
-  constructor(count: number, tools: KeyRingTools) {
+  constructor(count: number, dependencies: KeyRingDependencies) {
     this.#count = Math.max(count, 1);
-    this.#tools = tools;
+    this.#dependencies = dependencies;
     this.#keys = Array.from({ length: count }, () => ({
       restsUntilMs: 0,
       probe: undefined,
@@ -70,7 +70,7 @@ export class KeyRing {
   /** Time until a key can be used, in ms; 0: one can be used now. */
   get restMs(): number {
     if (this.isUsable) return 0;
-    const now = this.#tools.runtime.monotonicMs();
+    const now = this.#dependencies.runtime.monotonicMs();
     return Math.max(1, Math.min(...this.#keys.map(({ restsUntilMs }) => restsUntilMs - now)));
   }
 
@@ -148,7 +148,7 @@ export class KeyRing {
     key.restsUntilMs = 0;
     key.refusedInRow = 0;
     this.#resting -= 1;
-    this.#tools.changed?.(this.#readHealth(index));
+    this.#dependencies.changed?.(this.#readHealth(index));
   }
 
   /** Records that a call revealed nothing about the key. If this key user was trying it after its rest, another one can. */
@@ -159,7 +159,7 @@ export class KeyRing {
 
   #isReady({ restsUntilMs, probe }: KeyState, keyUser?: object): boolean {
     if (restsUntilMs === 0) return true;
-    return (probe === undefined || probe === keyUser) && this.#tools.runtime.monotonicMs() >= restsUntilMs;
+    return (probe === undefined || probe === keyUser) && this.#dependencies.runtime.monotonicMs() >= restsUntilMs;
   }
 
   /** Returns whether the key user has a key left that is not at its limit. */
@@ -175,7 +175,7 @@ export class KeyRing {
   #rest(keyUser: object, index: number, { facts }: UpstreamFailure): void {
     const key = this.#keys[index];
     if (key === undefined) return;
-    const { runtime, changed } = this.#tools;
+    const { runtime, changed } = this.#dependencies;
     key.refusals += 1;
     key.last = { status: facts.status ?? 0, atMs: runtime.now(), message: facts.logMessage };
     // Refusals of calls that were already running when the key was first refused don't extend its rest.
@@ -193,7 +193,7 @@ export class KeyRing {
     const key = this.#keys[index];
     if (key === undefined) return { number: index + 1, state: 'working', refusals: 0 };
     const { restsUntilMs, probe, refusals, last } = key;
-    const { runtime } = this.#tools;
+    const { runtime } = this.#dependencies;
     const restMs = Math.max(0, restsUntilMs - runtime.monotonicMs());
     const state = restsUntilMs === 0 ? 'working' : probe === undefined ? 'resting' : 'probing';
     const restsUntil = state === 'resting' ? runtime.now() + restMs : undefined;

@@ -11,7 +11,7 @@ import { ItemCall } from './batch-item.ts';
 import { BatchJournal, fileNames } from './batch-journal.ts';
 import { itemName } from './item-name.ts';
 import { hasEnded, type BatchStore, type OwnedBatch } from './batch-store.ts';
-import { checkLines, type LineTools, type NumberedLine, readItems } from './check-lines.ts';
+import { checkLines, type LineDependencies, type NumberedLine, readItems } from './check-lines.ts';
 import type { FileStore } from './file-store.ts';
 import { type ItemRunners, runItem } from './run-item.ts';
 import { writeResults } from './write-results.ts';
@@ -26,8 +26,8 @@ export interface EndedItem {
   readonly error?: GatewayError;
 }
 
-/** The tools that batches need. */
-export interface BatchJobTools extends LineTools, ItemRunners {
+/** The dependencies of batches. */
+export interface BatchJobDependencies extends LineDependencies, ItemRunners {
   readonly runtime: Runtime;
   readonly ledger: Ledger;
   readonly ids: IdSource;
@@ -58,7 +58,7 @@ const waitMsMax = 60_000;
 
 /** One running batch: its items in order, each until it has a result. */
 export class BatchJob {
-  readonly #tools: BatchJobTools;
+  readonly #dependencies: BatchJobDependencies;
   readonly #accountId: number;
   readonly #journal: BatchJournal;
   readonly #lines: AsyncGenerator<NumberedLine, void, undefined>;
@@ -73,16 +73,16 @@ export class BatchJob {
   #waitsUntilMs = 0;
 
   private constructor(
-    tools: BatchJobTools,
+    dependencies: BatchJobDependencies,
     { accountId, batch }: OwnedBatch,
     { journal, runningByModel }: { readonly journal: BatchJournal; readonly runningByModel: Map<string, number> },
   ) {
-    this.#tools = tools;
+    this.#dependencies = dependencies;
     this.#accountId = accountId;
     this.#batch = batch;
     this.#journal = journal;
     this.#runningByModel = runningByModel;
-    this.#lines = readItems(tools, fileNames(batch).input);
+    this.#lines = readItems(dependencies, fileNames(batch).input);
   }
 
   /**
@@ -90,18 +90,18 @@ export class BatchJob {
    * batch has ended.
    */
   static async open(
-    tools: BatchJobTools,
+    dependencies: BatchJobDependencies,
     owned: OwnedBatch,
     runningByModel: Map<string, number>,
   ): Promise<BatchJob | undefined> {
-    const checked = owned.batch.counts === undefined ? await check(tools, owned.batch) : owned.batch;
+    const checked = owned.batch.counts === undefined ? await check(dependencies, owned.batch) : owned.batch;
     if (hasEnded(checked)) return undefined;
-    const journal = await BatchJournal.open(tools.bulk, tools.ledger, {
+    const journal = await BatchJournal.open(dependencies.bulk, dependencies.ledger, {
       name: fileNames(checked).journal,
       total: checked.counts?.total ?? 0,
       accountId: owned.accountId,
     });
-    return new BatchJob(tools, { accountId: owned.accountId, batch: checked }, { journal, runningByModel });
+    return new BatchJob(dependencies, { accountId: owned.accountId, batch: checked }, { journal, runningByModel });
   }
 
   get id(): string {
@@ -136,7 +136,7 @@ export class BatchJob {
   }
 
   get #isExpired(): boolean {
-    return this.#tools.runtime.now() >= Number(this.#batch.times?.expiresMs ?? 0n);
+    return this.#dependencies.runtime.now() >= Number(this.#batch.times?.expiresMs ?? 0n);
   }
 
   get #isOver(): boolean {
@@ -147,9 +147,9 @@ export class BatchJob {
   async cancel(): Promise<Batch> {
     const { times } = this.#batch;
     if (times === undefined || times.cancellingMs !== undefined) return this.batch;
-    const cancelled = { ...times, cancellingMs: BigInt(this.#tools.runtime.now()) };
+    const cancelled = { ...times, cancellingMs: BigInt(this.#dependencies.runtime.now()) };
     this.#batch = { ...this.#batch, state: BatchState.CANCELLING, times: cancelled };
-    await this.#tools.store.update(this.#batch);
+    await this.#dependencies.store.update(this.#batch);
     return this.batch;
   }
 
@@ -175,7 +175,7 @@ export class BatchJob {
 
   /** Writes the results and the end. Call it once, when the batch is done. */
   async finish(): Promise<void> {
-    const { bulk, store, runtime } = this.#tools;
+    const { bulk, store, runtime } = this.#dependencies;
     const { times } = this.#batch;
     if (times === undefined) throw new Error(`the batch ${this.id} has no times`);
     const isCancelled = times.cancellingMs !== undefined;
@@ -185,7 +185,7 @@ export class BatchJob {
       await store.update(this.#batch);
     }
     const owner = { accountId: this.#accountId, batch: this.batch };
-    const written = await writeResults(this.#tools, { ...owner, journal: this.#journal, isCancelled });
+    const written = await writeResults(this.#dependencies, { ...owner, journal: this.#journal, isCancelled });
     const state = isCancelled
       ? BatchState.CANCELLED
       : written.counts.expired > 0
@@ -218,7 +218,7 @@ export class BatchJob {
   }
 
   async #run(line: NumberedLine): Promise<void> {
-    const { codec, ids } = this.#tools;
+    const { codec, ids } = this.#dependencies;
     const { endpoint } = this.#batch;
     const read = codec.readLine(line.bytes, endpoint);
     const requestId = publicRequestId(ids.next());
@@ -226,19 +226,19 @@ export class BatchJob {
       line,
       name: { ...itemName(this.#batch, line.item, read), requestId },
       call: new ItemCall(requestId),
-      beganMs: this.#tools.runtime.monotonicMs(),
+      beganMs: this.#dependencies.runtime.monotonicMs(),
     };
     let body: BatchCall;
     let model: string;
     try {
       body = codec.decode(read, endpoint);
-      model = this.#tools.catalog.findListedId(readModel(body));
+      model = this.#dependencies.catalog.findListedId(readModel(body));
     } catch (thrown) {
       await this.#fail(item, thrown);
       return;
     }
     const running = this.#runningByModel.get(model) ?? 0;
-    if (!this.#tools.router.hasRoom(model, running)) return this.#wait(line, againMs);
+    if (!this.#dependencies.router.hasRoom(model, running)) return this.#wait(line, againMs);
     this.#runningByModel.set(model, running + 1);
     try {
       await this.#answer(item, body);
@@ -250,7 +250,7 @@ export class BatchJob {
   }
 
   async #answer(item: CalledItem, body: BatchCall): Promise<void> {
-    const { ledger } = this.#tools;
+    const { ledger } = this.#dependencies;
     const { id: batchId, apiKeyId } = this.#batch;
     const { line, name, call } = item;
     let place = -1;
@@ -258,7 +258,7 @@ export class BatchJob {
     try {
       const credential = await ledger.findApiKey(Number(apiKeyId));
       if (credential === undefined) throw new GatewayError('invalid_api_key', 'The batch’s API key was revoked.');
-      charge = await runItem(this.#tools, {
+      charge = await runItem(this.#dependencies, {
         credential,
         batchId,
         name,
@@ -281,18 +281,18 @@ export class BatchJob {
 
   #wait(line: NumberedLine, ms: number): void {
     this.#again.push(line);
-    this.#waitsUntilMs = Math.max(this.#waitsUntilMs, this.#tools.runtime.now() + ms);
+    this.#waitsUntilMs = Math.max(this.#waitsUntilMs, this.#dependencies.runtime.now() + ms);
   }
 
   async #fail({ line, name, call, beganMs }: CalledItem, thrown: unknown): Promise<void> {
     const error = toGatewayError(thrown);
-    if (error.code === 'internal') this.#tools.onDefect(this.id, error.cause ?? error);
-    await this.#journal.failed(line.item, this.#tools.codec.renderFailure(name, error));
+    if (error.code === 'internal') this.#dependencies.onDefect(this.id, error.cause ?? error);
+    await this.#journal.failed(line.item, this.#dependencies.codec.renderFailure(name, error));
     this.#report({ call, beganMs }, error);
   }
 
   #report({ call, beganMs }: Pick<CalledItem, 'call' | 'beganMs'>, error?: GatewayError): void {
-    const { onItem, runtime } = this.#tools;
+    const { onItem, runtime } = this.#dependencies;
     const { id: batchId, endpoint } = this.#batch;
     const durationMs = runtime.monotonicMs() - beganMs;
     onItem({ batchId, endpoint, call, durationMs, ...(error === undefined ? {} : { error }) });
@@ -320,9 +320,9 @@ function findWaitMs({ code, facts }: GatewayError): number | undefined {
 }
 
 /** Checks the file of a batch and stores the result. */
-async function check(tools: BatchJobTools, batch: Batch): Promise<Batch> {
-  const { total, faults } = await checkLines(tools, fileNames(batch).input, batch.endpoint);
-  const nowMs = BigInt(tools.runtime.now());
+async function check(dependencies: BatchJobDependencies, batch: Batch): Promise<Batch> {
+  const { total, faults } = await checkLines(dependencies, fileNames(batch).input, batch.endpoint);
+  const nowMs = BigInt(dependencies.runtime.now());
   const times = batch.times ?? { $typeName: 'tollgate.v1.BatchTimes', createdMs: nowMs, expiresMs: nowMs };
   const counts = {
     $typeName: 'tollgate.v1.BatchCounts',
@@ -341,6 +341,6 @@ async function check(tools: BatchJobTools, batch: Batch): Promise<Batch> {
           state: times.cancellingMs === undefined ? BatchState.IN_PROGRESS : batch.state,
           times: { ...times, inProgressMs: nowMs },
         };
-  await tools.store.update(checked);
+  await dependencies.store.update(checked);
   return checked;
 }

@@ -1,7 +1,7 @@
 import type { Batch } from '../../gen/tollgate/v1/batch_pb.ts';
 import { BatchState } from '../../gen/tollgate/v1/batch_pb.ts';
 import type { Timer } from '../../lib/runtime.ts';
-import { BatchJob, type BatchJobTools } from './batch-job.ts';
+import { BatchJob, type BatchJobDependencies } from './batch-job.ts';
 import { Pace } from './pace.ts';
 import { hasEnded, type OwnedBatch } from './batch-store.ts';
 
@@ -12,7 +12,7 @@ const againMs = 20;
 /** Batches whose files are open at once; further ones wait until one ends. */
 const openMax = 32;
 
-interface QueueTools extends BatchJobTools {
+interface QueueDependencies extends BatchJobDependencies {
   /** Items that run at once, of all batches together. */
   readonly concurrency: () => number;
 }
@@ -22,7 +22,7 @@ interface QueueTools extends BatchJobTools {
  * resumed here if storage failed while it ran, and by the next process if this one ends first.
  */
 export class BatchQueue {
-  readonly #tools: QueueTools;
+  readonly #dependencies: QueueDependencies;
   readonly #jobs: BatchJob[] = [];
   /** The batches that are being opened or finished, by id. */
   readonly #busy = new Map<string, Promise<void>>();
@@ -34,11 +34,11 @@ export class BatchQueue {
   #isDraining = false;
   #whenIdle: (() => void)[] = [];
 
-  constructor(tools: QueueTools) {
-    this.#tools = tools;
-    this.#pace = new Pace(() => tools.generations.begun);
-    this.#look = tools.runtime.after(lookMs, () => void this.#lookAgain());
-    this.#soon = tools.runtime.after(lookMs, () => this.#pump());
+  constructor(dependencies: QueueDependencies) {
+    this.#dependencies = dependencies;
+    this.#pace = new Pace(() => dependencies.generations.begun);
+    this.#look = dependencies.runtime.after(lookMs, () => void this.#lookAgain());
+    this.#soon = dependencies.runtime.after(lookMs, () => this.#pump());
     this.#look.cancel();
     this.#soon.cancel();
   }
@@ -50,7 +50,7 @@ export class BatchQueue {
 
   /** Opens a stored batch as soon as there is room for it. */
   add(): void {
-    void this.#takeUp().catch((thrown: unknown) => this.#tools.onDefect('', thrown));
+    void this.#takeUp().catch((thrown: unknown) => this.#dependencies.onDefect('', thrown));
   }
 
   /** Returns the present state of a batch that runs here; undefined if it does not. */
@@ -60,7 +60,7 @@ export class BatchQueue {
 
   /** Starts no more items of a batch; returns its state. */
   async cancel(owned: OwnedBatch): Promise<Batch> {
-    const { store, runtime } = this.#tools;
+    const { store, runtime } = this.#dependencies;
     const { id } = owned.batch;
     await this.#busy.get(id);
     const job = this.#jobs.find(each => each.id === id);
@@ -106,7 +106,7 @@ export class BatchQueue {
       await this.#takeUp();
     } catch (thrown) {
       // A batch that can't be read now is read at the next look.
-      this.#tools.onDefect('', thrown);
+      this.#dependencies.onDefect('', thrown);
     } finally {
       if (!this.#isDraining) this.#look.restart(lookMs);
     }
@@ -115,14 +115,14 @@ export class BatchQueue {
   /** Cancels batches of this process whose cancellation another gateway has stored. */
   async #heedCancels(): Promise<void> {
     for (const job of this.#jobs.slice()) {
-      const stored = await this.#tools.store.find(job.id);
+      const stored = await this.#dependencies.store.find(job.id);
       if (stored?.batch.times?.cancellingMs !== undefined) await job.cancel();
     }
   }
 
   /** Opens as many batches as there is room for: the oldest of the account with the fewest open ones first. */
   async #takeUp(): Promise<void> {
-    const waiting = [...(await this.#tools.store.unfinished())];
+    const waiting = [...(await this.#dependencies.store.unfinished())];
     while (!this.#isDraining && this.#jobs.length + this.#busy.size < openMax) {
       const isOpen = (id: string): boolean => this.#busy.has(id) || this.#jobs.some(job => job.id === id);
       const ready = waiting.filter(({ id }) => !isOpen(id));
@@ -145,12 +145,12 @@ export class BatchQueue {
 
   async #open(id: string): Promise<void> {
     try {
-      const owned = await this.#tools.store.find(id);
+      const owned = await this.#dependencies.store.find(id);
       if (owned === undefined || hasEnded(owned.batch)) return;
-      const job = await BatchJob.open(this.#tools, owned, this.#runningByModel);
+      const job = await BatchJob.open(this.#dependencies, owned, this.#runningByModel);
       if (job !== undefined) this.#jobs.push(job);
     } catch (thrown) {
-      this.#tools.onDefect(id, thrown);
+      this.#dependencies.onDefect(id, thrown);
     }
   }
 
@@ -158,9 +158,9 @@ export class BatchQueue {
   #pump(): void {
     if (this.#isDraining) return;
     for (const job of this.#jobs.filter(({ isDone }) => isDone)) this.#finish(job);
-    while (this.#running < this.#tools.concurrency()) {
-      if (!this.#pace.isFree(this.#tools.runtime.monotonicMs())) return this.#soon.restart(againMs);
-      const nowMs = this.#tools.runtime.now();
+    while (this.#running < this.#dependencies.concurrency()) {
+      if (!this.#pace.isFree(this.#dependencies.runtime.monotonicMs())) return this.#soon.restart(againMs);
+      const nowMs = this.#dependencies.runtime.now();
       const at = this.#jobs.findIndex(({ nextAtMs }) => nextAtMs !== undefined && nextAtMs <= nowMs);
       const [job] = at < 0 ? [] : this.#jobs.splice(at, 1);
       if (job === undefined) break;
@@ -186,7 +186,7 @@ export class BatchQueue {
 
   /** Storage failed: the batch is opened again at the next look, but not before its last item has ended, which may still be charged. */
   #drop(job: BatchJob, thrown: unknown): void {
-    this.#tools.onDefect(job.id, thrown);
+    this.#dependencies.onDefect(job.id, thrown);
     const at = this.#jobs.indexOf(job);
     if (at < 0) return;
     this.#jobs.splice(at, 1);
@@ -206,7 +206,7 @@ export class BatchQueue {
       try {
         await job.finish();
       } catch (thrown) {
-        this.#tools.onDefect(job.id, thrown);
+        this.#dependencies.onDefect(job.id, thrown);
         await job.close().catch(() => undefined);
         return;
       }
@@ -214,13 +214,13 @@ export class BatchQueue {
     };
     this.#hold(
       job.id,
-      finish().catch((thrown: unknown) => this.#tools.onDefect(job.id, thrown)),
+      finish().catch((thrown: unknown) => this.#dependencies.onDefect(job.id, thrown)),
     );
   }
 
   /** Schedules a look for when the next item may begin or a batch expires. */
   #wakeSoon(): void {
-    const nowMs = this.#tools.runtime.now();
+    const nowMs = this.#dependencies.runtime.now();
     const times = this.#jobs.flatMap(({ nextAtMs, batch }) => [
       ...(nextAtMs === undefined || nextAtMs <= nowMs ? [] : [nextAtMs]),
       Number(batch.times?.expiresMs ?? 0n),

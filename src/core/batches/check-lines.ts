@@ -8,8 +8,8 @@ import type { Runtime } from '../../lib/runtime.ts';
 import type { BulkFiles } from '../../store/bulk-files.ts';
 import { noSuchFile, readPieces } from './files.ts';
 
-/** The tools for reading lines. */
-export interface LineTools {
+/** What reading lines needs. */
+export interface LineDependencies {
   readonly bulk: BulkFiles;
   readonly codec: BatchCodec;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
@@ -38,7 +38,7 @@ const turnMs = 5;
  * missing.
  */
 export async function* readItems(
-  { bulk }: Pick<LineTools, 'bulk'>,
+  { bulk }: Pick<LineDependencies, 'bulk'>,
   name: string,
   lineBytesMax = Infinity,
 ): AsyncGenerator<NumberedLine, void, undefined> {
@@ -56,16 +56,16 @@ export async function* readItems(
 
 /** Checks all lines of a file before anything runs. Returns the number of items and the faults. */
 export async function checkLines(
-  tools: LineTools,
+  dependencies: LineDependencies,
   name: string,
   endpoint: Endpoint,
 ): Promise<{ readonly total: number; readonly faults: BatchFault[] }> {
-  const { codec, runtime, lineBytesMax } = tools;
+  const { codec, runtime, lineBytesMax } = dependencies;
   const faults: BatchFault[] = [];
   const seen = new Map<string, number>();
   let total = 0;
   let turnAtMs = runtime.monotonicMs();
-  for await (const { line, bytes } of readItems(tools, name, lineBytesMax() + 1)) {
+  for await (const { line, bytes } of readItems(dependencies, name, lineBytesMax() + 1)) {
     total += 1;
     if (total > itemsMax)
       return { total, faults: [fault('too_many_lines', `The file has more than ${itemsMax} lines.`)] };

@@ -23,7 +23,7 @@ export interface BodySettings {
   readonly lifetimeMs: number;
 }
 
-interface BodyStoreTools {
+interface BodyStoreDependencies {
   readonly documents: Documents;
   readonly box: SealedBox;
   readonly clock: Clock;
@@ -46,17 +46,17 @@ export interface BodyOwner {
  * that expire by themselves.
  */
 export class BodyStore {
-  readonly #tools: BodyStoreTools;
+  readonly #dependencies: BodyStoreDependencies;
   /** Bodies that are being stored, by the request's id. */
   readonly #pending = new Map<string, Promise<void>>();
 
-  constructor(tools: BodyStoreTools) {
-    this.#tools = tools;
+  constructor(dependencies: BodyStoreDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Starts to collect the bodies of a request; undefined: they are not kept. */
   begin(owner: BodyOwner, request: GenerateRequest, telemetry: RequestTelemetry | undefined): BodyRecord | undefined {
-    const { keep, bytesMax } = this.#tools.settings();
+    const { keep, bytesMax } = this.#dependencies.settings();
     const wanted = owner.keep ?? keep;
     if (wanted === 'off') return undefined;
     const record = new BodyRecord(request, {
@@ -75,7 +75,7 @@ export class BodyStore {
 
   /** Returns the bodies of an account's request; undefined if none are kept, or no longer. */
   async find(accountId: number, requestId: string): Promise<RequestBodies | undefined> {
-    const { documents, box } = this.#tools;
+    const { documents, box } = this.#dependencies;
     await this.#pending.get(requestId);
     const found = await documents.find({ kind, id: requestId }, accountId);
     const opened = found && box.open(Buffer.from(found.body).toString('latin1'), toContext(accountId, requestId));
@@ -84,7 +84,7 @@ export class BodyStore {
 
   /** Never rejects. */
   async #keep({ requestId, accountId, keyId }: BodyOwner, request: GenerateRequest, bodies: KeptBodies): Promise<void> {
-    const { documents, box, clock, settings, failed } = this.#tools;
+    const { documents, box, clock, settings, failed } = this.#dependencies;
     const createdAtMs = clock.now();
     const endsAtMs = createdAtMs + settings().lifetimeMs;
     const message = create(RequestBodiesSchema, {

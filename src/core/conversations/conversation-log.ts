@@ -17,8 +17,8 @@ import type { DocumentChange, Documents } from '../../store/documents.ts';
  * durable when a promise resolves.
  */
 
-/** The tools for storing conversations. */
-export interface ConversationLogTools {
+/** The dependencies of storing conversations. */
+export interface ConversationLogDependencies {
   readonly documents: Documents;
   readonly ledger: Pick<Ledger, 'findActivity'>;
   readonly ids: IdSource;
@@ -46,10 +46,10 @@ const chargedStates: ReadonlySet<string> = new Set(['completed', 'incomplete']);
 
 /** Reads and writes conversations. Every method throws `not_found`, param `conversation`, for one that is unknown, has ended or belongs to another account. */
 export class ConversationLog {
-  readonly #tools: ConversationLogTools;
+  readonly #dependencies: ConversationLogDependencies;
 
-  constructor(tools: ConversationLogTools) {
-    this.#tools = tools;
+  constructor(dependencies: ConversationLogDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Begins a conversation. */
@@ -58,7 +58,7 @@ export class ConversationLog {
     metadata: Conversation['metadata'],
     items: readonly Item[],
   ): Promise<Conversation> {
-    const { documents, ids, clock, lifetimeMs } = this.#tools;
+    const { documents, ids, clock, lifetimeMs } = this.#dependencies;
     const nowMs = clock.now();
     const id = `conv_${publicRequestId(ids.next()).replace(/^req_/, '')}`;
     const conversation = create(ConversationSchema, { id, createdAtMs: BigInt(nowMs), metadata });
@@ -78,7 +78,7 @@ export class ConversationLog {
   }
 
   async find({ id, accountId }: ConversationReference): Promise<Conversation> {
-    const document = await this.#tools.documents.find({ kind: 'conversation', id }, accountId);
+    const document = await this.#dependencies.documents.find({ kind: 'conversation', id }, accountId);
     if (document === undefined) throw noConversation(id);
     return fromBinary(ConversationSchema, document.body);
   }
@@ -89,7 +89,7 @@ export class ConversationLog {
     const items = new Map<string, Item>();
     const document = { kind: 'conversation', id: name.id } as const;
     for (let after = -1; ;) {
-      const chunks = await this.#tools.documents.chunks(document, after, changesAtOnce);
+      const chunks = await this.#dependencies.documents.chunks(document, after, changesAtOnce);
       for (const { seq, content } of chunks) {
         const change = fromBinary(StoredConversationChangeSchema, content);
         after = seq;
@@ -124,12 +124,12 @@ export class ConversationLog {
 
   async delete(name: ConversationReference): Promise<void> {
     await this.find(name);
-    const outcome = await this.#tools.documents.delete({ kind: 'conversation', id: name.id });
+    const outcome = await this.#dependencies.documents.delete({ kind: 'conversation', id: name.id });
     if (outcome === 'not_found') throw noConversation(name.id);
   }
 
   async #change({ id }: ConversationReference, change: Pick<DocumentChange, 'body' | 'chunks'>): Promise<void> {
-    const { documents, clock, lifetimeMs } = this.#tools;
+    const { documents, clock, lifetimeMs } = this.#dependencies;
     const endsAtMs = clock.now() + lifetimeMs;
     const outcome = await documents.update({ kind: 'conversation', id, endsAtMs, ...change });
     if (outcome !== 'updated') throw noConversation(id);
@@ -140,13 +140,13 @@ export class ConversationLog {
     readonly content: Uint8Array;
   } {
     const message = create(StoredConversationChangeSchema, change);
-    return { seq: this.#tools.ids.next(), content: toBinary(StoredConversationChangeSchema, message) };
+    return { seq: this.#dependencies.ids.next(), content: toBinary(StoredConversationChangeSchema, message) };
   }
 
   /** Items of a response become visible only if it was charged: after a crash between the two, neither is kept. */
   async #isDone({ requestId }: StoredConversationChange, { accountId }: ConversationReference): Promise<boolean> {
     if (requestId === undefined) return true;
-    const record = await this.#tools.ledger.findActivity(accountId, requestId);
+    const record = await this.#dependencies.ledger.findActivity(accountId, requestId);
     return record !== undefined && chargedStates.has(record.row.state);
   }
 }

@@ -14,10 +14,10 @@ import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
 import { withDistinctIds } from '../responses/distinct-ids.ts';
 import { Sealing } from '../responses/sealing.ts';
-import { ConversationLog, type ConversationLogTools, type ConversationReference } from './conversation-log.ts';
+import { ConversationLog, type ConversationLogDependencies, type ConversationReference } from './conversation-log.ts';
 
-/** The tools that stored conversations need. */
-export interface StoredConversationTools extends ConversationLogTools {
+/** The dependencies of stored conversations. */
+export interface StoredConversationDependencies extends ConversationLogDependencies {
   readonly ledger: Ledger;
   readonly box: SealedBox;
   /** Holds a claim for each conversation that a response is being generated in. */
@@ -61,12 +61,12 @@ export class ConversationLock {
 
 /** The stored conversations, and the locks that responses take on them. */
 export class StoredConversations {
-  readonly #tools: StoredConversationTools;
+  readonly #dependencies: StoredConversationDependencies;
   readonly #log: ConversationLog;
 
-  constructor(tools: StoredConversationTools) {
-    this.#tools = tools;
-    this.#log = new ConversationLog(tools);
+  constructor(dependencies: StoredConversationDependencies) {
+    this.#dependencies = dependencies;
+    this.#log = new ConversationLog(dependencies);
   }
 
   /** Returns the implementation of ConversationService. */
@@ -108,7 +108,7 @@ export class StoredConversations {
   /** Locks a conversation for one response. Throws `not_found`, and `conversation_locked` if another response has locked it. */
   async lock(name: ConversationReference): Promise<ConversationLock> {
     await this.#log.find(name);
-    const { claims } = this.#tools;
+    const { claims } = this.#dependencies;
     if ((await claims.take(claimName(name.id), '')) !== undefined) throw lockedError(name.id);
     return new ConversationLock(name, this.#log, claims);
   }
@@ -141,7 +141,7 @@ export class StoredConversations {
 
   /** Returns the items, each with an id that no other item of the conversation has. */
   #withIds(items: readonly Item[], before: readonly Item[]): Item[] {
-    const responseId = toResponseId(publicRequestId(this.#tools.ids.next()));
+    const responseId = toResponseId(publicRequestId(this.#dependencies.ids.next()));
     const identified = items.map((item, at) =>
       item.id === '' ? { ...item, id: inputItemId(responseId, item, at) } : item,
     );
@@ -149,12 +149,12 @@ export class StoredConversations {
   }
 
   #sealItems(items: readonly Item[], include: readonly string[], { accountId }: ConversationReference): Item[] {
-    const sealing = new Sealing(this.#tools.box, accountId);
+    const sealing = new Sealing(this.#dependencies.box, accountId);
     return items.map(item => sealing.sealItem(item, include));
   }
 
   #authenticate(context: CallContext): Credential | Promise<Credential> {
-    return authenticate(context, this.#tools.ledger, 'api_key');
+    return authenticate(context, this.#dependencies.ledger, 'api_key');
   }
 
   async #toName(id: string, context: CallContext): Promise<ConversationReference> {
@@ -171,7 +171,7 @@ export class StoredConversations {
   }
 
   async #checkUnlocked(id: string): Promise<void> {
-    if ((await this.#tools.claims.find(claimName(id))) !== undefined) throw lockedError(id);
+    if ((await this.#dependencies.claims.find(claimName(id))) !== undefined) throw lockedError(id);
   }
 }
 

@@ -17,7 +17,7 @@ import { hashKey, keyPrefixes, makeKey } from '../keys.ts';
 import { roleScopes } from '../session-access.ts';
 import type { SignInLinks } from './sign-in-links.ts';
 
-/** The tools that sessions need. */
+/** The options of sessions. */
 export interface SessionOptions {
   readonly ledger: CredentialPort & Pick<Ledger, 'createSession' | 'listSessions' | 'endSession'>;
   readonly clock: Clock;

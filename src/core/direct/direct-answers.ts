@@ -16,10 +16,10 @@ import { idempotencyKey, type AnswerStore, type Replays } from '../idempotency/r
 import { RunningRequests, type StoppableService, stopping } from '../running-requests.ts';
 import { neverAborted } from '../starting-call.ts';
 import type { DirectKind, PreparedRequest, DirectRequest, DirectResponse } from './direct-kind.ts';
-import { DirectRun, type DirectRunTools } from './direct-run.ts';
+import { DirectRun, type DirectRunDependencies } from './direct-run.ts';
 
-/** The tools of services whose answers are not streamed. */
-export interface DirectTools extends DirectRunTools {
+/** The dependencies of services whose answers are not streamed. */
+export interface DirectDependencies extends DirectRunDependencies {
   readonly catalog: Catalog;
   readonly ids: IdSource;
   readonly replays: Replays;
@@ -45,13 +45,13 @@ export class DirectAnswers<
   Prepared extends PreparedRequest<Request>,
   Made extends DirectAnswer,
 > implements StoppableService {
-  readonly #tools: DirectTools;
+  readonly #dependencies: DirectDependencies;
   readonly #kind: DirectKind<Request, Response, Prepared, Made>;
   readonly #running = new RunningRequests();
   #isDraining = false;
 
-  constructor(tools: DirectTools, kind: DirectKind<Request, Response, Prepared, Made>) {
-    this.#tools = tools;
+  constructor(dependencies: DirectDependencies, kind: DirectKind<Request, Response, Prepared, Made>) {
+    this.#dependencies = dependencies;
     this.#kind = kind;
   }
 
@@ -74,12 +74,12 @@ export class DirectAnswers<
   /** Answers a call. Throws the error for the client. */
   async answer(request: Request, context: UnaryContext): Promise<Response> {
     if (this.#isDraining) throw stopping();
-    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
+    const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const named = context.requestHeader.get(requestIdHeader);
     const requested = { request, credential, named, telemetry: findTelemetry(context) };
     const key = idempotencyKey(context);
     if (key === undefined) return this.#charged(requested, context.signal);
-    return this.#tools.replays.answerOne({
+    return this.#dependencies.replays.answerOne({
       context,
       credential,
       key,
@@ -107,7 +107,7 @@ export class DirectAnswers<
     signal: AbortSignal,
     answerStore?: AnswerStore<Response>,
   ): Promise<Response> {
-    const { catalog, ids, ledger } = this.#tools;
+    const { catalog, ids, ledger } = this.#dependencies;
     const kind = this.#kind;
     const { named, telemetry, batchId } = requested;
     const checked = await kind.prepare(catalog, requested.request, requested.credential);
@@ -126,7 +126,7 @@ export class DirectAnswers<
       telemetry,
     };
     const admitted = await admitRequest(ledger, command, requested.credential);
-    const run = new DirectRun(this.#tools, kind, admitted);
+    const run = new DirectRun(this.#dependencies, kind, admitted);
     this.#running.add(run);
     try {
       const { answer, costNanoUsd } = await run.run(signal, ({ response }) =>

@@ -8,7 +8,7 @@ import type { Router } from '../routing/router.ts';
 import type { UnseenOutput } from './unseen-output.ts';
 
 /** What counting needs: the clock, the provider's own count, and what earlier answers taught. */
-export interface CountingParts {
+export interface CountingDependencies {
   readonly unseenOutput: UnseenOutput;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
   readonly router: Pick<Router, 'countTokens'>;
@@ -16,7 +16,7 @@ export interface CountingParts {
 
 /** Measures one answer, to estimate usage that its upstream does not report, and to learn from usage that it does report. */
 export class AnswerCounts implements CountCorrection {
-  readonly #tools: CountingParts;
+  readonly #dependencies: CountingDependencies;
   readonly #measured: MeasuredInput | undefined;
   readonly #request: GenerateRequest;
   readonly #wantsReasoning: boolean;
@@ -28,8 +28,8 @@ export class AnswerCounts implements CountCorrection {
   #ranUntilStopMs: number | undefined;
 
   /** `measured` undefined: the input was not measured. */
-  constructor(tools: CountingParts, request: GenerateRequest, measured: MeasuredInput | undefined) {
-    this.#tools = tools;
+  constructor(dependencies: CountingDependencies, request: GenerateRequest, measured: MeasuredInput | undefined) {
+    this.#dependencies = dependencies;
     this.#measured = measured?.hasMedia === true ? undefined : measured;
     this.#request = request;
     this.#wantsReasoning = wantsReasoning(request);
@@ -44,7 +44,7 @@ export class AnswerCounts implements CountCorrection {
   sent(route: RouteName, isRemote: boolean): void {
     this.#route = route;
     this.#isRemote = isRemote;
-    this.#sentAtMs = this.#tools.runtime.monotonicMs();
+    this.#sentAtMs = this.#dependencies.runtime.monotonicMs();
     this.#firstTextMs = undefined;
   }
 
@@ -60,27 +60,27 @@ export class AnswerCounts implements CountCorrection {
 
   /** Returns the estimated output tokens of an answer that delivered nothing: the duration of the call times the speed of its route. */
   estimateUnseenOutput(): number {
-    return this.#tools.unseenOutput.estimate(this.#route, this.#ranMs());
+    return this.#dependencies.unseenOutput.estimate(this.#route, this.#ranMs());
   }
 
   /** Returns the input tokens by the provider's own count, if it offers one; else by what was learned from its earlier reports. */
   readonly input = async (): Promise<number | undefined> => {
     const measured = this.#measured;
     if (measured === undefined) return undefined;
-    const { unseenOutput, router } = this.#tools;
+    const { unseenOutput, router } = this.#dependencies;
     const counted = await router.countTokens(this.#request, this.#route);
     return counted ?? unseenOutput.tokens.input(this.#route, { kind: measured.kind, estimate: measured.ownHigh });
   };
 
   readonly output = (text: MeasuredText): number | undefined =>
-    this.#tools.unseenOutput.tokens.output(this.#route, text);
+    this.#dependencies.unseenOutput.tokens.output(this.#route, text);
 
   readonly reasoning = (isShown: boolean): number | undefined => {
     if (!this.#isRemote) return undefined;
     const ms = this.#firstTextMs ?? this.#ranMs();
-    const known = this.#tools.unseenOutput.tokens.reasoning(this.#route, ms);
+    const known = this.#dependencies.unseenOutput.tokens.reasoning(this.#route, ms);
     if (known !== undefined || isShown || !this.#wantsReasoning) return known;
-    return this.#tools.unseenOutput.estimate(this.#route, ms);
+    return this.#dependencies.unseenOutput.estimate(this.#route, ms);
   };
 
   /**
@@ -89,7 +89,7 @@ export class AnswerCounts implements CountCorrection {
    */
   learn(tally: Tally, wasWhole: boolean): void {
     const usage = tally.reported;
-    const { unseenOutput, runtime } = this.#tools;
+    const { unseenOutput, runtime } = this.#dependencies;
     const { tokens } = unseenOutput;
     if (!this.#isRemote || usage === undefined) return;
     const { inputTokens, outputTokens, reasoningTokens } = usage;
@@ -120,7 +120,7 @@ export class AnswerCounts implements CountCorrection {
   }
 
   #msSinceSent(): number {
-    return this.#tools.runtime.monotonicMs() - this.#sentAtMs;
+    return this.#dependencies.runtime.monotonicMs() - this.#sentAtMs;
   }
 
   /** Returns how long the last attempt ran. */

@@ -22,7 +22,7 @@ import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-
 import type { Router } from '../routing/router.ts';
 import { type Cuttable, keyRevoked } from '../running-requests.ts';
 import { toTokenCounts } from '../token-counts.ts';
-import { AnswerCounts, type CountingParts } from './answer-counts.ts';
+import { AnswerCounts, type CountingDependencies } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
@@ -31,8 +31,8 @@ import { continued, PauseJoin } from './pause-join.ts';
 import { billedTier, toCharge, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
 import { Slices } from './slices.ts';
 
-/** The tools that generations need. */
-export interface GenerationTools extends CountingParts {
+/** The dependencies of generations. */
+export interface GenerationDependencies extends CountingDependencies {
   readonly ledger: Ledger;
   readonly router: Router;
   readonly runtime: Runtime;
@@ -76,7 +76,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   readonly model: string;
   readonly createdAtMs: number;
   place = -1;
-  readonly #tools: GenerationTools;
+  readonly #dependencies: GenerationDependencies;
   readonly #requested: AdmittedRequest;
   readonly #onEnd: (generation: Generation) => void;
   readonly #startedAtMs: number;
@@ -120,17 +120,21 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #attempts = 0;
 
   /** `onEnd`: called once, when it has settled. */
-  constructor(tools: GenerationTools, requested: AdmittedRequest, onEnd: (generation: Generation) => void) {
+  constructor(
+    dependencies: GenerationDependencies,
+    requested: AdmittedRequest,
+    onEnd: (generation: Generation) => void,
+  ) {
     const { request, model, admitted, requestId, admittedAtMs } = requested;
     this.requestId = requestId;
     this.model = model.id;
     this.createdAtMs = admittedAtMs;
-    this.#tools = tools;
+    this.#dependencies = dependencies;
     this.#requested = requested;
     this.#onEnd = onEnd;
     this.#request = request;
-    this.#startedAtMs = tools.runtime.monotonicMs();
-    this.#timeline = new TimelineRecord(tools.runtime);
+    this.#startedAtMs = dependencies.runtime.monotonicMs();
+    this.#timeline = new TimelineRecord(dependencies.runtime);
     this.#isStreamed = request.delivery !== Delivery.WHOLE;
     this.#isWhole = !this.#isStreamed && mayBeWhole(requested);
     this.#limit = outputLimit(requested);
@@ -138,9 +142,9 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const candidates = this.choices;
     this.#size = this.#newSize();
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
-    this.#counts = new AnswerCounts(tools, request, requested.input);
+    this.#counts = new AnswerCounts(dependencies, request, requested.input);
     this.#toolCalls = new ToolCallCount(request, model.pricing);
-    this.#slices = new Slices(tools.ledger, admitted, outputTokensMost(request, model), {
+    this.#slices = new Slices(dependencies.ledger, admitted, outputTokensMost(request, model), {
       ended: tokens => {
         this.#paidTokens = tokens;
         this.#guard?.lowerLimit(Math.floor(tokens / candidates));
@@ -242,7 +246,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#join = mayPause ? new PauseJoin() : undefined;
     this.#kept = new EventLog();
     this.#finishes.length = 0;
-    const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.findTolerance(route.provider) };
+    const limits = { limit: this.#limit ?? Infinity, tolerance: this.#dependencies.findTolerance(route.provider) };
     this.#guard = new Guard(guarded(this.#requested.request, this.#counts.isRemote), limits);
     this.#guard.lowerLimit(Math.floor(this.#paidTokens / this.choices));
   }
@@ -276,20 +280,20 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   #newSize(): AnswerSize {
-    const { choice, whole } = this.#tools.answerBytesMax();
+    const { choice, whole } = this.#dependencies.answerBytesMax();
     const choiceTextMax = textMost(this.#requested.model.maxOutputTokens);
     return new AnswerSize({ choiceBytesMax: choice, choiceTextMax, bytesMax: this.#isStreamed ? Infinity : whole });
   }
 
   #elapsedMs(): number {
-    return this.#tools.runtime.monotonicMs() - this.#startedAtMs;
+    return this.#dependencies.runtime.monotonicMs() - this.#startedAtMs;
   }
 
   /** Routes the request; again after each pause of the upstream, with the output so far. */
   #call(): void {
     const { accountId, admitted, model, request } = this.#requested;
     try {
-      this.#routed = this.#tools.router.route(
+      this.#routed = this.#dependencies.router.route(
         {
           hold: Hold.of(admitted),
           requestId: this.requestId,
@@ -356,7 +360,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #started(event: GenerationEvent): GenerationEvent {
     if (event.event.case !== 'started') return event;
     const { limits, requestId, model } = this;
-    const route = this.#tools.exposeRoute() ? `${this.#route.provider}/${this.#route.model}` : '';
+    const route = this.#dependencies.exposeRoute() ? `${this.#route.provider}/${this.#route.model}` : '';
     const own = { requestId, model, createdAtMs: BigInt(this.createdAtMs), limits, route };
     return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
   }
@@ -409,7 +413,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       const command = this.#settleCommand(outcome, usage);
       // A charge that is refused after a wait may still be made. A client gets an error that says so; an item of a batch would run again, and be charged twice.
       const patience = this.#requested.batch === undefined ? 'bounded' : 'unbounded';
-      const settled = await this.#tools.ledger.settle(command, patience);
+      const settled = await this.#dependencies.ledger.settle(command, patience);
       checkSettled(settled, this.#requested.id);
       this.#tellSettled(command, settled);
       this.#counts.learn(this.#tally, this.#isWhole);
@@ -438,7 +442,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       isNotified = true;
     };
     if (isLedgerFailing) notify(error);
-    const { runtime, settleMs = settleMsDefault } = this.#tools;
+    const { runtime, settleMs = settleMsDefault } = this.#dependencies;
     const late = runtime.after(settleMs, () => notify(error));
     this.#requested.bodies?.ended(outcome.kind !== 'client_gone');
     try {
@@ -460,7 +464,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const { id, telemetry } = this.#requested;
     telemetry?.trace?.settleBegan();
     if (charge.kind === 'void') {
-      await this.#tools.ledger.void(id, charge.reason);
+      await this.#dependencies.ledger.void(id, charge.reason);
       telemetry?.holds(this.heldNanoUsd);
       telemetry?.settleEnded(undefined);
       return;
@@ -468,7 +472,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     await this.#sink?.beforeBrokenSettle?.(error);
     const counted = charge.kind === 'usage' ? await this.#countUnanswered(outcome) : unused;
     const command = this.#settleCommand(outcome, counted);
-    const settled = await this.#tools.ledger.settle(command);
+    const settled = await this.#dependencies.ledger.settle(command);
     checkSettled(settled, id);
     this.#tellSettled(command, settled);
   }
@@ -483,7 +487,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   /** Warns if the upstream has read far less than was sent; the answer contains the warning only if its head is not sent yet. */
   async #checkCut(inputTokens: number): Promise<void> {
     if (!(await wasCut(this.#requested.request, inputTokens))) return;
-    this.#tools.router.inputCut(this.#route);
+    this.#dependencies.router.inputCut(this.#route);
     for (const { event } of this.#kept.read()) {
       if (event.case === 'started') event.value.warnings.push(inputCutWarning);
     }

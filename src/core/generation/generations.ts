@@ -29,11 +29,11 @@ import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
 import { inputTokensHeld, readBatchTerms } from './funds.ts';
-import { Generation, type GenerationTools, type RunningFacts } from './generation.ts';
+import { Generation, type GenerationDependencies, type RunningFacts } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { checkCountedLength, isNearLimit, truncated } from './truncation.ts';
 
-interface GenerationsTools extends GenerationTools {
+interface GenerationsDependencies extends GenerationDependencies {
   readonly catalog: Catalog;
   readonly ids: IdSource;
   readonly replays: Replays;
@@ -72,7 +72,7 @@ export interface ChoiceLimits {
 
 /** All generations of this process. */
 export class Generations {
-  readonly #tools: GenerationsTools;
+  readonly #dependencies: GenerationsDependencies;
   readonly #running = new RunningRequests<Generation>();
   readonly #choices: SharedBudget<number>;
   readonly #ended = (generation: Generation): void => {
@@ -82,10 +82,10 @@ export class Generations {
   #isDraining = false;
   #begun = 0;
 
-  constructor(tools: GenerationsTools) {
-    this.#tools = tools;
+  constructor(dependencies: GenerationsDependencies) {
+    this.#dependencies = dependencies;
     this.#choices = new SharedBudget(() => {
-      const { all, account } = tools.choicesMax();
+      const { all, account } = dependencies.choicesMax();
       return { max: all, ownerMax: account };
     });
   }
@@ -140,7 +140,7 @@ export class Generations {
         if (request === undefined) {
           throw new GatewayError('validation_error', 'request is missing.', { param: 'request' });
         }
-        return this.count(request, await authenticate(context, this.#tools.ledger, 'api_key'));
+        return this.count(request, await authenticate(context, this.#dependencies.ledger, 'api_key'));
       },
     };
   }
@@ -151,12 +151,12 @@ export class Generations {
     const { bounds, model } = checked;
     // An input that is far too long for the model is not sent to a provider to be counted.
     const isFar = bounds.low > 2 * (model.contextLength ?? Infinity);
-    const own = bounds.hasMedia || isFar ? undefined : await this.#tools.router.countTokens(checked.request);
+    const own = bounds.hasMedia || isFar ? undefined : await this.#dependencies.router.countTokens(checked.request);
     if (own !== undefined) return { inputTokens: own, source: UsageSource.REPORTED };
     const measured = { kind: bounds.kind, estimate: bounds.ownHigh };
     const learned = bounds.hasMedia
       ? undefined
-      : this.#tools.unseenOutput.tokens.estimateModelInput(model.id, measured);
+      : this.#dependencies.unseenOutput.tokens.estimateModelInput(model.id, measured);
     const counted = await countInputInPieces(checked.request, await loadTokenizer());
     // If the provider counts like the tokenizer, the tokenizer's count is exact.
     const agrees = learned === undefined || Math.abs(learned - counted) <= Math.max(3, counted / 20);
@@ -171,7 +171,7 @@ export class Generations {
     const { credential, requestId: named, freeWhenCut, durable, batchId, telemetry } = ask;
     if (this.#isDraining) throw stopping();
     if (batchId === undefined) this.#begun += 1;
-    const { ledger, router, runtime, ids } = this.#tools;
+    const { ledger, router, runtime, ids } = this.#dependencies;
     const checking = this.#check(ask.request, credential);
     const checked = checking instanceof Promise ? await checking : checking;
     const { model, bounds } = checked;
@@ -198,9 +198,9 @@ export class Generations {
       }
       telemetry?.admissionEnded(admitted.heldNanoUsd);
       const keep = credential.keepBodies;
-      const bodies = this.#tools.bodies?.begin({ requestId, keyId, accountId, keep }, request, telemetry);
+      const bodies = this.#dependencies.bodies?.begin({ requestId, keyId, accountId, keep }, request, telemetry);
       const requested = { ...admission, admitted, admittedAtMs, freeWhenCut, telemetry, bodies, input: bounds };
-      const generation = new Generation(this.#tools, requested, this.#ended);
+      const generation = new Generation(this.#dependencies, requested, this.#ended);
       this.#running.add(generation);
       return generation;
     } catch (thrown) {
@@ -215,7 +215,9 @@ export class Generations {
    */
   #inputHigh(model: Model, bounds: MeasuredInput): number {
     const { high, ownHigh: estimate, kind, hasMedia } = bounds;
-    const learned = hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputHigh(model.id, { kind, estimate });
+    const learned = hasMedia
+      ? undefined
+      : this.#dependencies.unseenOutput.tokens.inputHigh(model.id, { kind, estimate });
     // A provider that counts wrongly must not hold all money of the accounts that use it.
     return Math.max(inputTokensHeld(bounds, model), Math.min(learned ?? 0, 2 * high + 512));
   }
@@ -227,7 +229,7 @@ export class Generations {
     sink: Sink<GenerateResponse>,
   ): Promise<void> {
     try {
-      const found = authenticate(context, this.#tools.ledger, 'api_key');
+      const found = authenticate(context, this.#dependencies.ledger, 'api_key');
       const credential = found instanceof Promise ? await found : found;
       const key = idempotencyKey(context);
       const telemetry = findTelemetry(context);
@@ -248,8 +250,8 @@ export class Generations {
     sink: Sink<GenerateResponse>,
   ): StreamControl {
     const { request, credential } = ask;
-    const requestId = ask.requestId ?? publicRequestId(this.#tools.ids.next());
-    return this.#tools.replays.answer(
+    const requestId = ask.requestId ?? publicRequestId(this.#dependencies.ids.next());
+    return this.#dependencies.replays.answer(
       {
         context,
         credential,
@@ -272,7 +274,7 @@ export class Generations {
   resolve(requested: GenerateRequest, credential: Credential): Resolved {
     const { endpoint, serviceTier } = requested;
     const visible = credential.allowedModels;
-    const resolved = this.#tools.catalog.resolve(requested.model, { endpoint, serviceTier, visible });
+    const resolved = this.#dependencies.catalog.resolve(requested.model, { endpoint, serviceTier, visible });
     const { model } = resolved;
     if (visible !== null && !visible.includes(model.id)) {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });

@@ -112,8 +112,8 @@ interface FoundAnswer {
   readonly record: UsageRow | undefined;
 }
 
-/** The tools that repeats need. */
-interface ReplayTools {
+/** What answering repeated requests needs. */
+interface ReplayDependencies {
   readonly documents: Documents;
   readonly ledger: ReplayLedger;
   readonly runtime: Runtime;
@@ -129,7 +129,7 @@ export class Replays {
   readonly #shared: Claims | undefined;
   readonly #claims = new Map<string, Claim>();
 
-  constructor({ documents, ledger, runtime, sharedClaims }: ReplayTools) {
+  constructor({ documents, ledger, runtime, sharedClaims }: ReplayDependencies) {
     this.#documents = documents;
     this.#ledger = ledger;
     this.#runtime = runtime;

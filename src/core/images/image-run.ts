@@ -3,13 +3,13 @@ import { Hold } from '../../generation/hold.ts';
 import type { Drawing, DrawnImage } from '../../generation/images/image-upstream.ts';
 import { noUsage } from '../../generation/usage-buckets.ts';
 import type { Files } from '../../store/files.ts';
-import { type AdmittedRequest, AdmittedRun, type AdmittedRunTools, type UsedUp } from '../admitted-run.ts';
+import { type AdmittedRequest, AdmittedRun, type AdmittedRunDependencies, type UsedUp } from '../admitted-run.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { Routed, Router } from '../routing/router.ts';
 import type { PreparedImageRequest } from './prepare-request.ts';
 
-/** The tools for drawing images. */
-export interface ImageRunTools extends AdmittedRunTools {
+/** The dependencies of drawing images. */
+export interface ImageRunDependencies extends AdmittedRunDependencies {
   readonly router: Router;
   readonly files: Files;
 }
@@ -35,13 +35,13 @@ export interface KeptDrawing {
 
 /** One admitted image request. */
 export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
-  readonly #tools: ImageRunTools;
+  readonly #dependencies: ImageRunDependencies;
   /** Names of stored files. */
   readonly #names: string[] = [];
 
-  constructor(tools: ImageRunTools, requested: AdmittedImages) {
-    super(tools, requested);
-    this.#tools = tools;
+  constructor(dependencies: ImageRunDependencies, requested: AdmittedImages) {
+    super(dependencies, requested);
+    this.#dependencies = dependencies;
   }
 
   /**
@@ -62,7 +62,7 @@ export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
 
   /** The names of the stored files were not given to anyone. */
   protected override async discard(): Promise<void> {
-    for (const name of this.#names) await this.#tools.files.delete(name);
+    for (const name of this.#names) await this.#dependencies.files.delete(name);
   }
 
   #usedBy(images: number): UsedUp {
@@ -75,7 +75,7 @@ export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
     const { request } = prepared;
     const { signal } = this;
     const hold = Hold.of(admitted);
-    const drawn = await this.#tools.router.perform({
+    const drawn = await this.#dependencies.router.perform({
       model: request.model,
       caller: { hold, request },
       requestId,
@@ -102,10 +102,10 @@ export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
         kept.push({ ...image, content: { kind: 'bytes', bytes } });
         continue;
       }
-      const name = await this.#tools.files.put(bytes, facts.type);
+      const name = await this.#dependencies.files.put(bytes, facts.type);
       this.#names.push(name);
       kept.push({ ...image, content: { kind: 'name', name } });
     }
-    return { images: kept, createdAtMs: this.#tools.runtime.now(), route, extraJson };
+    return { images: kept, createdAtMs: this.#dependencies.runtime.now(), route, extraJson };
   }
 }

@@ -31,13 +31,13 @@ import { limitState } from '../limit-state.ts';
 import { RunningRequests, stopping } from '../running-requests.ts';
 import { answerEnd, answerParts, restoredPart } from './image-answer.ts';
 import { neverAborted, startCall } from '../starting-call.ts';
-import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
+import { type AdmittedImages, ImageRun, type ImageRunDependencies, type KeptDrawing } from './image-run.ts';
 import { imageFunds, prepareImageRequest } from './prepare-request.ts';
 import { taskDocument, toTaskId, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
 import { ImageTasks } from './tasks.ts';
 
-/** The tools for making images. */
-export interface ImageTools extends ImageRunTools {
+/** The dependencies of making images. */
+export interface ImageDependencies extends ImageRunDependencies {
   readonly catalog: Catalog;
   readonly documents: Documents;
   readonly ids: IdSource;
@@ -67,18 +67,18 @@ export const imageFilesPath = '/v1/images/files';
 
 /** All image requests and image tasks of this process. */
 export class Images {
-  readonly #tools: ImageTools;
+  readonly #dependencies: ImageDependencies;
   readonly #running = new RunningRequests();
   readonly #store: TaskStore;
   readonly #tasks: ImageTasks;
   #isDraining = false;
 
-  constructor(tools: ImageTools) {
-    this.#tools = tools;
-    this.#store = new TaskStore(tools.documents, tools.runtime);
+  constructor(dependencies: ImageDependencies) {
+    this.#dependencies = dependencies;
+    this.#store = new TaskStore(dependencies.documents, dependencies.runtime);
     this.#tasks = new ImageTasks({
-      ...tools,
-      ...tools.tasks,
+      ...dependencies,
+      ...dependencies.tasks,
       store: this.#store,
       running: this.#running,
       readmit: task => this.#readmit(task),
@@ -152,7 +152,7 @@ export class Images {
         run: (answerStore, kept) => pump(() => this.#drawn(input, neverAborted, answerStore), kept),
         restore: ({ part }, facts) => restoredPart(part, { ...facts, toUrl: name => this.#toUrl(name) }),
       };
-      call.attach(this.#tools.replays.answer(keyed, sink));
+      call.attach(this.#dependencies.replays.answer(keyed, sink));
     });
   }
 
@@ -163,7 +163,7 @@ export class Images {
     answerStore?: AnswerStore<ImageAnswer>,
   ): AsyncGenerator<ImageAnswer, void, undefined> {
     const admitted = await this.#admitted(input, signal);
-    const run = new ImageRun(this.#tools, admitted);
+    const run = new ImageRun(this.#dependencies, admitted);
     this.#running.add(run);
     try {
       const { answer, costNanoUsd } = await run.run(signal, kept =>
@@ -181,7 +181,7 @@ export class Images {
     const input = await this.#readInput(requested.request, requested.endpoint, context);
     const key = idempotencyKey(context);
     if (key === undefined) return this.#queued(input, context.signal);
-    return this.#tools.replays.answerOne({
+    return this.#dependencies.replays.answerOne({
       context,
       credential: input.credential,
       key,
@@ -203,7 +203,7 @@ export class Images {
       const admitted = await this.#admitted(input, signal, { durable: true });
       const { requestId, prepared } = admitted;
       const id = toTaskId(requestId);
-      const createdAtMs = this.#tools.runtime.now();
+      const createdAtMs = this.#dependencies.runtime.now();
       const response: CreateTaskResponse = {
         $typeName: 'tollgate.v1.CreateTaskResponse',
         task: taskMessage({ id, request: prepared.request, state: 'queued', createdAtMs }),
@@ -218,7 +218,7 @@ export class Images {
   }
 
   async *#getTask(taskId: string, context: CallContext): AsyncGenerator<GetTaskResponse, void, undefined> {
-    const { accountId } = await authenticate(context, this.#tools.ledger, 'api_key');
+    const { accountId } = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const task = await this.#store.find(taskId, accountId);
     if (task === undefined) throw new GatewayError('not_found', 'There is no such task.', { param: 'task_id' });
     const error = task.state === 'failed' ? await this.#store.error(task) : undefined;
@@ -233,7 +233,7 @@ export class Images {
   }
 
   async *#readFile(name: string, signal: AbortSignal): AsyncGenerator<ReadFileResponse, void, undefined> {
-    const file = await this.#tools.files.open(name);
+    const file = await this.#dependencies.files.open(name);
     if (file === undefined) throw new GatewayError('not_found', 'There is no such image, or its hour is over.');
     try {
       const { type, size, etag, expiresAtMs } = file;
@@ -251,17 +251,17 @@ export class Images {
   }
 
   #toUrl(name: string): string {
-    return `${this.#tools.publicUrl()}${imageFilesPath}/${name}`;
+    return `${this.#dependencies.publicUrl()}${imageFilesPath}/${name}`;
   }
 
   #parts(requested: AdmittedImages, drawing: KeptDrawing, toUrl: (name: string) => string): Iterable<ImageAnswer> {
-    return answerParts(requested, drawing, { exposeRoute: this.#tools.exposeRoute(), toUrl });
+    return answerParts(requested, drawing, { exposeRoute: this.#dependencies.exposeRoute(), toUrl });
   }
 
   /** The caller and its request. */
   async #readInput(request: ImageRequest | undefined, endpoint: Endpoint, context: CallContext): Promise<ImageInput> {
     if (this.#isDraining) throw stopping();
-    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
+    const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     if (request === undefined) throw invalidImageField('request', 'is required');
     const named = context.requestHeader.get(requestIdHeader);
     return { request, endpoint, credential, named, telemetry: findTelemetry(context) };
@@ -273,7 +273,7 @@ export class Images {
     signal: AbortSignal,
     durability: Pick<AdmitCommand, 'durable'> = {},
   ): Promise<AdmittedImages> {
-    const { catalog, ids } = this.#tools;
+    const { catalog, ids } = this.#dependencies;
     const prepared = await prepareImageRequest(catalog, { request, endpoint }, credential, signal);
     const counted = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
     const command = {
@@ -284,15 +284,20 @@ export class Images {
       funds: imageFunds(prepared),
       telemetry,
     };
-    return admitRequest(this.#tools.ledger, command, credential);
+    return admitRequest(this.#dependencies.ledger, command, credential);
   }
 
   /** Admits a task of an earlier process with the present catalogue. The ledger checks the key's models. */
   async #readmit({ request, endpoint, ledgerId, requestId, keyId, accountId }: StoredTask): Promise<AdmittedImages> {
     const requested = { request, endpoint };
-    const prepared = await prepareImageRequest(this.#tools.catalog, requested, { allowedModels: null }, neverAborted);
+    const prepared = await prepareImageRequest(
+      this.#dependencies.catalog,
+      requested,
+      { allowedModels: null },
+      neverAborted,
+    );
     const counted = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
     const command = { id: ledgerId, requestId, ...counted, prepared, funds: imageFunds(prepared) };
-    return admitRequest(this.#tools.ledger, command, { keyId, accountId });
+    return admitRequest(this.#dependencies.ledger, command, { keyId, accountId });
   }
 }

@@ -6,13 +6,13 @@ import { neverAborted } from '../starting-call.ts';
 import type { Timer } from '../../lib/runtime.ts';
 import { keyRevoked, type RunningRequests } from '../running-requests.ts';
 import { answerEnd } from './image-answer.ts';
-import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
+import { type AdmittedImages, ImageRun, type ImageRunDependencies, type KeptDrawing } from './image-run.ts';
 import { type NewTask, type StoredTask, toTaskId, type TaskStore } from './task-store.ts';
 
 /** How often to look for tasks that no process is working on. */
 const lookMs = 10_000;
 
-interface TaskTools extends ImageRunTools {
+interface TaskDependencies extends ImageRunDependencies {
   readonly store: TaskStore;
   /** The reason with which running tasks end when the gateway stops. */
   readonly running: RunningRequests;
@@ -40,7 +40,7 @@ interface Waiting {
  * returned, and the next process resumes it if this one ends first. Source: docs/interfaces/images.md "Tasks".
  */
 export class ImageTasks {
-  readonly #tools: TaskTools;
+  readonly #dependencies: TaskDependencies;
   readonly #line: Waiting[] = [];
   #busy = 0;
   /** Tasks that are being stored or worked on. */
@@ -50,17 +50,17 @@ export class ImageTasks {
   #isDraining = false;
   #look: Timer | undefined;
 
-  constructor(tools: TaskTools) {
-    this.#tools = tools;
+  constructor(dependencies: TaskDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Resumes the tasks that an earlier process left, and from now on those that storage failures have stopped. */
   async resume(): Promise<void> {
     await this.#takeUp();
-    this.#look = this.#tools.runtime.after(lookMs, () => {
+    this.#look = this.#dependencies.runtime.after(lookMs, () => {
       // A task that can't be read now is read at the next look.
       void this.#takeUp()
-        .catch((thrown: unknown) => this.#tools.onDefect('', thrown))
+        .catch((thrown: unknown) => this.#dependencies.onDefect('', thrown))
         .finally(() => {
           if (!this.#isDraining) this.#look?.restart(lookMs);
         });
@@ -68,7 +68,7 @@ export class ImageTasks {
   }
 
   async #takeUp(): Promise<void> {
-    const left = await this.#tools.store.unfinished();
+    const left = await this.#dependencies.store.unfinished();
     if (this.#isDraining) return;
     const known = new Set([...this.#held, ...this.#line.map(({ id }) => id)]);
     for (const { id } of left) if (!known.has(id)) this.#line.push({ id });
@@ -80,7 +80,7 @@ export class ImageTasks {
    * run and wait already.
    */
   reserve(): () => void {
-    const { slots, waitersMax } = this.#tools;
+    const { slots, waitersMax } = this.#dependencies;
     if (this.#busy + this.#line.length + this.#coming >= slots + waitersMax) {
       throw new GatewayError('overloaded', 'Too many image tasks are waiting already.', { retryAfterMs: 10_000 });
     }
@@ -112,10 +112,10 @@ export class ImageTasks {
     this.#held.add(taskId);
     try {
       await beforeStored?.();
-      await this.#tools.store.create(task);
+      await this.#dependencies.store.create(task);
       this.#line.push({ id: taskId, requested });
     } catch (thrown) {
-      await this.#tools.ledger.void(id, 'gateway_failure');
+      await this.#dependencies.ledger.void(id, 'gateway_failure');
       throw thrown;
     } finally {
       this.#held.delete(taskId);
@@ -130,11 +130,11 @@ export class ImageTasks {
     const waiting = this.#line.splice(0);
     const held = waiting.flatMap(({ requested }) => requested ?? []);
     // A hold that can't be voided now is voided at the next start.
-    await Promise.allSettled(held.map(({ id }) => this.#tools.ledger.void(id, 'gateway_failure')));
+    await Promise.allSettled(held.map(({ id }) => this.#dependencies.ledger.void(id, 'gateway_failure')));
   }
 
   #next(): void {
-    if (this.#isDraining || this.#busy >= this.#tools.slots) return;
+    if (this.#isDraining || this.#busy >= this.#dependencies.slots) return;
     const waiting = this.#line.shift();
     if (waiting === undefined) return;
     this.#busy += 1;
@@ -150,26 +150,26 @@ export class ImageTasks {
   /** Never rejects: a task's result or error is stored with it. */
   async #work({ id, requested }: Waiting): Promise<void> {
     try {
-      const task = await this.#tools.store.find(id);
+      const task = await this.#dependencies.store.find(id);
       if (task !== undefined) await this.#run(task, requested);
     } catch (thrown) {
       // Storage failed: `resume` finds the task in its present state, and admits it again. A charge is not undone by this.
       if (requested !== undefined) this.#release(requested);
-      this.#tools.onDefect(id, thrown);
+      this.#dependencies.onDefect(id, thrown);
     }
   }
 
   /** Voids a hold as soon as the ledger can be written. */
   #release({ id }: AdmittedImages): void {
-    this.#tools.ledger.void(id, 'gateway_failure').catch(() => undefined);
+    this.#dependencies.ledger.void(id, 'gateway_failure').catch(() => undefined);
   }
 
   async #run(task: StoredTask, before: AdmittedImages | undefined): Promise<void> {
-    const { store, ledger, running } = this.#tools;
+    const { store, ledger, running } = this.#dependencies;
     if (task.state === 'drawn' && (await this.#wasCharged(task))) return;
     let requested: AdmittedImages;
     try {
-      requested = before ?? (await this.#tools.readmit(task));
+      requested = before ?? (await this.#dependencies.readmit(task));
     } catch (thrown) {
       // The ledger can't be written now; a later look tries again.
       if (toGatewayError(thrown).code === 'overloaded') throw thrown;
@@ -185,7 +185,7 @@ export class ImageTasks {
       await this.#fail(task, keyRevoked());
       return;
     }
-    const run = new ImageRun(this.#tools, requested);
+    const run = new ImageRun(this.#dependencies, requested);
     running.add(run);
     let costNanoUsd: bigint | undefined;
     try {
@@ -204,7 +204,7 @@ export class ImageTasks {
 
   async #findKey(requested: AdmittedImages): Promise<unknown> {
     try {
-      return await this.#tools.ledger.findApiKey(requested.keyId);
+      return await this.#dependencies.ledger.findApiKey(requested.keyId);
     } catch (thrown) {
       this.#release(requested);
       throw thrown;
@@ -213,12 +213,12 @@ export class ImageTasks {
 
   /** Draws and charges a task. Returns its cost in nano-dollars. */
   async #draw(task: StoredTask, requested: AdmittedImages, run: ImageRun): Promise<bigint> {
-    const { store, toParts } = this.#tools;
+    const { store, toParts } = this.#dependencies;
     if (task.state === 'drawn') return run.chargeFor(await this.#countDrawn(task));
     try {
       await store.begin(task.id);
     } catch (thrown) {
-      await this.#tools.ledger.void(requested.id, 'gateway_failure');
+      await this.#dependencies.ledger.void(requested.id, 'gateway_failure');
       throw thrown;
     }
     return (await run.run(neverAborted, drawing => store.drawn(task, toParts(requested, drawing)))).costNanoUsd;
@@ -226,22 +226,22 @@ export class ImageTasks {
 
   /** Returns whether a drawn task was charged before the process ended; then it completes. */
   async #wasCharged(task: StoredTask): Promise<boolean> {
-    const found = await this.#tools.ledger.findActivity(task.accountId, task.requestId);
+    const found = await this.#dependencies.ledger.findActivity(task.accountId, task.requestId);
     if (found === undefined) return false;
-    await this.#tools.store.completed(task, answerEnd(found.row.costNanoUsd));
+    await this.#dependencies.store.completed(task, answerEnd(found.row.costNanoUsd));
     return true;
   }
 
   async #countDrawn(task: StoredTask): Promise<number> {
     let count = 0;
-    for await (const { part } of this.#tools.store.answer(task)) if (part.case === 'image') count += 1;
+    for await (const { part } of this.#dependencies.store.answer(task)) if (part.case === 'image') count += 1;
     return count;
   }
 
   async #fail(task: StoredTask, thrown: unknown): Promise<void> {
     const error = toGatewayError(thrown);
-    if (error.code === 'internal') this.#tools.onDefect(task.id, error.cause ?? error);
-    await this.#tools.store.failed(task, errorDetail(error, task.requestId));
+    if (error.code === 'internal') this.#dependencies.onDefect(task.id, error.cause ?? error);
+    await this.#dependencies.store.failed(task, errorDetail(error, task.requestId));
   }
 }
 

@@ -18,7 +18,7 @@ import {
   withCallerPaths,
 } from './requested-response.ts';
 import { CallSignatures } from './call-signatures.ts';
-import { storeResponse, type WriterTools } from './response-writer.ts';
+import { storeResponse, type WriterDependencies } from './response-writer.ts';
 import {
   type Answer,
   type BodyFacts,
@@ -29,8 +29,8 @@ import {
   toAnswer,
 } from './stored-response.ts';
 
-/** The tools of background responses. */
-export interface BackgroundTools extends WriterTools {
+/** The dependencies of background responses. */
+export interface BackgroundDependencies extends WriterDependencies {
   readonly runtime: Pick<Runtime, 'after'>;
   readonly generations: Generations;
   /** The running jobs by id, shared with the readers. */
@@ -47,7 +47,7 @@ const waitsMs = [100, 300, 1_000, 3_000];
  * sees it, so that a follower never sees what a restart loses. It does not depend on any connection.
  */
 export class BackgroundJob implements GenerationSink {
-  readonly #tools: BackgroundTools;
+  readonly #dependencies: BackgroundDependencies;
   readonly #generation: Generation;
   readonly #facts: BodyFacts;
   readonly #requested: RequestedResponse;
@@ -69,8 +69,13 @@ export class BackgroundJob implements GenerationSink {
   #isCancelled = false;
 
   /** `generation`: admitted, to be started with this job. */
-  constructor(tools: BackgroundTools, generation: Generation, requested: RequestedResponse, facts: BodyFacts) {
-    this.#tools = tools;
+  constructor(
+    dependencies: BackgroundDependencies,
+    generation: Generation,
+    requested: RequestedResponse,
+    facts: BodyFacts,
+  ) {
+    this.#dependencies = dependencies;
     this.#generation = generation;
     this.#facts = facts;
     this.#requested = requested;
@@ -125,7 +130,7 @@ export class BackgroundJob implements GenerationSink {
 
   end(error?: Error): void {
     void this.#storeEnd(error).finally(() => {
-      this.#tools.jobs.delete(this.#facts.head.id);
+      this.#dependencies.jobs.delete(this.#facts.head.id);
       this.#requested.lock?.release();
       this.#ended.resolve();
       this.#tellWatchers();
@@ -175,7 +180,7 @@ export class BackgroundJob implements GenerationSink {
       } catch (thrown) {
         if (toGatewayError(thrown).code !== 'overloaded') return;
         await new Promise<void>(resolve => {
-          this.#tools.runtime.after(waitsMs[Math.min(attempt, waitsMs.length - 1)] ?? 0, resolve);
+          this.#dependencies.runtime.after(waitsMs[Math.min(attempt, waitsMs.length - 1)] ?? 0, resolve);
         });
       }
     }
@@ -193,7 +198,7 @@ export class BackgroundJob implements GenerationSink {
   /** Throws if the response was deleted. */
   async #update(change: Omit<DocumentChange, 'kind' | 'id' | 'ifState'>): Promise<void> {
     const { id } = this.#facts.head;
-    const outcome = await this.#tools.documents.update({ kind: 'response', id, ifState: 'running', ...change });
+    const outcome = await this.#dependencies.documents.update({ kind: 'response', id, ifState: 'running', ...change });
     if (outcome !== 'updated') throw new GatewayError('not_found', `The response ${id} was deleted.`);
   }
 
@@ -204,11 +209,11 @@ export class BackgroundJob implements GenerationSink {
 
 /** Begins a response in the background, independent of any client. Returns the first message, which marks it as in the background. */
 export async function beginInBackground(
-  tools: BackgroundTools,
+  dependencies: BackgroundDependencies,
   requested: RequestedResponse,
   answerStore: AnswerStore<CreateResponseResponse> | undefined,
 ): Promise<CreateResponseResponse> {
-  const { documents, generations, jobs, beginning } = tools;
+  const { documents, generations, jobs, beginning } = dependencies;
   const { credential, requestId, telemetry } = requested;
   const request = { ...requested.request, delivery: Delivery.STREAMED };
   const terms = { durable: true, freeWhenCut: true };
@@ -220,9 +225,9 @@ export async function beginInBackground(
   const first = createMessage([], { head, limits: generation.limits });
   beginning.add(id);
   try {
-    const inherited = await storeResponse(tools, requested, head, { state: 'running' });
+    const inherited = await storeResponse(dependencies, requested, head, { state: 'running' });
     await answerStore?.keep(requestId, [first], 'kept');
-    const job = new BackgroundJob(tools, generation, requested, { head, input, inherited });
+    const job = new BackgroundJob(dependencies, generation, requested, { head, input, inherited });
     jobs.set(id, job);
     generation.start(job);
     return first;

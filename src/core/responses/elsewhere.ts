@@ -12,8 +12,8 @@ const endMs = 10_000;
 const chunksAtOnce = 64;
 const cancelPrefix = 'cancel response ';
 
-/** The tools for responses of other gateways. */
-interface ElsewhereTools {
+/** What reading the responses of other gateways needs. */
+interface ElsewhereDependencies {
   readonly documents: Documents;
   readonly runtime: Pick<Runtime, 'after'>;
   /** Claims of all gateways; undefined: there is no other one. */
@@ -24,20 +24,20 @@ interface ElsewhereTools {
 
 /** Responses in the background that another gateway runs: read from what it stores, and ended by a claim that it finds. */
 export class Elsewhere {
-  readonly #tools: ElsewhereTools;
+  readonly #dependencies: ElsewhereDependencies;
 
-  constructor(tools: ElsewhereTools) {
-    this.#tools = tools;
+  constructor(dependencies: ElsewhereDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** True if there may be other gateways. */
   get hasOthers(): boolean {
-    return this.#tools.sharedClaims !== undefined;
+    return this.#dependencies.sharedClaims !== undefined;
   }
 
   /** Returns true if a response runs in another gateway. */
   runs({ id, state }: Pick<StoredDocument, 'id' | 'state'>): boolean {
-    const { sharedClaims, jobs } = this.#tools;
+    const { sharedClaims, jobs } = this.#dependencies;
     return sharedClaims !== undefined && state === 'running' && !jobs.has(id);
   }
 
@@ -45,7 +45,7 @@ export class Elsewhere {
   async progress(name: DocumentName): Promise<{ readonly status: ResponseStatus; readonly answer: Answer }> {
     const events = [];
     for (let after = -1; ;) {
-      const chunks = await this.#tools.documents.chunks(name, after, chunksAtOnce);
+      const chunks = await this.#dependencies.documents.chunks(name, after, chunksAtOnce);
       events.push(...chunks.flatMap(({ content }) => eventsIn(content)));
       const last = chunks.at(-1);
       if (last === undefined) break;
@@ -58,13 +58,13 @@ export class Elsewhere {
   /** Resolves when it is time to look again. */
   async wait(): Promise<void> {
     await new Promise<void>(resolve => {
-      this.#tools.runtime.after(lookMs, resolve);
+      this.#dependencies.runtime.after(lookMs, resolve);
     });
   }
 
   /** Ends a response; resolves when its end is stored. Throws `overloaded` if that takes too long. */
   async end(name: DocumentName): Promise<void> {
-    const { sharedClaims, documents } = this.#tools;
+    const { sharedClaims, documents } = this.#dependencies;
     const claim = cancelPrefix + name.id;
     await sharedClaims?.take(claim, '');
     try {
@@ -83,7 +83,7 @@ export class Elsewhere {
 
   /** Ends responses of this process that other gateways want to end, now and from now on. */
   watch(): void {
-    const { sharedClaims, jobs, runtime } = this.#tools;
+    const { sharedClaims, jobs, runtime } = this.#dependencies;
     if (sharedClaims === undefined) return;
     const look = async (): Promise<void> => {
       if (jobs.size === 0) return;

@@ -8,14 +8,14 @@ import type { StartingCall } from '../starting-call.ts';
 import type { AnswerStore } from '../idempotency/replays.ts';
 import { addToConversation, type RequestedResponse, createMessage, responseHead } from './requested-response.ts';
 import { CallSignatures } from './call-signatures.ts';
-import { storeResponse, type WriterTools } from './response-writer.ts';
+import { storeResponse, type WriterDependencies } from './response-writer.ts';
 import type { SealStep } from './sealing.ts';
 import type { Sessions } from './sessions.ts';
 import type { Settling } from './settling.ts';
 import { failedWith, toAnswer } from './stored-response.ts';
 
-/** The tools for storing responses whose callers wait for them. */
-export interface ResponseSinkTools extends WriterTools {
+/** The dependencies of storing responses whose callers wait for them. */
+export interface ResponseSinkDependencies extends WriterDependencies {
   readonly sessions: Sessions;
   readonly settling: Settling;
 }
@@ -37,7 +37,7 @@ export interface AnsweringGeneration extends Pick<Generation, 'model' | 'created
 
 /** Passes the answer of a generation on to the caller that waits for it, streamed or whole, and stores it before it is charged. */
 export class ResponseSink implements GenerationSink {
-  readonly #tools: ResponseSinkTools;
+  readonly #dependencies: ResponseSinkDependencies;
   readonly #requested: RequestedResponse;
   readonly #caller: ResponseCaller;
   readonly #head: ResponseHead;
@@ -52,12 +52,12 @@ export class ResponseSink implements GenerationSink {
   #isStored = false;
 
   constructor(
-    tools: ResponseSinkTools,
+    dependencies: ResponseSinkDependencies,
     requested: RequestedResponse,
     generation: AnsweringGeneration,
     caller: ResponseCaller,
   ) {
-    this.#tools = tools;
+    this.#dependencies = dependencies;
     this.#requested = requested;
     this.#caller = caller;
     this.#head = responseHead(requested, generation);
@@ -92,8 +92,8 @@ export class ResponseSink implements GenerationSink {
     const { store, session, previousResponseId, lock } = this.#requested;
     const { call, sink } = this.#caller;
     lock?.release();
-    this.#tools.settling.end(this.#head.id);
-    if (error !== undefined) this.#tools.sessions.evict(session, previousResponseId);
+    this.#dependencies.settling.end(this.#head.id);
+    if (error !== undefined) this.#dependencies.sessions.evict(session, previousResponseId);
     // If the client has disconnected, its session has ended.
     else if (!call.isCancelled) this.#keepInSession();
     if (error === undefined || !store || !this.#isShown || this.#isStored) sink.end(error);
@@ -105,15 +105,20 @@ export class ResponseSink implements GenerationSink {
     if (session === undefined || store) return;
     const { output } = toAnswer(this.#head.id, this.#log.read());
     const { before, input } = conversation;
-    this.#tools.sessions.keep(session, this.#head.id, [...before, ...input, ...output], input.length + output.length);
+    this.#dependencies.sessions.keep(
+      session,
+      this.#head.id,
+      [...before, ...input, ...output],
+      input.length + output.length,
+    );
   }
 
   async #storeWhole(rest: readonly GenerationEvent[]): Promise<void> {
     const answer = toAnswer(this.#head.id, [...this.#log.read(), ...rest]);
     const { store, requestId } = this.#requested;
     if (store) {
-      this.#tools.settling.begin(this.#head.id);
-      await storeResponse(this.#tools, this.#requested, this.#head, { state: 'ended', answer });
+      this.#dependencies.settling.begin(this.#head.id);
+      await storeResponse(this.#dependencies, this.#requested, this.#head, { state: 'ended', answer });
     }
     await addToConversation(this.#requested, answer.output, this.#isFree ? undefined : requestId);
     this.#isStored = true;
@@ -124,6 +129,6 @@ export class ResponseSink implements GenerationSink {
     const answer = toAnswer(this.#head.id, this.#log.read());
     const ended = this.#caller.call.isCancelled ? { state: 'cancelled' as const } : failedWith(error);
     // The caller has disconnected, or gets the earlier failure: a failing disk changes neither.
-    await storeResponse(this.#tools, this.#requested, this.#head, { ...ended, answer }).catch(() => undefined);
+    await storeResponse(this.#dependencies, this.#requested, this.#head, { ...ended, answer }).catch(() => undefined);
   }
 }

@@ -6,8 +6,8 @@ import { type RequestedResponse, ownInput } from './requested-response.ts';
 import type { Conversation, Conversations } from './conversations.ts';
 import { encodeBody, type BodyFacts, type StoredState } from './stored-response.ts';
 
-/** The tools for writing responses. */
-export interface WriterTools {
+/** The dependencies of writing responses. */
+export interface WriterDependencies {
   readonly documents: Documents;
   readonly conversations: Conversations;
   /** How long a response is stored. */
@@ -19,7 +19,7 @@ export interface WriterTools {
  * `overloaded` if the store can't be written.
  */
 export async function storeResponse(
-  { documents, conversations, lifetimeMs }: WriterTools,
+  { documents, conversations, lifetimeMs }: WriterDependencies,
   requested: RequestedResponse,
   head: ResponseHead,
   { state, ...facts }: { state: StoredState } & Partial<BodyFacts>,

@@ -34,7 +34,7 @@ interface LiveProvider {
 const sameLimits = (one: Provider['concurrency'], other: Provider['concurrency']): boolean =>
   one?.slots === other?.slots && one?.waitersMax === other?.waitersMax && one?.waitMs === other?.waitMs;
 
-interface LiveRouteTools {
+interface LiveRouteDependencies {
   readonly clock: Clock;
   readonly breaker: BreakerPolicy;
   readonly observer: RoutingObserver;
@@ -47,12 +47,12 @@ const toKey = (name: RouteName): string => JSON.stringify([name.modelId, name.pr
 
 /** The routes of all models. A new configuration keeps the records of routes and providers that stay. */
 export class LiveRoutes {
-  readonly #tools: LiveRouteTools;
+  readonly #dependencies: LiveRouteDependencies;
   #providers = new Map<string, LiveProvider>();
   #routes = new Map<string, readonly LiveRoute[]>();
 
-  constructor(config: RoutingConfig, tools: LiveRouteTools) {
-    this.#tools = tools;
+  constructor(config: RoutingConfig, dependencies: LiveRouteDependencies) {
+    this.#dependencies = dependencies;
     this.replace(config);
   }
 
@@ -99,7 +99,7 @@ export class LiveRoutes {
     if (live === undefined) throw new Error(`model ${route.modelId} names an unknown provider: ${route.provider}`);
     const { modelId, ...config } = route;
     const name: RouteName = { modelId, provider: route.provider, model: route.model };
-    const { clock, breaker, observer } = this.#tools;
+    const { clock, breaker, observer } = this.#dependencies;
     const known = learnt.get(toKey(name));
     return {
       ...config,

@@ -23,8 +23,8 @@ export const defaultRetryPolicy: RetryPolicy = {
   retryAfterMaxMs: 15_000,
 };
 
-/** The tools of a plan. */
-export interface PlanTools {
+/** The dependencies of a plan. */
+export interface PlanDependencies {
   readonly policy: RetryPolicy;
   readonly random: Random;
   readonly sleep: Sleep;
@@ -54,7 +54,7 @@ export type NextAttempt = PlannedAttempt | Error;
  * exactly one of `completed()`, `failed()` or `left()`, and again `next()` if `failed()` returned nothing.
  */
 export class RequestPlan {
-  readonly #tools: PlanTools;
+  readonly #dependencies: PlanDependencies;
   readonly #routes: readonly LiveRoute[];
   readonly #model: string;
   readonly #caller: BreakerCaller;
@@ -78,10 +78,10 @@ export class RequestPlan {
   #waiting: AbortController | undefined;
 
   /** `model`: the listed id; `caller`: the requester. */
-  constructor({ routes, reason }: OrderedRoutes, model: string, caller: BreakerCaller, tools: PlanTools) {
+  constructor({ routes, reason }: OrderedRoutes, model: string, caller: BreakerCaller, dependencies: PlanDependencies) {
     this.#model = model;
     this.#caller = caller;
-    this.#tools = tools;
+    this.#dependencies = dependencies;
     this.#routes = routes;
     this.#reason = reason;
   }
@@ -127,7 +127,7 @@ export class RequestPlan {
   }
 
   #upstreamFailed(failure: UpstreamFailure, delivered: boolean): GatewayError | undefined {
-    const { policy, random } = this.#tools;
+    const { policy, random } = this.#dependencies;
     const verdict = toVerdict(failure, delivered);
     const requestedMs = failure.facts.retryAfterMs ?? 0;
     this.#failuresHere += 1;
@@ -143,7 +143,7 @@ export class RequestPlan {
   }
 
   async #sameRoute(waitMs: number): Promise<NextAttempt> {
-    await this.#wait(signal => this.#tools.sleep(waitMs, signal));
+    await this.#wait(signal => this.#dependencies.sleep(waitMs, signal));
     return this.#route === undefined ? this.#nextRoute() : this.#enter(this.#route);
   }
 

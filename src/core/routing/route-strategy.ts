@@ -18,20 +18,20 @@ interface Favourite {
   readonly reviewedAtMs: number;
 }
 
-/** The tools for ordering routes. */
-export interface StrategyTools {
+/** The dependencies of ordering routes. */
+export interface StrategyDependencies {
   readonly clock: Clock;
   readonly random: Random;
 }
 
 /** Orders the routes of models by their strategies, and remembers the fastest. */
 export class RouteStrategies {
-  readonly #tools: StrategyTools;
+  readonly #dependencies: StrategyDependencies;
   /** By model and kind of answer. */
   readonly #favourites = new Map<string, Favourite>();
 
-  constructor(tools: StrategyTools) {
-    this.#tools = tools;
+  constructor(dependencies: StrategyDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /**
@@ -39,7 +39,7 @@ export class RouteStrategies {
    * streamed.
    */
   order(routes: readonly LiveRoute[], strategy: RouteStrategy, whole: boolean): OrderedRoutes {
-    const ordered = orderRoutes(routes, this.#tools.random);
+    const ordered = orderRoutes(routes, this.#dependencies.random);
     if (ordered.length <= 1) return { routes: ordered, reason: undefined };
     if (strategy === 'cheapest') return { routes: ordered.toSorted(byCost), reason: 'cheapest' };
     return strategy === 'fastest' ? this.#bySpeed(ordered, whole) : { routes: ordered, reason: 'priority' };
@@ -52,7 +52,8 @@ export class RouteStrategies {
     if (unknown.length === ordered.length || ordered.every(route => route.record.speedMs(whole) === undefined)) {
       return { routes: ordered, reason: 'priority' };
     }
-    if (measured !== undefined && this.#tools.random() * measuredEvery < 1) return first(ordered, measured, 'measured');
+    if (measured !== undefined && this.#dependencies.random() * measuredEvery < 1)
+      return first(ordered, measured, 'measured');
     const fastest = this.#favourite(ordered, whole);
     const speed = ({ record }: LiveRoute): number => record.speedMs(whole) ?? Infinity;
     const rest = ordered.toSorted((one, other) => Math.sign(speed(one) - speed(other)) || 0);
@@ -62,7 +63,7 @@ export class RouteStrategies {
   /** The route that was the fastest, or one that is clearly faster now. */
   #favourite(ordered: readonly LiveRoute[], whole: boolean): LiveRoute {
     const key = JSON.stringify([whole, ordered[0]?.name.modelId]);
-    const now = this.#tools.clock.now();
+    const now = this.#dependencies.clock.now();
     const before = this.#favourites.get(key);
     const current = ordered.find(route => before?.route === toName(route) && isOpen(route));
     if (current !== undefined && before !== undefined && Math.abs(now - before.reviewedAtMs) < reviewMs) return current;

@@ -57,7 +57,7 @@ export interface RoutedReceiver {
   end(error?: Error): void;
 }
 
-interface RoutedCallTools {
+interface RoutedCallDependencies {
   readonly plan: RequestPlan;
   readonly observer: RoutingObserver;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
@@ -73,7 +73,7 @@ type Outcome = Pick<AttemptOutcome, 'result' | 'status' | 'failure'>;
  * decides what follows.
  */
 export class RoutedCall implements UpstreamReceiver, RunningAttempt {
-  readonly #tools: RoutedCallTools;
+  readonly #dependencies: RoutedCallDependencies;
   readonly #routed: RoutedRequest;
   readonly #receiver: RoutedReceiver;
   #attempt: PlannedAttempt | undefined;
@@ -88,15 +88,15 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   /** Events that arrived while the receiver was deciding, in order; undefined: it is not deciding. */
   #held: (() => void)[] | undefined;
 
-  constructor(tools: RoutedCallTools, routed: RoutedRequest, receiver: RoutedReceiver) {
-    this.#tools = tools;
+  constructor(dependencies: RoutedCallDependencies, routed: RoutedRequest, receiver: RoutedReceiver) {
+    this.#dependencies = dependencies;
     this.#routed = routed;
     this.#receiver = receiver;
   }
 
   /** Begins. Once. */
   start(): void {
-    const next = this.#tools.plan.next();
+    const next = this.#dependencies.plan.next();
     if (!(next instanceof Promise)) return this.#begin(next);
     // It rejects only if the wait was abandoned: then the call is over.
     next.then(
@@ -138,7 +138,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
 
   #begin(next: NextAttempt): void {
     if (this.#isOver) {
-      if (!(next instanceof Error)) this.#tools.plan.left(false);
+      if (!(next instanceof Error)) this.#dependencies.plan.left(false);
       return;
     }
     if (next instanceof Error) return this.#finish(next);
@@ -146,11 +146,11 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#attempt = next;
     this.#firstEventAtMs = undefined;
     this.#isWhole = false;
-    this.#startedAtMs = this.#tools.runtime.monotonicMs();
+    this.#startedAtMs = this.#dependencies.runtime.monotonicMs();
     this.#receiver.attemptStarted(route.name, route.upstream?.isRemote === true);
     this.#routed.watch?.attemptBegan(route.name, number, reason);
     this.#routed.timeline?.attemptBegan(route.name, reason);
-    this.#tools.observer.attemptStarted?.({ route: route.name, requestId: this.#routed.requestId, number });
+    this.#dependencies.observer.attemptStarted?.({ route: route.name, requestId: this.#routed.requestId, number });
     if (route.upstream === undefined) return this.#ended(new Error(`${route.name.provider} answers no text`));
     const tap = this.#routed.bodies?.exchange(route.name);
     this.#running = route.upstream.generate({ ...this.#routed, model: route.model, attempt: number, tap }, this);
@@ -192,9 +192,9 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   }
 
   #answering({ route, number }: PlannedAttempt, first: GenerationEvent | undefined): void {
-    this.#firstEventAtMs = this.#tools.runtime.monotonicMs();
-    this.#tools.plan.answering();
-    this.#tools.took(route, first?.event.case === 'started' ? first.event.value.model : '');
+    this.#firstEventAtMs = this.#dependencies.runtime.monotonicMs();
+    this.#dependencies.plan.answering();
+    this.#dependencies.took(route, first?.event.case === 'started' ? first.event.value.model : '');
     const calls = route.upstream?.callsFor?.(this.#routed.request, route.model) ?? 1;
     const mayPause = route.upstream?.mayPause === true;
     this.#receiver.begun({ route: route.name, cost: route.cost, attempt: number, calls, mayPause });
@@ -215,13 +215,13 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     if (this.#isOver) return;
     this.#running = undefined;
     if (failure === undefined) {
-      this.#tools.plan.completed();
+      this.#dependencies.plan.completed();
       this.#report({ result: 'completed' });
       return this.#finish();
     }
     const delivered = this.#firstEventAtMs !== undefined && !this.#routed.restartable;
     this.#report(toOutcome(failure));
-    const error = this.#tools.plan.failed(failure, delivered);
+    const error = this.#dependencies.plan.failed(failure, delivered);
     if (error !== undefined) return this.#finish(error);
     this.#receiver.attemptFailed();
     this.start();
@@ -233,9 +233,9 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     const running = this.#running;
     this.#running = undefined;
     running?.cancel();
-    this.#tools.plan.abandon();
+    this.#dependencies.plan.abandon();
     if (running === undefined) return;
-    this.#tools.plan.left(result !== 'aborted');
+    this.#dependencies.plan.left(result !== 'aborted');
     this.#report({ result });
   }
 
@@ -245,7 +245,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   }
 
   #report(outcome: Outcome): void {
-    const { observer, runtime } = this.#tools;
+    const { observer, runtime } = this.#dependencies;
     if (this.#attempt === undefined) return;
     const { route, number } = this.#attempt;
     const { requestId, watch, timeline, whole } = this.#routed;

@@ -255,8 +255,8 @@ export class Router {
   }
 
   #plan(routes: OrderedRoutes, model: string, caller: BreakerCaller): RequestPlan {
-    const tools = { policy: this.#retry, random: this.#random, sleep: this.#sleep };
-    return new RequestPlan(routes, model, caller, tools);
+    const dependencies = { policy: this.#retry, random: this.#random, sleep: this.#sleep };
+    return new RequestPlan(routes, model, caller, dependencies);
   }
 
   #routesFor(request: GenerateRequest, whole: boolean): OrderedRoutes {

@@ -27,7 +27,7 @@ import {
   toWebhookEvent,
 } from './webhook-fields.ts';
 
-/** The tools that webhooks need. */
+/** The options of webhooks. */
 export interface WebhookOptions {
   readonly box: SealedBox;
   /** Returns true if addresses may be in the operator's own network. */

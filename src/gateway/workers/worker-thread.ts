@@ -17,7 +17,7 @@ import type { LendingStores } from '../stores.ts';
 import type { WorkerData } from './worker-data.ts';
 
 /** The services of this thread for a worker. */
-export interface WorkerTools {
+export interface WorkerDependencies {
   readonly stores: LendingStores;
   readonly transport: PushTransport;
   readonly services: readonly DescService[];
@@ -40,7 +40,7 @@ export class WorkerThread {
   isReady = false;
   readonly #worker: Worker;
   readonly #port: CallPort;
-  readonly #tools: WorkerTools;
+  readonly #dependencies: WorkerDependencies;
   readonly #calls: PortCalls;
   readonly #claims: Claims;
   readonly #answers: Answers;
@@ -53,12 +53,12 @@ export class WorkerThread {
   #lastPulse = 0;
   #still = 0;
 
-  constructor(data: Omit<WorkerData, 'pulse'>, tools: WorkerTools) {
+  constructor(data: Omit<WorkerData, 'pulse'>, dependencies: WorkerDependencies) {
     const pulse = new SharedArrayBuffer(4);
     this.number = data.number;
-    this.#tools = tools;
+    this.#dependencies = dependencies;
     this.#pulse = new Int32Array(pulse);
-    this.#claims = tools.stores.allClaims.of(data.number);
+    this.#claims = dependencies.stores.allClaims.of(data.number);
     this.#worker = new Worker(siblingModule(import.meta.url, 'worker'), {
       workerData: { ...data, pulse } satisfies WorkerData,
     });
@@ -67,7 +67,9 @@ export class WorkerThread {
       writeError,
       readError,
     });
-    this.#calls = new PortCalls(tools.transport, tools.services, (name, ...args) => this.#port.tell(name, ...args));
+    this.#calls = new PortCalls(dependencies.transport, dependencies.services, (name, ...args) =>
+      this.#port.tell(name, ...args),
+    );
     this.#answers = this.#makeAnswers();
     this.ready = this.#watch();
   }
@@ -122,7 +124,7 @@ export class WorkerThread {
   }
 
   #onExit(cause: Error): void {
-    const { stores, ended } = this.#tools;
+    const { stores, ended } = this.#dependencies;
     this.#isGone = true;
     this.isReady = false;
     this.#port.end(cause);
@@ -140,7 +142,7 @@ export class WorkerThread {
   }
 
   #makeAnswers(): Answers {
-    const { stores, failed, wroteOff, documentsLost, metricsText } = this.#tools;
+    const { stores, failed, wroteOff, documentsLost, metricsText } = this.#dependencies;
     const { ledger, documents, files } = stores;
     // The cast holds: only names of the ledger's methods are sent.
     const methods = ledger as unknown as Readonly<Record<string, (...args: readonly unknown[]) => unknown>>;
@@ -164,7 +166,7 @@ export class WorkerThread {
 
   /** Sends a command of the worker, and records from its reply what the worker holds. */
   async #send(command: WireCommand, isBounded: boolean): Promise<unknown> {
-    const reply = await this.#tools.stores.ledger.send(command, isBounded);
+    const reply = await this.#dependencies.stores.ledger.send(command, isBounded);
     if (command[0] === 'admit') {
       const [, , id, , , , , , , expiresAtMs] = command;
       // A denial is not an array.
@@ -179,7 +181,7 @@ export class WorkerThread {
 
   /** Voids the hold of an ended worker's request; does nothing if it was settled. */
   #void(id: number): void {
-    const { ledger } = this.#tools.stores;
+    const { ledger } = this.#dependencies.stores;
     // A failed void is not reported: the writer repeats what storage can't take now.
     ledger.send(['void', systemClock.now(), id, 'restarted']).catch(() => undefined);
   }

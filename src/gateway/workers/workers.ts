@@ -8,7 +8,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { StorageHealth } from '../storage-health.ts';
 import type { LendingStores } from '../stores.ts';
 import { MergedMetrics } from './merged-metrics.ts';
-import { WorkerThread, type WorkerTools } from './worker-thread.ts';
+import { WorkerThread, type WorkerDependencies } from './worker-thread.ts';
 
 /** The first and the longest wait before a worker that ended is replaced. */
 const againMs = { min: 100, max: 5_000 };
@@ -32,7 +32,7 @@ export interface WorkerHome {
   readonly transport: PushTransport;
   readonly services: readonly DescService[];
   /** Called for every request that was refused or failed. */
-  readonly failed: WorkerTools['failed'];
+  readonly failed: WorkerDependencies['failed'];
   /** Returns the metrics of this thread in Prometheus' text format. */
   readonly ownMetrics: (reader?: 'anyone') => string;
 }
@@ -120,7 +120,7 @@ export class Workers implements StoppableService {
     const home = this.#home;
     if (home === undefined) throw new Error('workers are started by listen');
     const { stores, health, configPath, logger } = this.#options;
-    const tools: WorkerTools = {
+    const dependencies: WorkerDependencies = {
       ...home,
       stores,
       wroteOff: (id, nanoUsd) => health.ledgerWatch.wroteOff(id, nanoUsd),
@@ -130,7 +130,7 @@ export class Workers implements StoppableService {
     };
     const { credentialVersion } = stores.ledger;
     const { count } = this.#options;
-    const thread = new WorkerThread({ number, count, ...this.#at, configPath, credentialVersion }, tools);
+    const thread = new WorkerThread({ number, count, ...this.#at, configPath, credentialVersion }, dependencies);
     this.#threads.set(number, thread);
     logger.debug({ worker: number }, 'a worker is started');
     return thread;
