@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parseConfig } from './config.ts';
 import { ConfigError } from './config-error.ts';
 import { readEnvironment, type Variables } from './env.ts';
-import { sumSecret } from './secret-sources.ts';
+import { hashSecret } from './secret-sources.ts';
 
 let folder = '';
 beforeAll(() => {
@@ -40,7 +40,7 @@ test('a provider’s keys are the lines of its api_key_file, which is relative t
   expect(keysIn(provider('api_key_file: one.key'))).toEqual([['first', 'second']]);
   expect(keysIn(provider(`api_key_file: "${join(folder, 'one.key')}"`))).toEqual([['first', 'second']]);
   expect(config(provider('api_key_file: one.key')).secretSources).toEqual([
-    { path: join(folder, 'one.key'), sha256: sumSecret(Buffer.from('first\n\n  second \n')) },
+    { path: join(folder, 'one.key'), sha256: hashSecret(Buffer.from('first\n\n  second \n')) },
   ]);
 });
 

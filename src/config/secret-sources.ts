@@ -18,11 +18,11 @@ export interface ReadVariables {
 /** Reads the text of a secret without surrounding white space, and its origin. Throws the file system's error. */
 export function readSecretSource(path: string): { readonly text: string; readonly source: SecretSource } {
   const bytes = readFileSync(path);
-  return { text: bytes.toString('utf8').trim(), source: { path, sha256: sumSecret(bytes) } };
+  return { text: bytes.toString('utf8').trim(), source: { path, sha256: hashSecret(bytes) } };
 }
 
 /** Returns the checksum by which contents of a secret's file are compared. */
-export function sumSecret(bytes: Uint8Array): string {
+export function hashSecret(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 

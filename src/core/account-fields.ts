@@ -60,7 +60,7 @@ export function invalidField(param: string, message: string, input?: unknown): G
  * Returns the row that the ledger returned. Throws the error for a refusal: no row or `not_found` (the message names `what` and `id`),
  * `no_group`, `closed`, or `insufficient` (`payer` has less money available than requested).
  */
-export function requireFound<Row extends object>(
+export function requireRow<Row extends object>(
   row: Row | 'not_found' | 'no_group' | 'insufficient' | 'closed' | undefined,
   what: string,
   id: bigint | number | string,

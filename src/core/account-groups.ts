@@ -6,7 +6,7 @@ import type { PushedService } from '../lib/pushed-service.ts';
 import type { GroupRefusal, GroupRow, GroupSettings, Ledger } from '../ledger/ledger.ts';
 import {
   checkText,
-  requireFound,
+  requireRow,
   readId,
   invalidField,
   readGroupId,
@@ -38,7 +38,7 @@ export function groups(ledger: Ledger): Groups {
     async getGroup({ groupId }, context) {
       const accountId = await authenticateAccount(context, 'groups:read');
       return {
-        group: toGroup(requireFound(await ledger.findGroup(readId(groupId, 'group'), accountId), 'group', groupId)),
+        group: toGroup(requireRow(await ledger.findGroup(readId(groupId, 'group'), accountId), 'group', groupId)),
       };
     },
     async updateGroup({ groupId, settings }, context) {
@@ -81,7 +81,7 @@ export async function updateGroup(
 export async function deleteGroup(ledger: Ledger, { groupId: id, accountId }: NamedGroup): Promise<object> {
   const groupId = readId(id, 'group');
   const reply = await ledger.deleteGroup({ groupId, accountId });
-  if (reply === 'not_found') requireFound(undefined, 'group', groupId);
+  if (reply === 'not_found') requireRow(undefined, 'group', groupId);
   if (reply === 'conflict') {
     throw new GatewayError('conflict', `Group ${groupId} has keys or groups in it.`, {
       tip: 'Move or delete them first.',
@@ -91,7 +91,7 @@ export async function deleteGroup(ledger: Ledger, { groupId: id, accountId }: Na
 }
 
 function done(reply: GroupRow | GroupRefusal, id: number): GroupRow {
-  if (reply !== 'conflict') return requireFound(reply, 'group', id, 'the account or the group');
+  if (reply !== 'conflict') return requireRow(reply, 'group', id, 'the account or the group');
   throw new GatewayError('conflict', 'Groups can be nested at most 5 deep, and never in themselves.', {
     param: 'parent_group_id',
     tip: 'Choose another parent, or null for none.',

@@ -2,7 +2,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { AccountService, ListLimitsRequest } from '../gen/tollgate/v1/account_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { Ledger, LimitFilter, LimitRefusal, LimitRow, LimitScope } from '../ledger/ledger.ts';
-import { requireFound, readId, invalidField, type FindListedId, notFound } from './account-fields.ts';
+import { requireRow, readId, invalidField, type FindListedId, notFound } from './account-fields.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
 import { readLimitChange, readNewLimit, toLimit } from './limit-fields.ts';
 
@@ -31,13 +31,13 @@ export function limits(ledger: Ledger, findListedId: FindListedId): Limits {
     async getLimit({ limitId }, context) {
       const accountId = await authenticateAccount(context, 'limits:read');
       return {
-        limit: toLimit(requireFound(await ledger.findLimit(readId(limitId, 'limit'), accountId), 'limit', limitId)),
+        limit: toLimit(requireRow(await ledger.findLimit(readId(limitId, 'limit'), accountId), 'limit', limitId)),
       };
     },
     async updateLimit({ limitId: id, settings }, context) {
       const accountId = await authenticateAccount(context, 'limits:write');
       const limitId = readId(id, 'limit');
-      const { unit } = requireFound(await ledger.findLimit(limitId, accountId), 'limit', limitId);
+      const { unit } = requireRow(await ledger.findLimit(limitId, accountId), 'limit', limitId);
       const change = readLimitChange(settings, unit, findListedId);
       return { limit: toLimit(unlocked(await ledger.updateLimit({ limitId, accountId, change }), limitId)) };
     },

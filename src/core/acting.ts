@@ -10,7 +10,7 @@ type Methods = Record<string, (request: never, context: UnaryContext) => unknown
  * Wraps methods of AccountService: their changes are recorded as the calling credential's, unless a caller in this process has named
  * someone else.
  */
-export function asCaller<All extends Methods>(methods: All, ledger: CredentialPort): All {
+export function withActor<All extends Methods>(methods: All, ledger: CredentialPort): All {
   const named = Object.entries(methods).map(([name, method]) => {
     if (/^(?:get|list)/.test(name)) return [name, method];
     const acting = async (request: never, context: UnaryContext): Promise<unknown> => {

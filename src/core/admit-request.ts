@@ -17,10 +17,10 @@ export interface RequestToAdmit<Prepared> extends Pick<
   readonly telemetry?: RequestTelemetry | undefined;
 }
 
-/** Returns both ids of a request. `named`: the id that the edge has set; null: none. */
-export function nameRequest(ids: IdSource, named: string | null): Pick<AdmitCommand, 'id' | 'requestId'> {
-  const id = (named === null ? undefined : parseLedgerId(named)) ?? ids.next();
-  return { id, requestId: named ?? publicRequestId(id) };
+/** Returns both ids of a request. `edgeRequestId`: the id that the edge has given the request; null: none. */
+export function nameRequest(ids: IdSource, edgeRequestId: string | null): Pick<AdmitCommand, 'id' | 'requestId'> {
+  const id = (edgeRequestId === null ? undefined : parseLedgerId(edgeRequestId)) ?? ids.next();
+  return { id, requestId: edgeRequestId ?? publicRequestId(id) };
 }
 
 /**

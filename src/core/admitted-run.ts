@@ -10,7 +10,7 @@ import { toCharge, type Outcome, toClientError } from './generation/settlement.t
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import type { Routed } from './routing/router.ts';
 import { toTokenCounts } from './token-counts.ts';
-import { type Cuttable, keyRevoked, stopping } from './running-requests.ts';
+import { type Interruptible, keyRevoked, stopping } from './running-requests.ts';
 
 /** The fields of every checked request that decide its charge. */
 export interface PricedRequest {
@@ -55,11 +55,11 @@ export interface UsedUp {
  * One admitted request whose answer is not streamed (images, vectors), from the first attempt to the settled charge. However it ends, its
  * hold is settled or voided exactly once.
  */
-export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implements Cuttable {
-  /** See `Cuttable`. */
+export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implements Interruptible {
+  /** See `Interruptible`. */
   place = -1;
   /** True if it was ended because the gateway stops. */
-  isCut = false;
+  isInterrupted = false;
   #isRevoked = false;
   protected readonly requested: AdmittedRequest<Prepared>;
   /** Aborted when the answer is no longer wanted. */
@@ -93,8 +93,8 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   protected async discard(): Promise<void> {}
 
   /** Ends it now, because the gateway stops. */
-  cut(): void {
-    this.isCut = true;
+  interrupt(): void {
+    this.isInterrupted = true;
     this.#abort.abort(stopping());
   }
 
@@ -209,7 +209,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   }
 
   #outcome(thrown: unknown): Outcome {
-    if (this.isCut) return { kind: 'cut' };
+    if (this.isInterrupted) return { kind: 'interrupted' };
     if (this.#isRevoked) return { kind: 'client_gone', error: keyRevoked() };
     return this.signal.aborted ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(thrown) };
   }

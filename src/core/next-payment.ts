@@ -4,7 +4,7 @@ import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
 import { GenerateRequestSchema, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { isTextEndpoint } from '../generation/endpoints.ts';
 import type { AdmissionPreview, Ledger, NextPayer } from '../ledger/ledger.ts';
-import { requireFound, readId, invalidField } from './account-fields.ts';
+import { requireRow, readId, invalidField } from './account-fields.ts';
 import { refusal, toAdmitCommand } from './generation/admission.ts';
 import { toLimit } from './limit-fields.ts';
 
@@ -37,7 +37,7 @@ export async function readNextPayment(
   next: NextRequest,
 ): Promise<MessageInitShape<typeof NextPaymentSchema>> {
   const keyId = readId(next.apiKeyId, 'API key');
-  const { accountId } = requireFound(await ledger.findKey(keyId, next.accountId), 'API key', keyId);
+  const { accountId } = requireRow(await ledger.findKey(keyId, next.accountId), 'API key', keyId);
   const model = findModel(next.model);
   const endpoint = model.endpoints.find(isTextEndpoint);
   if (endpoint === undefined) throw invalidField('model', 'must be a model that generates text', next.model);
@@ -48,7 +48,7 @@ export async function readNextPayment(
   const measured = { inputTokens, calls: 1 };
   const admission = { id: 0, requestId: '', keyId, accountId, request, model, tier: ServiceTier.DEFAULT, measured };
   const command = { ...toAdmitCommand(admission), key: { id: keyId, accountId } };
-  const preview = requireFound(await ledger.preview(command), 'API key', keyId);
+  const preview = requireRow(await ledger.preview(command), 'API key', keyId);
   // The reader's rows have the reset times, also for limits of concurrent requests.
   const rows = new Map((await ledger.listLimits({ accountId })).map(row => [row.limitId, row]));
   return {

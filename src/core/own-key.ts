@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type GetOwnKeyResponseSchema, Payer } from '../gen/tollgate/v1/account_pb.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { GroupRow, KeyRow, Ledger, LimitRow } from '../ledger/ledger.ts';
-import { requireFound } from './account-fields.ts';
+import { requireRow } from './account-fields.ts';
 import { toLimit } from './limit-fields.ts';
 
 /** Returns what the holder of a key may see of it: its limits and those above it, and what would pay its next request. */
@@ -12,7 +12,7 @@ export async function readOwnKey(
   clock: Clock,
 ): Promise<MessageInitShape<typeof GetOwnKeyResponseSchema>> {
   const nowMs = clock.now();
-  const key = requireFound(await ledger.findKey(keyId, accountId), 'API key', keyId);
+  const key = requireRow(await ledger.findKey(keyId, accountId), 'API key', keyId);
   const groups = findPath(await ledger.listGroups(accountId), key.groupId);
   const all = await ledger.listLimits({ accountId });
   const month = new Date(nowMs);

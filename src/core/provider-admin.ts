@@ -13,7 +13,7 @@ import type { KeyHealth } from '../generation/upstream.ts';
 import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { ProviderTest } from '../upstreams/provider-test.ts';
-import { requireFound } from './account-fields.ts';
+import { requireRow } from './account-fields.ts';
 import type { LiveRoute } from './routing/live-routes.ts';
 import type { RouteFindings } from './routing/route-findings.ts';
 import type { Quantiles, RouteFailure } from './routing/route-record.ts';
@@ -58,7 +58,7 @@ export function providerAdmin({ router, providers, testProvider }: ProviderAdmin
       }
       const own = model === '' ? routesTo(name)[0]?.model : model;
       const test = await testProvider(name, own);
-      const tested = requireFound(
+      const tested = requireRow(
         providers().find(provider => provider.name === name),
         'provider',
         name,

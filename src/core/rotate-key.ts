@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { ApiKeySchema } from '../gen/tollgate/v1/account_pb.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { toApiKey, requireFound, readId, invalidField } from './account-fields.ts';
+import { toApiKey, requireRow, readId, invalidField } from './account-fields.ts';
 import { makeKey } from './keys.ts';
 
 const overlapMaxSeconds = 30 * 86_400;
@@ -21,5 +21,5 @@ export async function rotateKey(
   }
   const { text, hash, masked } = makeKey('apiKey');
   const row = await ledger.rotateKey({ keyId, accountId, hash, masked, overlapMs: overlapSeconds * 1000 });
-  return toApiKey(requireFound(row, 'API key', keyId), text);
+  return toApiKey(requireRow(row, 'API key', keyId), text);
 }

@@ -1,9 +1,9 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 
 /** A running request or other work that can be ended. */
-export interface Cuttable {
+export interface Interruptible {
   /** Ends it now. */
-  cut(): void;
+  interrupt(): void;
   /** Ends it because its key was revoked: what was delivered is charged. */
   revoke(): void;
   /** The API key that pays for it. */
@@ -19,7 +19,7 @@ export interface StoppableService {
   /** Resolves when nothing runs; at once if nothing runs now. */
   idle(): Promise<unknown>;
   /** Ends all that still runs. */
-  cutAll(): void;
+  interruptAll(): void;
   /** Ends the requests of a revoked key. */
   revoke(keyId: number): void;
 }
@@ -28,7 +28,7 @@ export interface StoppableService {
  * The requests that run in this process, so that a shutdown can wait for them and then end them. An array with
  * swap-remove, because V8 promotes the entries of a Set or a Map, which made its scavenges seven times as long.
  */
-export class RunningRequests<Run extends Cuttable = Cuttable> {
+export class RunningRequests<Run extends Interruptible = Interruptible> {
   readonly #running: Run[] = [];
   readonly #whenIdle: (() => void)[] = [];
 
@@ -73,9 +73,9 @@ export class RunningRequests<Run extends Cuttable = Cuttable> {
   }
 
   /** Ends all that runs. */
-  cutAll(): void {
+  interruptAll(): void {
     // Backwards, because a request may remove itself when it is cut.
-    for (let place = this.#running.length - 1; place >= 0; place -= 1) this.#running[place]?.cut();
+    for (let place = this.#running.length - 1; place >= 0; place -= 1) this.#running[place]?.interrupt();
   }
 }
 

@@ -10,7 +10,7 @@ import {
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { PlanName, PlanPeriodName, Plans, SubscriptionRow } from '../ledger/plans.ts';
-import { requireFound, readId, invalidField, notFound } from './account-fields.ts';
+import { requireRow, readId, invalidField, notFound } from './account-fields.ts';
 
 /** Implements the methods of AdminService for subscriptions. Source: docs/accounting.md "Subscriptions". */
 export function subscriptions(
@@ -30,7 +30,7 @@ export function subscriptions(
       if (period === undefined) throw invalidField('period', 'must be biweekly or monthly');
       const row = await ledger.startSubscription({ accountId, plan, period });
       if (row === 'conflict') throw alreadySubscribed(accountId);
-      return { subscription: toSubscription(requireFound(row, 'account', accountId)) };
+      return { subscription: toSubscription(requireRow(row, 'account', accountId)) };
     },
     async getSubscription(request) {
       const accountId = readId(request.accountId, 'account');

@@ -10,7 +10,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { Stores } from './stores.ts';
 import type { LiveConfig } from './live-config.ts';
 
-type OpenedHere =
+type ProvidedHere =
   | 'bulk'
   | 'codec'
   | 'runtime'
@@ -21,7 +21,7 @@ type OpenedHere =
   | 'onDefect';
 
 /** The dependencies of batches. */
-interface BatchParts extends Omit<BatchDependencies, OpenedHere> {
+interface OpenBatchesOptions extends Omit<BatchDependencies, ProvidedHere> {
   readonly openBulk: Stores['openBulk'];
   readonly live: LiveConfig;
   readonly logger: Logger;
@@ -31,8 +31,8 @@ interface BatchParts extends Omit<BatchDependencies, OpenedHere> {
 }
 
 /** Opens large files, and the batches that run on them. */
-export function openBatches(parts: BatchParts): Batches {
-  const { openBulk, live, logger, metrics, texts, ...dependencies } = parts;
+export function openBatches(options: OpenBatchesOptions): Batches {
+  const { openBulk, live, logger, metrics, texts, ...dependencies } = options;
   return new Batches({
     ...dependencies,
     bulk: openBulk(() => live.current.batches.diskBytes),

@@ -14,19 +14,19 @@ const firstRetryMs = 2_000;
 const timeoutMs = 5_000;
 
 /** The options of discovery. */
-export interface DiscoveryParts {
+export interface DiscoveryOptions {
   readonly proxy: ProxySettings;
   readonly logger: Logger;
   readonly config: () => Config;
   /** Called when the models of any server have changed. */
-  readonly found: (models: readonly ModelSettings[]) => void;
+  readonly onModelsChanged: (models: readonly ModelSettings[]) => void;
 }
 
 /** The result of a server's last query. */
 export type ServerState = 'queried' | 'away' | 'refused';
 
 /** The last findings about one server. */
-interface Known {
+interface KnownServer {
   models: readonly ModelSettings[];
   state: ServerState;
   /** Consecutive failed queries. */
@@ -41,18 +41,18 @@ interface Known {
  * like those to any unreachable upstream.
  */
 export class Discovery {
-  readonly #parts: DiscoveryParts;
-  readonly #known = new Map<string, Known>();
+  readonly #options: DiscoveryOptions;
+  readonly #known = new Map<string, KnownServer>();
   #timers = new Map<string, NodeJS.Timeout>();
   #isStopped = false;
 
-  constructor(parts: DiscoveryParts) {
-    this.#parts = parts;
+  constructor(options: DiscoveryOptions) {
+    this.#options = options;
   }
 
   /** Queries now, and from now on. Resolves when all have answered or failed. Never rejects. */
   start(): Promise<void> {
-    return this.ask();
+    return this.queryAll();
   }
 
   stop(): void {
@@ -61,10 +61,12 @@ export class Discovery {
   }
 
   /** Queries all servers. Never rejects. */
-  async ask(): Promise<void> {
-    const on = presets.filter(({ name, discovery }) => discovery !== undefined && this.#provider(name) !== undefined);
-    this.#forget(new Set(on.map(({ name }) => name)));
-    await Promise.all(on.map(preset => this.#ask(preset)));
+  async queryAll(): Promise<void> {
+    const enabled = presets.filter(
+      ({ name, discovery }) => discovery !== undefined && this.#findProvider(name) !== undefined,
+    );
+    this.#forget(new Set(enabled.map(({ name }) => name)));
+    await Promise.all(enabled.map(preset => this.#query(preset)));
   }
 
   /** Returns the result of a server's last query; undefined if it is not queried. */
@@ -73,28 +75,28 @@ export class Discovery {
   }
 
   /** Forgets servers that the environment no longer provides, for example because the file now configures them itself, with their models. */
-  #forget(on: ReadonlySet<string>): void {
-    const gone = [...this.#known.keys()].filter(name => !on.has(name));
+  #forget(enabled: ReadonlySet<string>): void {
+    const gone = [...this.#known.keys()].filter(name => !enabled.has(name));
     for (const name of gone) {
       this.#known.delete(name);
       clearTimeout(this.#timers.get(name));
       this.#timers.delete(name);
     }
-    if (gone.length > 0) this.#tell();
+    if (gone.length > 0) this.#reportModels();
   }
 
-  #tell(): void {
-    this.#parts.found([...this.#known.values()].flatMap(({ models }) => models));
+  #reportModels(): void {
+    this.#options.onModelsChanged([...this.#known.values()].flatMap(({ models }) => models));
   }
 
-  #provider(name: string) {
-    return this.#parts.config().providers.find(({ preset }) => preset === name);
+  #findProvider(name: string) {
+    return this.#options.config().providers.find(({ preset }) => preset === name);
   }
 
-  async #ask(preset: Preset): Promise<void> {
-    const { proxy, config } = this.#parts;
+  async #query(preset: Preset): Promise<void> {
+    const { proxy, config } = this.#options;
     const { name, details } = preset;
-    const { baseUrl, apiKeys: [key] = [] } = this.#provider(name) ?? {};
+    const { baseUrl, apiKeys: [key] = [] } = this.#findProvider(name) ?? {};
     if (baseUrl === undefined) return;
     clearTimeout(this.#timers.get(name));
     const known = this.#known.get(name) ?? { models: [], state: 'away' as const, failures: 0, logged: '' };
@@ -107,20 +109,24 @@ export class Discovery {
       known.failures = 0;
       known.state = 'queried';
       const rules = { prices: config().discovered, nowMs: systemRuntime.now() };
-      this.#take(preset, known, toDiscoveredModels(preset, list, rules));
+      this.#recordModels(preset, known, toDiscoveredModels(preset, list, rules));
     } catch (thrown) {
       known.failures += 1;
-      this.#failed(preset, known, thrown);
+      this.#recordFailure(preset, known, thrown);
     }
-    this.#askLater(preset, known);
+    this.#scheduleQuery(preset, known);
   }
 
-  #take({ name }: Preset, known: Known, { models, leftOut }: ReturnType<typeof toDiscoveredModels>): void {
-    const { logger } = this.#parts;
+  #recordModels(
+    { name }: Preset,
+    known: KnownServer,
+    { models, leftOut }: ReturnType<typeof toDiscoveredModels>,
+  ): void {
+    const { logger } = this.#options;
     const more = Object.keys(leftOut).length === 0 ? {} : { leftOut };
     const facts = { provider: name, models: models.length, ...more };
     if (models.length === 0) {
-      this.#say(known, comparedText(facts), () =>
+      this.#logOnce(known, comparedText(facts), () =>
         logger.warn(facts, 'a server lists no usable model: it is queried again every minute'),
       );
     }
@@ -129,33 +135,33 @@ export class Discovery {
     if (comparedText(stable) === comparedText(known.models)) return;
     known.models = stable;
     if (models.length > 0) {
-      this.#say(known, comparedText(stable), () => logger.info(facts, 'a server listed its models'));
+      this.#logOnce(known, comparedText(stable), () => logger.info(facts, 'a server listed its models'));
     }
-    this.#tell();
+    this.#reportModels();
   }
 
-  #failed({ name, keyVariables = [] }: Preset, known: Known, error: unknown): void {
-    const { logger } = this.#parts;
+  #recordFailure({ name, keyVariables = [] }: Preset, known: KnownServer, error: unknown): void {
+    const { logger } = this.#options;
     const status = error instanceof UpstreamFailure ? error.facts.status : undefined;
     const isRefused = status === 401 || status === 403;
     known.state = isRefused ? 'refused' : 'away';
-    this.#say(known, known.state, () => {
+    this.#logOnce(known, known.state, () => {
       const facts = { provider: name, ...(status === undefined ? {} : { status }), error };
       if (!isRefused) logger.warn(facts, 'a server did not list its models: it is queried again until it does');
       else logger.warn({ ...facts, variables: keyVariables }, 'a server refused its key: set the right one');
     });
   }
 
-  #say(known: Known, what: string, say: () => void): void {
-    if (known.logged === what) return;
-    known.logged = what;
-    say();
+  #logOnce(known: KnownServer, text: string, log: () => void): void {
+    if (known.logged === text) return;
+    known.logged = text;
+    log();
   }
 
-  #askLater(preset: Preset, { failures }: Known): void {
+  #scheduleQuery(preset: Preset, { failures }: KnownServer): void {
     if (this.#isStopped || !this.#known.has(preset.name)) return;
     const waitMs = failures === 0 ? intervalMs : Math.min(intervalMs, firstRetryMs * 2 ** (failures - 1));
-    const timer = setTimeout(() => void this.#ask(preset), waitMs);
+    const timer = setTimeout(() => void this.#query(preset), waitMs);
     timer.unref();
     this.#timers.set(preset.name, timer);
   }

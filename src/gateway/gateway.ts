@@ -151,7 +151,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   secretFiles.start();
   stores.onLeaseEnded?.(number => {
     ids.renumber(number);
-    for (const service of listRunning(core, workers)) service.cutAll();
+    for (const service of listRunning(core, workers)) service.interruptAll();
   });
   await Promise.all([core.images.resume(), core.batches.resume()]);
   const stopping = createStopping({
@@ -211,11 +211,11 @@ function reloading(live: LiveConfig, targets: ReloadTargets, proxy: ProxySetting
     proxy,
     logger: targets.logger,
     config: () => live.current,
-    found: models => live.discovered(models, targets),
+    onModelsChanged: models => live.discovered(models, targets),
   });
   const reload = async (): Promise<Reloaded> => {
     const reloaded = await live.reload(targets);
-    void discovery.ask();
+    void discovery.queryAll();
     return reloaded;
   };
   return { reload, discovery };

@@ -4,14 +4,14 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { LiveConfig } from './live-config.ts';
 
 /** The dependencies of making images. */
-interface ImageParts extends Omit<ImageDependencies, 'runtime' | 'tasks' | 'onDefect'> {
+interface OpenImagesOptions extends Omit<ImageDependencies, 'runtime' | 'tasks' | 'onDefect'> {
   readonly live: LiveConfig;
   readonly logger: Logger;
 }
 
 /** Opens images, and the tasks that draw them later. */
-export function openImages(parts: ImageParts): Images {
-  const { live, logger, ...dependencies } = parts;
+export function openImages(options: OpenImagesOptions): Images {
+  const { live, logger, ...dependencies } = options;
   const { imageTasks, imageTaskQueue } = live.current.limits;
   return new Images({
     ...dependencies,

@@ -13,7 +13,7 @@ import type { Stores } from './stores.ts';
 const connections = 4;
 
 /** The database, and its users. */
-interface SharedPlace {
+interface SharedStoreOptions {
   readonly url: string;
   readonly dataDir: string;
   /** Returns the number of this gateway's instance. */
@@ -25,7 +25,7 @@ interface SharedPlace {
  * `migrateStores`.
  */
 export async function openSharedContent(
-  { url, dataDir, boot }: SharedPlace,
+  { url, dataDir, boot }: SharedStoreOptions,
   { bytesMax, replayBytesMax }: ContentSettings,
   fileLifetimeMs: number,
 ): Promise<Omit<Stores, 'ledger'>> {

@@ -22,7 +22,7 @@ function stuckParts(): StoppingParts {
     files: { close: hangs },
     deliveries: { stop: nothing },
     stopRetention: nothing,
-    services: [{ drain: hangs, idle: hangs, cutAll: nothing }],
+    services: [{ drain: hangs, idle: hangs, interruptAll: nothing }],
     responses: { idle: hangs },
     batches: { close: hangs },
     graceMs: 30_000,

@@ -60,7 +60,7 @@ export async function endRequests(
   const drained = services.map(service => service.drain());
   const idle = (): Promise<unknown> => Promise.all([...services.map(service => service.idle()), ...drained]);
   await Promise.race([idle(), after(graceMs), hurried]);
-  for (const service of services) service.cutAll();
+  for (const service of services) service.interruptAll();
   // Background responses end after their generations.
   await Promise.race([idle().then(() => responses.idle()), after(stepMs)]);
 }

@@ -11,7 +11,7 @@ export interface InputSegment {
   /** The most that any known upstream takes for them. */
   readonly flatTokensMax: number;
   /** Only the upstream learns its size: a file that it fetches, sound, results of its own tools. */
-  readonly isOpen: boolean;
+  readonly isSizeUnknown: boolean;
   /** A cached prefix may end after it. */
   readonly cache: CacheHint | undefined;
 }
@@ -19,13 +19,13 @@ export interface InputSegment {
 interface SegmentFacts {
   readonly flat?: number;
   readonly flatMax?: number;
-  readonly isOpen?: boolean;
+  readonly isSizeUnknown?: boolean;
   readonly cache?: CacheHint | undefined;
 }
 
 function segment(kind: string, text: string, facts: SegmentFacts = {}): InputSegment {
-  const { flat = 0, flatMax = 2 * flat, isOpen = false, cache } = facts;
-  return { kind, text, flatTokens: flat, flatTokensMax: flatMax, isOpen, cache };
+  const { flat = 0, flatMax = 2 * flat, isSizeUnknown = false, cache } = facts;
+  return { kind, text, flatTokens: flat, flatTokensMax: flatMax, isSizeUnknown, cache };
 }
 
 /** Tokens that frame a message, by OpenAI's published count: 3 and one for the role. */
@@ -61,8 +61,8 @@ function sourceKey(source: MediaSource | undefined): string {
 function fileFlat(source: MediaSource | undefined): SegmentFacts {
   if (source?.source.case === 'text') return {};
   const length = source?.source.case === 'base64' ? source.source.value.length : 0;
-  const isOpen = source?.source.case !== 'base64';
-  return { flat: 64 + Math.ceil(length / 64), flatMax: 2_048 + Math.ceil(length / 4), isOpen };
+  const isSizeUnknown = source?.source.case !== 'base64';
+  return { flat: 64 + Math.ceil(length / 64), flatMax: 2_048 + Math.ceil(length / 4), isSizeUnknown };
 }
 
 function partSegment(kind: string, part: Part): InputSegment {
@@ -86,7 +86,7 @@ function partSegment(kind: string, part: Part): InputSegment {
     case 'video':
       return segment(`${kind} ${content.case} ${sourceKey(content.value.source)}`, '', {
         ...fileFlat(content.value.source),
-        isOpen: true,
+        isSizeUnknown: true,
         cache,
       });
     case 'searchResult':
@@ -148,7 +148,7 @@ function addItem(segments: InputSegment[], { content }: Item): void {
       segments.push(segment('unknown', content.value.json));
       return;
     case 'reference':
-      segments.push(segment('reference', '', { isOpen: true }));
+      segments.push(segment('reference', '', { isSizeUnknown: true }));
       break;
     case undefined:
   }
@@ -173,7 +173,7 @@ function toolSegment(tool: Tool): InputSegment {
       return segment('tool', `${value.name}\n${value.description ?? ''}\n${shape}`, facts);
     }
     case 'hosted':
-      return segment('tool', tool.tool.value.json, { ...facts, isOpen: true });
+      return segment('tool', tool.tool.value.json, { ...facts, isSizeUnknown: true });
     case undefined:
       return segment('tool', '', facts);
   }

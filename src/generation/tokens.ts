@@ -176,7 +176,7 @@ export interface InputBounds {
    */
   readonly high: number;
   /** It has parts that can't be counted here, which `high` does not cover. */
-  readonly isOpen: boolean;
+  readonly isSizeUnknown: boolean;
 }
 
 /** The bounds of a request's input, and its parts. */
@@ -202,7 +202,7 @@ class InputMeasure {
   #low = 0;
   #ownHigh = 0;
   #hasMedia = false;
-  #isOpen = false;
+  #isSizeUnknown = false;
 
   constructor(request: GenerateRequest) {
     this.#request = request;
@@ -231,17 +231,24 @@ class InputMeasure {
     return this.#found();
   }
 
-  #begin({ text, flatTokensMax, isOpen }: InputSegment): void {
+  #begin({ text, flatTokensMax, isSizeUnknown }: InputSegment): void {
     this.#sample.add(text);
     this.#ownHigh += flatTokensMax;
     this.#hasMedia ||= flatTokensMax > frameTokensMax;
-    this.#isOpen ||= isOpen;
+    this.#isSizeUnknown ||= isSizeUnknown;
   }
 
   #found(): MeasuredInput {
     const high = this.#ownHigh + (this.#request.tools.length > 0 ? toolPromptTokens : 0);
     const { kind } = this.#sample;
-    return { low: this.#low, high, isOpen: this.#isOpen, kind, ownHigh: this.#ownHigh, hasMedia: this.#hasMedia };
+    return {
+      low: this.#low,
+      high,
+      isSizeUnknown: this.#isSizeUnknown,
+      kind,
+      ownHigh: this.#ownHigh,
+      hasMedia: this.#hasMedia,
+    };
   }
 }
 

@@ -65,11 +65,11 @@ export function holdToolCalls(
   answers: number,
 ): bigint {
   let all = 0n;
-  let dearest = 0n;
+  let highest = 0n;
   for (const { nanoUsd, callsMax = maxToolCalls ?? toolCalls } of terms) {
     all += nanoUsd * BigInt(callsMax);
-    if (nanoUsd > dearest) dearest = nanoUsd;
+    if (nanoUsd > highest) highest = nanoUsd;
   }
-  const allowed = maxToolCalls === undefined ? all : dearest * BigInt(maxToolCalls);
+  const allowed = maxToolCalls === undefined ? all : highest * BigInt(maxToolCalls);
   return (allowed < all ? allowed : all) * BigInt(answers);
 }

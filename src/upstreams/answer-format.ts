@@ -1,7 +1,7 @@
 /** The format of an answer's bytes. */
 export type AnswerFormat = 'events' | 'json';
 
-const blanks = new Set([0x20, 0x09, 0x0a, 0x0d]);
+const whitespace = new Set([0x20, 0x09, 0x0a, 0x0d]);
 const byteOrderMark = [0xef, 0xbb, 0xbf];
 const fields = ['data:', 'event:', 'id:', 'retry:', ':'];
 
@@ -12,7 +12,7 @@ const fields = ['data:', 'event:', 'id:', 'retry:', ':'];
  */
 export function answerFormat(start: Uint8Array, contentType: string): AnswerFormat | 'undecided' | 'foreign' {
   let at = byteOrderMark.every((byte, index) => start[index] === byte) ? byteOrderMark.length : 0;
-  while (at < start.length && blanks.has(start[at] ?? 0)) at += 1;
+  while (at < start.length && whitespace.has(start[at] ?? 0)) at += 1;
   if (at === start.length) return 'undecided';
   const text = Buffer.from(start.subarray(at, at + 8)).toString('latin1');
   if (text.startsWith('{') || text.startsWith('[')) return 'json';

@@ -32,10 +32,10 @@ interface Outgoing {
  */
 export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequest {
   const { protocol, request, accountId } = outgoing;
-  const encoded = policy === 'known' ? plainly(outgoing.encoded) : outgoing.encoded;
+  const encoded = policy === 'known' ? restoreNames(outgoing.encoded) : outgoing.encoded;
   const { body } = encoded;
   refuseRouting(body);
-  const dropped = policy === 'all' ? [] : withoutPriced(body, outgoing.paidTools ?? []);
+  const dropped = policy === 'all' ? [] : removePriced(body, outgoing.paidTools ?? []);
   if (accountId !== undefined) addNamespace(body, protocol, accountId);
   if (policy === 'known' && request.source?.protocol === protocol) {
     refuseUnknown(request);
@@ -45,7 +45,7 @@ export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequ
 }
 
 /** Returns a request whose body has no marks, so that every name in it is the client's. */
-function plainly({ restore, ...encoded }: EncodedRequest): EncodedRequest {
+function restoreNames({ restore, ...encoded }: EncodedRequest): EncodedRequest {
   if (restore === undefined) return encoded;
   return { ...encoded, body: JSON.parse(restore(JSON.stringify(encoded.body))) as JsonObject };
 }
@@ -54,7 +54,7 @@ function plainly({ restore, ...encoded }: EncodedRequest): EncodedRequest {
  * Removes tools that cost extra, and returns what they are. Throws for anything else that does, and for a tool that
  * the request insists on. Source: docs/interfaces/README.md "Unknown fields and values".
  */
-function withoutPriced(body: JsonObject, paidTools: readonly string[]): string[] {
+function removePriced(body: JsonObject, paidTools: readonly string[]): string[] {
   const priced = findPriced(body).filter(({ feature }) => !paidTools.includes(feature));
   const [first] = priced;
   if (first === undefined) return [];
@@ -62,12 +62,12 @@ function withoutPriced(body: JsonObject, paidTools: readonly string[]): string[]
   if (refused !== undefined) throw withheld(refused);
   const places = new Set(priced.map(({ param }) => Number(param.slice(toolPrefix.length))));
   const tools = listIn(body['tools']);
-  const left = tools.filter((_, index) => !places.has(index));
-  const out = tools.filter((_, index) => places.has(index)).map(tool => objectIn(tool) ?? {});
-  if (insistsOn(body['tool_choice'], { out, left })) throw withheld(first);
-  if (left.length > 0) body['tools'] = left;
+  const remaining = tools.filter((_, index) => !places.has(index));
+  const removed = tools.filter((_, index) => places.has(index)).map(tool => objectIn(tool) ?? {});
+  if (insistsOn(body['tool_choice'], { out: removed, left: remaining })) throw withheld(first);
+  if (remaining.length > 0) body['tools'] = remaining;
   else for (const name of ['tools', 'tool_choice', 'parallel_tool_calls']) Reflect.deleteProperty(body, name);
-  return out.map(tool => `tools.${textIn(tool['type']) || Object.keys(tool).join()}`);
+  return removed.map(tool => `tools.${textIn(tool['type']) || Object.keys(tool).join()}`);
 }
 
 const toolPrefix = 'tools.';
@@ -114,12 +114,12 @@ function removePath(body: JsonObject, path: readonly string[]): boolean {
 }
 
 /** Names by which a provider groups requests: without a namespace, one account could use the cache of another, or be blamed for it. */
-const groupingMembers = ['user', 'safety_identifier', 'prompt_cache_key'] as const;
+const identifierMembers = ['user', 'safety_identifier', 'prompt_cache_key'] as const;
 /** The providers' maximums. */
-const groupLengthMax = 64;
+const identifierLengthMax = 64;
 
 function addNamespace(body: JsonObject, protocol: Protocol, accountId: number): void {
-  for (const member of groupingMembers) {
+  for (const member of identifierMembers) {
     const value = body[member];
     if (typeof value === 'string') body[member] = namespaced(value, accountId);
   }
@@ -135,7 +135,7 @@ function addNamespace(body: JsonObject, protocol: Protocol, accountId: number): 
 /** Returns a name that no other account can have: readable if it is short enough, else a digest. */
 function namespaced(name: string, accountId: number): string {
   const readable = `${accountId}:${name}`;
-  if (readable.length <= groupLengthMax) return readable;
+  if (readable.length <= identifierLengthMax) return readable;
   return `${accountId}:${createHash('sha256').update(name).digest('base64url')}`;
 }
 
@@ -160,27 +160,27 @@ const betaHeader = 'anthropic-beta';
 
 /** Returns a request without unknown members, if they are stored separately from its items, parts and tools. */
 export function withoutExtras(request: GenerateRequest): GenerateRequest {
-  return { ...request, items: request.items.map(plainItem), tools: request.tools.map(plain) };
+  return { ...request, items: request.items.map(itemWithoutExtras), tools: request.tools.map(withoutExtra) };
 }
 
-function plainItem(item: Item): Item {
+function itemWithoutExtras(item: Item): Item {
   const { content } = item;
   if (content.case === 'message') {
-    return plain({
+    return withoutExtra({
       ...item,
-      content: { ...content, value: { ...content.value, parts: content.value.parts.map(plain) } },
+      content: { ...content, value: { ...content.value, parts: content.value.parts.map(withoutExtra) } },
     });
   }
   if (content.case === 'toolResult') {
-    return plain({
+    return withoutExtra({
       ...item,
-      content: { ...content, value: { ...content.value, parts: content.value.parts.map(plain) } },
+      content: { ...content, value: { ...content.value, parts: content.value.parts.map(withoutExtra) } },
     });
   }
-  return plain(item);
+  return withoutExtra(item);
 }
 
-function plain<T extends { extra?: Extra | undefined }>(value: T): T {
+function withoutExtra<T extends { extra?: Extra | undefined }>(value: T): T {
   if (value.extra === undefined) return value;
   const copy = { ...value };
   delete copy.extra;

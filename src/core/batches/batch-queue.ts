@@ -6,9 +6,9 @@ import { Pace } from './pace.ts';
 import { hasEnded, type OwnedBatch } from './batch-store.ts';
 
 /** How often to look for batches that no process is running. */
-const lookMs = 10_000;
+const pollMs = 10_000;
 /** Wait before checking again whether other requests leave room for an item. */
-const againMs = 20;
+const retryMs = 20;
 /** Batches whose files are open at once; further ones wait until one ends. */
 const openMax = 32;
 
@@ -28,8 +28,8 @@ export class BatchQueue {
   readonly #busy = new Map<string, Promise<void>>();
   readonly #runningByModel = new Map<string, number>();
   readonly #pace: Pace;
-  readonly #look: Timer;
-  readonly #soon: Timer;
+  readonly #pollTimer: Timer;
+  readonly #wakeTimer: Timer;
   #running = 0;
   #isDraining = false;
   #whenIdle: (() => void)[] = [];
@@ -37,20 +37,20 @@ export class BatchQueue {
   constructor(dependencies: QueueDependencies) {
     this.#dependencies = dependencies;
     this.#pace = new Pace(() => dependencies.generations.begun);
-    this.#look = dependencies.runtime.after(lookMs, () => void this.#lookAgain());
-    this.#soon = dependencies.runtime.after(lookMs, () => this.#pump());
-    this.#look.cancel();
-    this.#soon.cancel();
+    this.#pollTimer = dependencies.runtime.after(pollMs, () => void this.#poll());
+    this.#wakeTimer = dependencies.runtime.after(pollMs, () => this.#pump());
+    this.#pollTimer.cancel();
+    this.#wakeTimer.cancel();
   }
 
   /** Resumes the batches that have not ended. */
   async resume(): Promise<void> {
-    await this.#lookAgain();
+    await this.#poll();
   }
 
   /** Opens a stored batch as soon as there is room for it. */
-  add(): void {
-    void this.#takeUp().catch((thrown: unknown) => this.#dependencies.onDefect('', thrown));
+  openWaiting(): void {
+    void this.#openStored().catch((thrown: unknown) => this.#dependencies.onDefect('', thrown));
   }
 
   /** Returns the present state of a batch that runs here; undefined if it does not. */
@@ -80,8 +80,8 @@ export class BatchQueue {
   /** Starts nothing from now on. */
   drain(): void {
     this.#isDraining = true;
-    this.#look.cancel();
-    this.#soon.cancel();
+    this.#pollTimer.cancel();
+    this.#wakeTimer.cancel();
   }
 
   /** Resolves when nothing runs. */
@@ -100,20 +100,20 @@ export class BatchQueue {
     await Promise.all(this.#jobs.splice(0).map(job => job.close()));
   }
 
-  async #lookAgain(): Promise<void> {
+  async #poll(): Promise<void> {
     try {
-      await this.#heedCancels();
-      await this.#takeUp();
+      await this.#applyStoredCancellations();
+      await this.#openStored();
     } catch (thrown) {
       // A batch that can't be read now is read at the next look.
       this.#dependencies.onDefect('', thrown);
     } finally {
-      if (!this.#isDraining) this.#look.restart(lookMs);
+      if (!this.#isDraining) this.#pollTimer.restart(pollMs);
     }
   }
 
   /** Cancels batches of this process whose cancellation another gateway has stored. */
-  async #heedCancels(): Promise<void> {
+  async #applyStoredCancellations(): Promise<void> {
     for (const job of this.#jobs.slice()) {
       const stored = await this.#dependencies.store.find(job.id);
       if (stored?.batch.times?.cancellingMs !== undefined) await job.cancel();
@@ -121,7 +121,7 @@ export class BatchQueue {
   }
 
   /** Opens as many batches as there is room for: the oldest of the account with the fewest open ones first. */
-  async #takeUp(): Promise<void> {
+  async #openStored(): Promise<void> {
     const waiting = [...(await this.#dependencies.store.unfinished())];
     while (!this.#isDraining && this.#jobs.length + this.#busy.size < openMax) {
       const isOpen = (id: string): boolean => this.#busy.has(id) || this.#jobs.some(job => job.id === id);
@@ -130,17 +130,17 @@ export class BatchQueue {
       const [next] = ready.sort((one, other) => countOpen(one.accountId) - countOpen(other.accountId));
       if (next === undefined) return;
       waiting.splice(waiting.indexOf(next), 1);
-      this.#hold(next.id, this.#open(next.id));
+      this.#trackWork(next.id, this.#open(next.id));
     }
   }
 
   /** Keeps a batch as busy until `work` has ended, which must not reject. */
-  #hold(id: string, work: Promise<void>): void {
-    const held = work.finally(() => {
+  #trackWork(id: string, work: Promise<void>): void {
+    const tracked = work.finally(() => {
       this.#busy.delete(id);
       this.#pump();
     });
-    this.#busy.set(id, held);
+    this.#busy.set(id, tracked);
   }
 
   async #open(id: string): Promise<void> {
@@ -159,7 +159,7 @@ export class BatchQueue {
     if (this.#isDraining) return;
     for (const job of this.#jobs.filter(({ isDone }) => isDone)) this.#finish(job);
     while (this.#running < this.#dependencies.concurrency()) {
-      if (!this.#pace.isFree(this.#dependencies.runtime.monotonicMs())) return this.#soon.restart(againMs);
+      if (!this.#pace.isFree(this.#dependencies.runtime.monotonicMs())) return this.#wakeTimer.restart(retryMs);
       const nowMs = this.#dependencies.runtime.now();
       const at = this.#jobs.findIndex(({ nextAtMs }) => nextAtMs !== undefined && nextAtMs <= nowMs);
       const [job] = at < 0 ? [] : this.#jobs.splice(at, 1);
@@ -168,7 +168,7 @@ export class BatchQueue {
       this.#jobs.push(job);
       this.#run(job);
     }
-    this.#wakeSoon();
+    this.#scheduleNextPump();
   }
 
   #run(job: BatchJob): void {
@@ -194,7 +194,7 @@ export class BatchQueue {
       await job.idle();
       await job.close();
     };
-    this.#hold(
+    this.#trackWork(
       job.id,
       close().catch(() => undefined),
     );
@@ -210,23 +210,23 @@ export class BatchQueue {
         await job.close().catch(() => undefined);
         return;
       }
-      if (!this.#isDraining) await this.#takeUp();
+      if (!this.#isDraining) await this.#openStored();
     };
-    this.#hold(
+    this.#trackWork(
       job.id,
       finish().catch((thrown: unknown) => this.#dependencies.onDefect(job.id, thrown)),
     );
   }
 
   /** Schedules a look for when the next item may begin or a batch expires. */
-  #wakeSoon(): void {
+  #scheduleNextPump(): void {
     const nowMs = this.#dependencies.runtime.now();
     const times = this.#jobs.flatMap(({ nextAtMs, batch }) => [
       ...(nextAtMs === undefined || nextAtMs <= nowMs ? [] : [nextAtMs]),
       Number(batch.times?.expiresMs ?? 0n),
     ]);
     const soonest = Math.min(...times.filter(ms => ms > nowMs));
-    if (soonest === Infinity) this.#soon.cancel();
-    else this.#soon.restart(soonest - nowMs + 1);
+    if (soonest === Infinity) this.#wakeTimer.cancel();
+    else this.#wakeTimer.restart(soonest - nowMs + 1);
   }
 }

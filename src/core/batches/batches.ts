@@ -38,7 +38,7 @@ export interface BatchDependencies
 const lifetimeMs = 86_400_000;
 /** Batches of one account that have not ended. */
 const openMax = 1_000;
-const page = { preset: 20, max: 1_000 };
+const page = { default: 20, max: 1_000 };
 const metadataMax = { pairs: 16, key: 64, value: 512 };
 /** Interval at which expired files are removed. */
 const sweepMs = 3_600_000;
@@ -104,7 +104,7 @@ export class Batches implements StoppableService {
   }
 
   /** Does nothing: the services that answer the items end them. */
-  cutAll(): void {}
+  interruptAll(): void {}
 
   /** Does nothing: the services that answer the items end them, and later items find the key revoked. */
   revoke(): void {}
@@ -165,7 +165,7 @@ export class Batches implements StoppableService {
     if ((await bulk.link(file.id, fileNames(batch).input)) === 'not_found') throw noSuchFile('input_file_id');
     await store.create({ accountId, batch: counted });
     if (isMessages) await files.delete(file.id, 'hidden_file');
-    this.#queue.add();
+    this.#queue.openWaiting();
     return this.#show({ accountId, batch: counted });
   }
 
@@ -228,7 +228,7 @@ export class Batches implements StoppableService {
 
   async #list({ limit, after, before, messages }: ListBatchesRequest, { accountId }: Credential) {
     if (limit > page.max) throw invalidField('limit', `must be 1 to ${page.max}`, limit);
-    const wanted = limit === 0 ? page.preset : limit;
+    const wanted = limit === 0 ? page.default : limit;
     const isBackwards = before !== '';
     const from = isBackwards ? before : after;
     const found = await this.#dependencies.store.list(

@@ -175,7 +175,7 @@ async function readNow(options: NowOptions, view: View): Promise<MessageInitShap
     runningHeldNanoUsd: running.reduce((sum, { heldNanoUsd }) => sum + heldNanoUsd, 0n),
     running: running.slice(0, runningMax).map(toRunning),
     errors: errors.count(accountId, keyId).map(each => ({ ...each, lastAtMs: BigInt(each.lastAtMs) })),
-    restingRoutes: view.seesRoutes ? listRestingRoutes(options) : [],
+    restingRoutes: view.seesRoutes ? listUnavailableRoutes(options) : [],
   };
 }
 
@@ -198,7 +198,7 @@ function toRunning({ accountId, keyId, createdAtMs, outputTokens, ...others }: R
 }
 
 /** Returns the routes that take no requests, or only one to test them: their breaker is not closed, or none of their keys is usable. */
-function listRestingRoutes({ router }: NowOptions) {
+function listUnavailableRoutes({ router }: NowOptions) {
   return router.routes().flatMap(({ name, breaker, keys }) => {
     const state = keys?.isUsable === false ? 'no_key' : breaker.state;
     return state === 'closed' ? [] : [{ model: name.modelId, provider: name.provider, state }];

@@ -11,7 +11,7 @@ import type { Credential, Ledger, NewSession, SessionRole, SessionRow } from '..
 import { dashboardListenerHeader } from '../../lib/call-headers.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { PushedService } from '../../lib/pushed-service.ts';
-import { requireFound, readId } from '../account-fields.ts';
+import { requireRow, readId } from '../account-fields.ts';
 import { authenticate, type Caller, type CredentialPort } from '../credential.ts';
 import { hashKey, keyPrefixes, makeKey } from '../keys.ts';
 import { roleScopes } from '../session-access.ts';
@@ -50,7 +50,7 @@ export async function openSession(
   person: SignedIn,
 ): Promise<string> {
   const { text, hash } = makeKey('session');
-  requireFound(
+  requireRow(
     await ledger.createSession({ ...person, hash, endsAtMs: clock.now() + sessionMs }),
     'account',
     person.accountId ?? 0,
@@ -100,7 +100,7 @@ export function sessionAdmin({
     },
     async revokeSession({ sessionId: id }) {
       const sessionId = readId(id, 'session');
-      return { session: toSession(requireFound(await ledger.endSession({ sessionId }), 'session', sessionId)) };
+      return { session: toSession(requireRow(await ledger.endSession({ sessionId }), 'session', sessionId)) };
     },
   };
 }

@@ -63,8 +63,8 @@ export class DirectAnswers<
     this.#isDraining = true;
   }
 
-  cutAll(): void {
-    this.#running.cutAll();
+  interruptAll(): void {
+    this.#running.interruptAll();
   }
 
   revoke(keyId: number): void {

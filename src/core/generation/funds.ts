@@ -55,8 +55,8 @@ const contextTokensDefault = 200_000;
  * Returns the input tokens that are held for one call of a request: the upper bound, or the model's whole context if part of the input
  * can't be counted.
  */
-export function inputTokensHeld({ high, isOpen }: InputBounds, model: Pick<Model, 'contextLength'>): number {
-  return isOpen ? Math.max(high, model.contextLength ?? contextTokensDefault) : high;
+export function inputTokensHeld({ high, isSizeUnknown }: InputBounds, model: Pick<Model, 'contextLength'>): number {
+  return isSizeUnknown ? Math.max(high, model.contextLength ?? contextTokensDefault) : high;
 }
 
 /** The inputs of a hold's estimate. */
@@ -76,7 +76,7 @@ export function estimateFunds(
 ): FundsEstimate | undefined {
   const { pricing } = model;
   if (pricing === undefined) throw new Error(`${model.id} has no prices`);
-  const { inputPico, outputPico } = pricePlan(pricing).dearest(inputTokens);
+  const { inputPico, outputPico } = pricePlan(pricing).highestPrices(inputTokens);
   const toolsNanoUsd = holdTools(request, pricing, calls);
   const costsTokens = inputPico !== 0n || outputPico !== 0n;
   if (!costsTokens && toolsNanoUsd === 0n) return undefined;

@@ -20,7 +20,7 @@ import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
-import { type Cuttable, keyRevoked } from '../running-requests.ts';
+import { type Interruptible, keyRevoked } from '../running-requests.ts';
 import { toTokenCounts } from '../token-counts.ts';
 import { AnswerCounts, type CountingDependencies } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
@@ -69,7 +69,7 @@ export interface RunningFacts {
  * connection: however it ends, its hold is settled or voided exactly once, and its sink is notified when that is
  * durable.
  */
-export class Generation implements RoutedReceiver, StreamControl, Cuttable {
+export class Generation implements RoutedReceiver, StreamControl, Interruptible {
   /** The public request id. */
   readonly requestId: string;
   /** The listed id of the model. */
@@ -104,7 +104,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   /** How it ended; undefined: it runs, or has not started. */
   #outcome: Outcome | undefined;
   #isPaused = false;
-  #isCut = false;
+  #isInterrupted = false;
   /** Content beyond the start has gone to the client. */
   #hasShown = false;
   /** An attempt has gone to an upstream. */
@@ -174,8 +174,8 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return this.#slices.heldNanoUsd;
   }
 
-  get isCut(): boolean {
-    return this.#isCut;
+  get isInterrupted(): boolean {
+    return this.#isInterrupted;
   }
 
   /** The key's request windows after the admission, tightest first. */
@@ -196,9 +196,9 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   /** Ends the answer now, because the gateway stops. */
-  cut(): void {
-    this.#isCut = true;
-    this.#stop({ kind: 'cut' });
+  interrupt(): void {
+    this.#isInterrupted = true;
+    this.#stop({ kind: 'interrupted' });
   }
 
   /** Ends the answer now, because its key was revoked. */
@@ -254,7 +254,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined> {
     if (!this.#size.take(events)) return new UpstreamFailure('oversized');
     this.#tally.take(events);
-    this.#toolCalls.take(events);
+    this.#toolCalls.count(events);
     this.#counts.noteFirstText(this.#tally);
     const joined = this.#join?.push(events) ?? events;
     // Checked before any of it is shown: the part that funds can't pay is cut off.
@@ -420,7 +420,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       last = this.#kept.read();
       last.push(this.#completed(usage, settled.costNanoUsd));
     } catch (thrown) {
-      const failed: Outcome = this.#isCut ? { kind: 'cut' } : { kind: 'failed', error: toGatewayError(thrown) };
+      const failed: Outcome = this.#isInterrupted ? { kind: 'interrupted' } : { kind: 'failed', error: toGatewayError(thrown) };
       this.#outcome = failed;
       return this.#endUnanswered(failed);
     }
@@ -495,7 +495,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   get #progress(): Progress {
     return {
-      streamed: this.#isStreamed && !(this.#isCut && this.#requested.freeWhenCut === true),
+      streamed: this.#isStreamed && !(this.#isInterrupted && this.#requested.freeIfInterrupted === true),
       hasOutput: this.#hasShown && !this.#tally.isEmpty,
       wasSent: this.#wasSent,
       isTrying: this.#isTrying,

@@ -52,7 +52,7 @@ export interface GenerationStart {
   /** True if the client learns of the admission at once: it must then be durable. */
   readonly durable?: boolean;
   /** See `AdmittedRequest`. */
-  readonly freeWhenCut?: boolean;
+  readonly freeIfInterrupted?: boolean;
   /** The batch that the request is an item of; absent: none. */
   readonly batchId?: string | undefined;
   readonly telemetry?: RequestTelemetry | undefined;
@@ -119,8 +119,8 @@ export class Generations {
   }
 
   /** Ends all running generations; each settles what it delivered. */
-  cutAll(): void {
-    this.#running.cutAll();
+  interruptAll(): void {
+    this.#running.interruptAll();
   }
 
   /** Ends the generations of a key that has been revoked; each settles what it delivered. */
@@ -168,7 +168,7 @@ export class Generations {
    * held.
    */
   async begin(ask: GenerationStart): Promise<Generation> {
-    const { credential, requestId: named, freeWhenCut, durable, batchId, telemetry } = ask;
+    const { credential, requestId: named, freeIfInterrupted: freeWhenCut, durable, batchId, telemetry } = ask;
     if (this.#isDraining) throw stopping();
     if (batchId === undefined) this.#begun += 1;
     const { ledger, router, runtime, ids } = this.#dependencies;

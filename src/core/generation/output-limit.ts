@@ -13,7 +13,7 @@ export interface AdmittedRequest extends AdmissionRequest {
   /** The parts of its input; absent: nothing is estimated. */
   readonly input?: MeasuredInput | undefined;
   /** If the gateway itself cuts the answer before the client received any of it, it costs nothing and leaves no record. */
-  readonly freeWhenCut?: boolean | undefined;
+  readonly freeIfInterrupted?: boolean | undefined;
   /** Collects what becomes known of the request; undefined: not collected. */
   readonly telemetry?: RequestTelemetry | undefined;
   /** Absent: its bodies are not kept. */

@@ -2,13 +2,13 @@ import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { priceSheet, type PriceSheet } from '../../generation/price.ts';
 
 /** The highest prices that can apply to a request, in pico-dollars a token. */
-export interface DearestPrices {
+export interface HighestPrices {
   readonly inputPico: bigint;
   readonly outputPico: bigint;
 }
 
 /** The prices from one threshold on. */
-interface Step extends DearestPrices {
+interface Step extends HighestPrices {
   /** They apply to requests with more input tokens than this. */
   readonly above: number;
   readonly sheet: PriceSheet;
@@ -21,20 +21,20 @@ export class PricePlan {
 
   constructor(pricing: Pricing) {
     const thresholds = [-1, ...pricing.above.map(step => step.inputTokens)].sort((a, b) => a - b);
-    let dearest: DearestPrices = { inputPico: 0n, outputPico: 0n };
+    let highest: HighestPrices = { inputPico: 0n, outputPico: 0n };
     this.#steps = thresholds.map(above => {
       const sheet = priceSheet(pricing, above + 1);
       const { input, cacheRead, cacheWrite5m, cacheWrite1h, output } = sheet;
-      dearest = {
-        inputPico: most([dearest.inputPico, input, cacheRead, cacheWrite5m, cacheWrite1h]),
-        outputPico: most([dearest.outputPico, output]),
+      highest = {
+        inputPico: max([highest.inputPico, input, cacheRead, cacheWrite5m, cacheWrite1h]),
+        outputPico: max([highest.outputPico, output]),
       };
-      return { above, sheet, ...dearest };
+      return { above, sheet, ...highest };
     });
   }
 
   /** Returns the highest prices of every threshold that this many input tokens reach: the real count may stay below it. */
-  dearest(inputTokens: number): DearestPrices {
+  highestPrices(inputTokens: number): HighestPrices {
     return this.#step(inputTokens);
   }
 
@@ -63,6 +63,6 @@ export function pricePlan(pricing: Pricing): PricePlan {
   return plan;
 }
 
-function most(prices: readonly (bigint | null)[]): bigint {
-  return prices.reduce<bigint>((dearest, price) => (price !== null && price > dearest ? price : dearest), 0n);
+function max(prices: readonly (bigint | null)[]): bigint {
+  return prices.reduce<bigint>((highest, price) => (price !== null && price > highest ? price : highest), 0n);
 }

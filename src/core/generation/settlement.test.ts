@@ -62,8 +62,8 @@ describe('who pays for what', () => {
     ['a refused request', failed('upstream_rejected'), silent, { kind: 'void', reason: 'rejected' }],
     ['an input that is too long', failed('context_length_exceeded'), silent, { kind: 'void', reason: 'rejected' }],
     ['a defect of the gateway', failed('internal'), stream, { kind: 'void', reason: 'gateway_failure' }],
-    ['a stream cut at the gateway’s stop', { kind: 'cut' }, stream, { kind: 'usage', state: 'incomplete' }],
-    ['a whole answer cut at the gateway’s stop', { kind: 'cut' }, whole, { kind: 'void', reason: 'gateway_failure' }],
+    ['a stream interrupted by the gateway’s stop', { kind: 'interrupted' }, stream, { kind: 'usage', state: 'incomplete' }],
+    ['a whole answer interrupted by the gateway’s stop', { kind: 'interrupted' }, whole, { kind: 'void', reason: 'gateway_failure' }],
   ])('%s', (_, outcome, progress, charge) => {
     expect(toCharge(outcome, progress)).toEqual(charge);
   });

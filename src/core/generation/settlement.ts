@@ -19,14 +19,14 @@ export type Outcome =
   /** `error`: why a request ended although its client was still connected; absent: the client disconnected. */
   | { readonly kind: 'client_gone'; readonly error?: GatewayError }
   /** The gateway stops and cut the answer. */
-  | { readonly kind: 'cut' }
+  | { readonly kind: 'interrupted' }
   | { readonly kind: 'failed'; readonly error: GatewayError };
 
 /** Returns the client's error for an end without an answer. */
 export function toClientError(outcome: Outcome): Error {
   if (outcome.kind === 'failed') return outcome.error;
   if (outcome.kind === 'client_gone' && outcome.error !== undefined) return outcome.error;
-  return outcome.kind === 'cut' ? stopping() : new ConnectError('The call was cancelled.', Code.Canceled);
+  return outcome.kind === 'interrupted' ? stopping() : new ConnectError('The call was cancelled.', Code.Canceled);
 }
 
 /** The instruction for the ledger: charge this usage under this state, or release the hold. */
@@ -67,7 +67,7 @@ export function toCharge(outcome: Outcome, progress: Progress): Charge {
       // Failed attempts are not charged (docs/accounting.md "Settlement"), and nothing is delivered between two
       // attempts.
       return { kind: progress.isTrying ? 'usage' : 'nothing', state: 'client_aborted' };
-    case 'cut':
+    case 'interrupted':
       return progress.streamed && progress.hasOutput
         ? { kind: 'usage', state: 'incomplete' }
         : { kind: 'void', reason: 'gateway_failure' };

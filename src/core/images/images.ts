@@ -58,7 +58,7 @@ interface ImageInput {
   readonly endpoint: Endpoint;
   readonly credential: Credential;
   /** The id that the edge has given the request; null: none. */
-  readonly named: string | null;
+  readonly edgeRequestId: string | null;
   readonly telemetry: RequestTelemetry | undefined;
 }
 
@@ -121,8 +121,8 @@ export class Images {
   }
 
   /** Ends those that are still being drawn: uncharged, and tasks wait for the next process. */
-  cutAll(): void {
-    this.#running.cutAll();
+  interruptAll(): void {
+    this.#running.interruptAll();
   }
 
   /** Ends those of a revoked key. */
@@ -140,7 +140,7 @@ export class Images {
       const input = await this.#readInput(requested.request, endpoint, context);
       const key = idempotencyKey(context);
       if (key === undefined) {
-        call.attach(pump(signal => this.#drawn(input, signal), sink));
+        call.attach(pump(signal => this.#draw(input, signal), sink));
         return;
       }
       const keyed: KeyedRequest<typeof ImageAnswerSchema> = {
@@ -149,7 +149,7 @@ export class Images {
         key,
         request: requested,
         answer: ImageAnswerSchema,
-        run: (answerStore, kept) => pump(() => this.#drawn(input, neverAborted, answerStore), kept),
+        run: (answerStore, kept) => pump(() => this.#draw(input, neverAborted, answerStore), kept),
         restore: ({ part }, facts) => restoredPart(part, { ...facts, toUrl: name => this.#toUrl(name) }),
       };
       call.attach(this.#dependencies.replays.answer(keyed, sink));
@@ -157,12 +157,12 @@ export class Images {
   }
 
   /** Yields the answer as it is drawn; `answerStore` stores it before it is charged. */
-  async *#drawn(
+  async *#draw(
     input: ImageInput,
     signal: AbortSignal,
     answerStore?: AnswerStore<ImageAnswer>,
   ): AsyncGenerator<ImageAnswer, void, undefined> {
-    const admitted = await this.#admitted(input, signal);
+    const admitted = await this.#admit(input, signal);
     const run = new ImageRun(this.#dependencies, admitted);
     this.#running.add(run);
     try {
@@ -180,7 +180,7 @@ export class Images {
   async #createTask(requested: CreateTaskRequest, context: UnaryContext): Promise<CreateTaskResponse> {
     const input = await this.#readInput(requested.request, requested.endpoint, context);
     const key = idempotencyKey(context);
-    if (key === undefined) return this.#queued(input, context.signal);
+    if (key === undefined) return this.#enqueue(input, context.signal);
     return this.#dependencies.replays.answerOne({
       context,
       credential: input.credential,
@@ -188,19 +188,19 @@ export class Images {
       request: requested,
       model: input.request.model,
       answer: CreateTaskResponseSchema,
-      run: answerStore => this.#queued(input, neverAborted, answerStore),
+      run: answerStore => this.#enqueue(input, neverAborted, answerStore),
       restore: (response, { limits }) => ({ ...response, limits }),
     });
   }
 
-  async #queued(
+  async #enqueue(
     input: ImageInput,
     signal: AbortSignal,
     answerStore?: AnswerStore<CreateTaskResponse>,
   ): Promise<CreateTaskResponse> {
-    const leave = this.#tasks.reserve();
+    const release = this.#tasks.reserve();
     try {
-      const admitted = await this.#admitted(input, signal, { durable: true });
+      const admitted = await this.#admit(input, signal, { durable: true });
       const { requestId, prepared } = admitted;
       const id = toTaskId(requestId);
       const createdAtMs = this.#dependencies.runtime.now();
@@ -213,7 +213,7 @@ export class Images {
       await this.#tasks.add(admitted, createdAtMs, () => answerStore?.keep(requestId, [response], taskDocument(id)));
       return response;
     } finally {
-      leave();
+      release();
     }
   }
 
@@ -263,23 +263,23 @@ export class Images {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     if (request === undefined) throw invalidImageField('request', 'is required');
-    const named = context.requestHeader.get(requestIdHeader);
-    return { request, endpoint, credential, named, telemetry: findTelemetry(context) };
+    const edgeRequestId = context.requestHeader.get(requestIdHeader);
+    return { request, endpoint, credential, edgeRequestId, telemetry: findTelemetry(context) };
   }
 
   /** Checks that it can be drawn, and admits it. */
-  async #admitted(
-    { request, endpoint, credential, named, telemetry }: ImageInput,
+  async #admit(
+    { request, endpoint, credential, edgeRequestId, telemetry }: ImageInput,
     signal: AbortSignal,
     durability: Pick<AdmitCommand, 'durable'> = {},
   ): Promise<AdmittedImages> {
     const { catalog, ids } = this.#dependencies;
     const prepared = await prepareImageRequest(catalog, { request, endpoint }, credential, signal);
-    const counted = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
+    const attributes = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
     const command = {
-      ...nameRequest(ids, named),
+      ...nameRequest(ids, edgeRequestId),
       ...durability,
-      ...counted,
+      ...attributes,
       prepared,
       funds: imageFunds(prepared),
       telemetry,
@@ -296,8 +296,8 @@ export class Images {
       { allowedModels: null },
       neverAborted,
     );
-    const counted = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
-    const command = { id: ledgerId, requestId, ...counted, prepared, funds: imageFunds(prepared) };
+    const attributes = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
+    const command = { id: ledgerId, requestId, ...attributes, prepared, funds: imageFunds(prepared) };
     return admitRequest(this.#dependencies.ledger, command, { keyId, accountId });
   }
 }

@@ -10,7 +10,7 @@ import { type AdmittedImages, ImageRun, type ImageRunDependencies, type KeptDraw
 import { type NewTask, type StoredTask, toTaskId, type TaskStore } from './task-store.ts';
 
 /** How often to look for tasks that no process is working on. */
-const lookMs = 10_000;
+const pollMs = 10_000;
 
 interface TaskDependencies extends ImageRunDependencies {
   readonly store: TaskStore;
@@ -30,7 +30,7 @@ interface TaskDependencies extends ImageRunDependencies {
 /**
  * A task in the queue. Without a prepared request it was left by an earlier process, and is admitted again when its turn comes.
  */
-interface Waiting {
+interface WaitingTask {
   readonly id: string;
   readonly requested?: AdmittedImages;
 }
@@ -41,14 +41,14 @@ interface Waiting {
  */
 export class ImageTasks {
   readonly #dependencies: TaskDependencies;
-  readonly #line: Waiting[] = [];
+  readonly #queue: WaitingTask[] = [];
   #busy = 0;
   /** Tasks that are being stored or worked on. */
-  readonly #held = new Set<string>();
+  readonly #inProgress = new Set<string>();
   /** Slots reserved for tasks that are being checked and stored. */
-  #coming = 0;
+  #reserved = 0;
   #isDraining = false;
-  #look: Timer | undefined;
+  #pollTimer: Timer | undefined;
 
   constructor(dependencies: TaskDependencies) {
     this.#dependencies = dependencies;
@@ -56,23 +56,23 @@ export class ImageTasks {
 
   /** Resumes the tasks that an earlier process left, and from now on those that storage failures have stopped. */
   async resume(): Promise<void> {
-    await this.#takeUp();
-    this.#look = this.#dependencies.runtime.after(lookMs, () => {
+    await this.#queueUnfinished();
+    this.#pollTimer = this.#dependencies.runtime.after(pollMs, () => {
       // A task that can't be read now is read at the next look.
-      void this.#takeUp()
+      void this.#queueUnfinished()
         .catch((thrown: unknown) => this.#dependencies.onDefect('', thrown))
         .finally(() => {
-          if (!this.#isDraining) this.#look?.restart(lookMs);
+          if (!this.#isDraining) this.#pollTimer?.restart(pollMs);
         });
     });
   }
 
-  async #takeUp(): Promise<void> {
+  async #queueUnfinished(): Promise<void> {
     const left = await this.#dependencies.store.unfinished();
     if (this.#isDraining) return;
-    const known = new Set([...this.#held, ...this.#line.map(({ id }) => id)]);
-    for (const { id } of left) if (!known.has(id)) this.#line.push({ id });
-    this.#next();
+    const known = new Set([...this.#inProgress, ...this.#queue.map(({ id }) => id)]);
+    for (const { id } of left) if (!known.has(id)) this.#queue.push({ id });
+    this.#startNext();
   }
 
   /**
@@ -81,12 +81,12 @@ export class ImageTasks {
    */
   reserve(): () => void {
     const { slots, waitersMax } = this.#dependencies;
-    if (this.#busy + this.#line.length + this.#coming >= slots + waitersMax) {
+    if (this.#busy + this.#queue.length + this.#reserved >= slots + waitersMax) {
       throw new GatewayError('overloaded', 'Too many image tasks are waiting already.', { retryAfterMs: 10_000 });
     }
-    this.#coming += 1;
+    this.#reserved += 1;
     return () => {
-      this.#coming -= 1;
+      this.#reserved -= 1;
     };
   }
 
@@ -109,46 +109,46 @@ export class ImageTasks {
       createdAtMs,
     };
     const taskId = toTaskId(requestId);
-    this.#held.add(taskId);
+    this.#inProgress.add(taskId);
     try {
       await beforeStored?.();
       await this.#dependencies.store.create(task);
-      this.#line.push({ id: taskId, requested });
+      this.#queue.push({ id: taskId, requested });
     } catch (thrown) {
       await this.#dependencies.ledger.void(id, 'gateway_failure');
       throw thrown;
     } finally {
-      this.#held.delete(taskId);
+      this.#inProgress.delete(taskId);
     }
-    this.#next();
+    this.#startNext();
   }
 
   /** Starts none from now on, and voids the holds of waiting tasks: the next process admits them again. */
   async drain(): Promise<void> {
     this.#isDraining = true;
-    this.#look?.cancel();
-    const waiting = this.#line.splice(0);
-    const held = waiting.flatMap(({ requested }) => requested ?? []);
+    this.#pollTimer?.cancel();
+    const waiting = this.#queue.splice(0);
+    const admitted = waiting.flatMap(({ requested }) => requested ?? []);
     // A hold that can't be voided now is voided at the next start.
-    await Promise.allSettled(held.map(({ id }) => this.#dependencies.ledger.void(id, 'gateway_failure')));
+    await Promise.allSettled(admitted.map(({ id }) => this.#dependencies.ledger.void(id, 'gateway_failure')));
   }
 
-  #next(): void {
+  #startNext(): void {
     if (this.#isDraining || this.#busy >= this.#dependencies.slots) return;
-    const waiting = this.#line.shift();
+    const waiting = this.#queue.shift();
     if (waiting === undefined) return;
     this.#busy += 1;
-    this.#held.add(waiting.id);
+    this.#inProgress.add(waiting.id);
     void this.#work(waiting).finally(() => {
       this.#busy -= 1;
-      this.#held.delete(waiting.id);
-      this.#next();
+      this.#inProgress.delete(waiting.id);
+      this.#startNext();
     });
-    this.#next();
+    this.#startNext();
   }
 
   /** Never rejects: a task's result or error is stored with it. */
-  async #work({ id, requested }: Waiting): Promise<void> {
+  async #work({ id, requested }: WaitingTask): Promise<void> {
     try {
       const task = await this.#dependencies.store.find(id);
       if (task !== undefined) await this.#run(task, requested);
@@ -166,7 +166,7 @@ export class ImageTasks {
 
   async #run(task: StoredTask, before: AdmittedImages | undefined): Promise<void> {
     const { store, ledger, running } = this.#dependencies;
-    if (task.state === 'drawn' && (await this.#wasCharged(task))) return;
+    if (task.state === 'drawn' && (await this.#completeIfCharged(task))) return;
     let requested: AdmittedImages;
     try {
       requested = before ?? (await this.#dependencies.readmit(task));
@@ -195,7 +195,7 @@ export class ImageTasks {
       // It is charged and stays drawn: `resume` completes it.
       if (costNanoUsd !== undefined) throw thrown;
       // A task that was cut runs again in the next process.
-      if (run.isCut) await store.requeue(task.id);
+      if (run.isInterrupted) await store.requeue(task.id);
       else await this.#fail(task, thrown);
     } finally {
       running.delete(run);
@@ -225,7 +225,7 @@ export class ImageTasks {
   }
 
   /** Returns whether a drawn task was charged before the process ended; then it completes. */
-  async #wasCharged(task: StoredTask): Promise<boolean> {
+  async #completeIfCharged(task: StoredTask): Promise<boolean> {
     const found = await this.#dependencies.ledger.findActivity(task.accountId, task.requestId);
     if (found === undefined) return false;
     await this.#dependencies.store.completed(task, answerEnd(found.row.costNanoUsd));

@@ -144,7 +144,7 @@ export class BackgroundJob implements GenerationSink {
     } catch (thrown) {
       this.#failure = toGatewayError(thrown);
       // A failure of the gateway is not charged: the generation is cut.
-      this.#generation.cut();
+      this.#generation.interrupt();
       return;
     }
     this.#writing = undefined;
@@ -169,7 +169,7 @@ export class BackgroundJob implements GenerationSink {
     // The charge and the error come from the generation; this only stores the result.
     const facts = this.#isCancelled
       ? { state: 'cancelled' as const }
-      : this.#generation.isCut
+      : this.#generation.isInterrupted
         ? { state: 'restarted' as const }
         : failedWith(error);
     const change = await this.#ending(facts, this.#waiting);
@@ -233,7 +233,7 @@ export async function beginInBackground(
     return first;
   } catch (thrown) {
     // Nothing was sent: the hold is voided, and the stored response is deleted.
-    generation.cut();
+    generation.interrupt();
     await new Promise<void>(resolve => {
       generation.start({ events: () => undefined, end: () => resolve() });
     });

@@ -19,14 +19,17 @@ export type RoutedStep =
   | { readonly kind: 'events'; readonly events: GenerationEvent[] };
 
 /** The options of a test's reader. */
-export interface Reading extends Omit<RoutedRequest, 'whole' | 'requestId'> {
+export interface ReaderOptions extends Omit<RoutedRequest, 'whole' | 'requestId'> {
   readonly signal: AbortSignal;
   /** Judges events: see `RoutedReceiver.events`. Absent: all are well. */
   readonly judge?: (events: readonly GenerationEvent[]) => Error | undefined;
 }
 
 /** Reads a routed answer. A reader that stops calls `enough`; one whose signal is aborted cancels. */
-export function routedSteps(router: Router, { signal, judge, ...routed }: Reading): AsyncIterableIterator<RoutedStep> {
+export function routedSteps(
+  router: Router,
+  { signal, judge, ...routed }: ReaderOptions,
+): AsyncIterableIterator<RoutedStep> {
   return pull<RoutedStep>(sink => {
     if (signal.aborted) {
       queueMicrotask(() => sink.end());
@@ -59,16 +62,16 @@ export function routedSteps(router: Router, { signal, judge, ...routed }: Readin
 }
 
 /** The behaviour of a scripted upstream during one call: events and failures in order; `hang` waits until the call is cancelled. */
-export type Act = GenerationEvent[] | Error | 'hang';
+export type ScriptStep = GenerationEvent[] | Error | 'hang';
 
 /** Makes an upstream that answers each call by a script. */
-export class Scripted implements Upstream {
+export class ScriptedUpstream implements Upstream {
   readonly calls: UpstreamCall[] = [];
-  readonly script: (call: UpstreamCall) => readonly Act[];
+  readonly script: (call: UpstreamCall) => readonly ScriptStep[];
   /** How many attempts were cancelled. */
-  stopped = 0;
+  cancelledCount = 0;
 
-  constructor(script: (call: UpstreamCall) => readonly Act[]) {
+  constructor(script: (call: UpstreamCall) => readonly ScriptStep[]) {
     this.script = script;
   }
 
@@ -85,7 +88,7 @@ export class Scripted implements Upstream {
       resume: () => control.resume(),
       cancel: () => {
         isOver = true;
-        this.stopped += 1;
+        this.cancelledCount += 1;
         control.cancel();
       },
     };
@@ -93,17 +96,17 @@ export class Scripted implements Upstream {
 }
 
 async function* perform(
-  script: readonly Act[],
+  script: readonly ScriptStep[],
   signal: AbortSignal,
 ): AsyncGenerator<GenerationEvent[], void, undefined> {
   let isWhole = false;
-  for (const act of script) {
+  for (const step of script) {
     await Promise.resolve();
-    if (act === 'hang') await once(signal, 'abort');
-    else if (act instanceof Error) throw act;
+    if (step === 'hang') await once(signal, 'abort');
+    else if (step instanceof Error) throw step;
     else {
-      isWhole = act.at(-1)?.event.case === 'completed';
-      yield act;
+      isWhole = step.at(-1)?.event.case === 'completed';
+      yield step;
     }
   }
   if (!isWhole) throw new UpstreamFailure('truncated');

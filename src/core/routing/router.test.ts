@@ -11,12 +11,18 @@ import type { Attempt, AttemptOutcome } from './observer.ts';
 import type { RetryPolicy } from './request-plan.ts';
 import type { Provider, RouteConfig } from './route-table.ts';
 import { Router, type RouterOptions } from './router.ts';
-import { type Act, type Reading, type RoutedStep, routedSteps, Scripted } from './routed-steps.fixtures.ts';
+import {
+  type ScriptStep,
+  type ReaderOptions,
+  type RoutedStep,
+  routedSteps,
+  ScriptedUpstream,
+} from './routed-steps.fixtures.ts';
 
 const text = (added: string): GenerationEvent[] => [delta(0, [0, 0], { kind: DeltaKind.TEXT, text: added })];
 const begin = [started({})];
 const end = [finished(0, FinishReason.STOP), completed({})];
-const answer = (added: string): Act[] => [begin, text(added), end];
+const answer = (added: string): ScriptStep[] => [begin, text(added), end];
 const status = (code: number, facts: object = {}): UpstreamFailure =>
   new UpstreamFailure('status', { status: code, message: `status ${code}`, ...facts });
 
@@ -28,7 +34,7 @@ interface Setting {
 }
 
 function setUp(
-  scripts: Record<string, Upstream | ((call: UpstreamCall) => readonly Act[])>,
+  scripts: Record<string, Upstream | ((call: UpstreamCall) => readonly ScriptStep[])>,
   routes: Partial<RouteConfig>[],
   options: Partial<RouterOptions> & { concurrency?: Provider['concurrency'] } = {},
 ): Setting {
@@ -37,7 +43,7 @@ function setUp(
   const log: string[] = [];
   const providers = Object.entries(scripts).map(([name, script]) => ({
     name,
-    upstream: typeof script === 'function' ? new Scripted(script) : script,
+    upstream: typeof script === 'function' ? new ScriptedUpstream(script) : script,
     concurrency: options.concurrency,
   }));
   const name = ({ route }: Attempt): string => `${route.provider}/${route.model}`;
@@ -66,7 +72,7 @@ function setUp(
 
 interface RequestOptions {
   readonly restartable?: boolean;
-  readonly judge?: Reading['judge'];
+  readonly judge?: ReaderOptions['judge'];
   readonly signal?: AbortSignal;
   readonly tier?: ServiceTier;
 }
@@ -135,7 +141,7 @@ test('a working route answers at the first attempt, and the caller is told its n
 });
 
 test('an upstream gets the route’s model, the call’s limit and the number of the attempt', async () => {
-  const a = new Scripted(({ attempt }) => (attempt < 3 ? [status(500)] : answer('x')));
+  const a = new ScriptedUpstream(({ attempt }) => (attempt < 3 ? [status(500)] : answer('x')));
   const { router } = setUp({ a }, [{ model: 'its-own-name' }]);
   await outcome(router);
   expect(
@@ -175,8 +181,8 @@ describe('what follows a failure before the first event', () => {
     ['the end of all time', kinds.total, 1, false],
   ];
   test.each(table)('%s', async (_, failure, tries, answered) => {
-    const a = new Scripted(() => [failure]);
-    const b = new Scripted(() => answer('from b'));
+    const a = new ScriptedUpstream(() => [failure]);
+    const b = new ScriptedUpstream(() => answer('from b'));
     const { router } = setUp({ a, b }, [{}, { provider: 'b', priority: 2 }]);
     const { seen } = await outcome(router);
     expect([a.calls.length, seen]).toEqual([tries, answered ? '[from b.' : '']);
@@ -184,8 +190,8 @@ describe('what follows a failure before the first event', () => {
 });
 
 test('after the first event nothing is retried, and the client gets the failure', async () => {
-  const a = new Scripted(() => [begin, text('half'), kinds.truncated]);
-  const b = new Scripted(() => answer('never'));
+  const a = new ScriptedUpstream(() => [begin, text('half'), kinds.truncated]);
+  const b = new ScriptedUpstream(() => answer('never'));
   const { router, log } = setUp({ a, b }, [{}, { provider: 'b', priority: 2 }]);
   const { seen, error } = await outcome(router);
   expect([seen, error?.code, error?.message]).toEqual([
@@ -197,7 +203,7 @@ test('after the first event nothing is retried, and the client gets the failure'
 });
 
 test('an answer that the caller can discard is restarted, on the same route and then on the next', async () => {
-  const a = new Scripted(({ attempt }) => [begin, text(`half${attempt}`), kinds.truncated]);
+  const a = new ScriptedUpstream(({ attempt }) => [begin, text(`half${attempt}`), kinds.truncated]);
   const { router } = setUp({ a, b: () => answer('whole') }, [{}, { provider: 'b', priority: 2 }]);
   const { seen, error } = await outcome(router, { restartable: true });
   expect([seen, error]).toEqual(['[half1[half2[half3[whole.', undefined]);
@@ -221,8 +227,8 @@ test('an upstream that ends without its end is truncated, never a success', asyn
 });
 
 describe('the waits between attempts', () => {
-  const first = (facts: object, policy: Partial<RetryPolicy> = {}): Setting & { a: Scripted } => {
-    const a = new Scripted(({ attempt }) => (attempt < 3 ? [status(429, facts)] : answer('x')));
+  const first = (facts: object, policy: Partial<RetryPolicy> = {}): Setting & { a: ScriptedUpstream } => {
+    const a = new ScriptedUpstream(({ attempt }) => (attempt < 3 ? [status(429, facts)] : answer('x')));
     const retry = { retries: 2, backoff: { baseMs: 500, maxMs: 8_000 }, retryAfterMaxMs: 15_000, ...policy };
     return { a, ...setUp({ a }, [{}], { retry }) };
   };
@@ -306,7 +312,7 @@ describe('the error that the client gets', () => {
   });
 
   test('is none if another route supports a feature that the first lacks', async () => {
-    const a = (): Act[] => [new GatewayError('unsupported_parameter', 'no x')];
+    const a = (): ScriptStep[] => [new GatewayError('unsupported_parameter', 'no x')];
     const { router } = setUp({ a, b: () => answer('y') }, [{}, { provider: 'b', priority: 2 }]);
     expect((await outcome(router)).seen).toBe('[y.');
   });
@@ -319,8 +325,8 @@ describe('the error that the client gets', () => {
 });
 
 describe('the circuit breaker', () => {
-  const failing = (failure: UpstreamFailure): Setting & { a: Scripted } => {
-    const a = new Scripted(() => [failure]);
+  const failing = (failure: UpstreamFailure): Setting & { a: ScriptedUpstream } => {
+    const a = new ScriptedUpstream(() => [failure]);
     return { a, ...setUp({ a }, [{}]) };
   };
   const counted = [...Object.values(kinds), status(500), status(503), status(529)];
@@ -359,7 +365,7 @@ describe('the circuit breaker', () => {
 
   test('open on one route: the next one is used without an attempt at it, until one request may try it', async () => {
     let healthy = false;
-    const a = new Scripted(() => (healthy ? answer('a') : [status(500)]));
+    const a = new ScriptedUpstream(() => (healthy ? answer('a') : [status(500)]));
     const { router, clock, log } = setUp({ a, b: () => answer('b') }, [{}, { provider: 'b', priority: 2 }]);
     for (let request = 0; request < 5; request += 1) expect((await outcome(router)).seen).toBe('[b.');
     const before = a.calls.length;
@@ -373,7 +379,7 @@ describe('the circuit breaker', () => {
 
   test('half open: of many requests at once one calls the route', async () => {
     let healthy = false;
-    const a = new Scripted(() => (healthy ? ['hang', ...answer('a')] : [status(500)]));
+    const a = new ScriptedUpstream(() => (healthy ? ['hang', ...answer('a')] : [status(500)]));
     const { router, clock } = setUp({ a }, [{}]);
     for (let request = 0; request < 5; request += 1) await outcome(router);
     const before = a.calls.length;
@@ -485,7 +491,7 @@ describe('the concurrency of a provider', () => {
   const noQueue = { ...limits, waitersMax: 0 };
 
   test('makes requests wait for their turn, also over its models', async () => {
-    const a = new Scripted(() => answer('x'));
+    const a = new ScriptedUpstream(() => answer('x'));
     const { router } = setUp({ a }, [{}], { concurrency: limits });
     const first = ask(router);
     await first.next();
@@ -497,7 +503,7 @@ describe('the concurrency of a provider', () => {
   });
 
   test('skips a route without room to wait; if there is no other, requests are refused with a time to retry after', async () => {
-    const a = new Scripted(() => answer('a'));
+    const a = new ScriptedUpstream(() => answer('a'));
     const spare = setUp({ a, b: () => answer('b') }, [{}, { provider: 'b', priority: 2 }], {
       concurrency: noQueue,
     });
@@ -515,8 +521,8 @@ describe('the concurrency of a provider', () => {
   });
 
   test('is released after every end: completed, failed, stopped by the reader, aborted', async () => {
-    const acts: Act[][] = [answer('x'), [status(400)], ['hang'], answer('y')];
-    const a = new Scripted(() => acts.shift() ?? []);
+    const steps: ScriptStep[][] = [answer('x'), [status(400)], ['hang'], answer('y')];
+    const a = new ScriptedUpstream(() => steps.shift() ?? []);
     const { router } = setUp({ a }, [{}], { concurrency: noQueue });
     expect((await outcome(router)).seen).toBe('[x.');
     expect((await outcome(router)).error?.code).toBe('upstream_rejected');
@@ -530,23 +536,23 @@ describe('the concurrency of a provider', () => {
 });
 
 test('no upstream is called for a caller who has already disconnected', async () => {
-  const a = new Scripted(() => answer('x'));
+  const a = new ScriptedUpstream(() => answer('x'));
   const { router } = setUp({ a }, [{}]);
   await expect(outcome(router, { signal: AbortSignal.abort(new Error('gone')) })).rejects.toThrow('gone');
   expect(a.calls.length).toBe(0);
 });
 
 test('a caller that stops reading stops the upstream; having had enough is no failure', async () => {
-  const a = new Scripted(() => [begin, text('1'), text('2'), end]);
+  const a = new ScriptedUpstream(() => [begin, text('1'), text('2'), end]);
   const { router, log } = setUp({ a }, [{}]);
   for await (const step of ask(router)) if (step.kind === 'events') break;
-  expect([a.stopped, log]).toEqual([1, ['1 a/big', '1 cut']]);
+  expect([a.cancelledCount, log]).toEqual([1, ['1 a/big', '1 cut']]);
 });
 
 test('if the caller rejects events, the attempt fails, also with the last events', async () => {
-  const a = new Scripted(() => answer('x'));
+  const a = new ScriptedUpstream(() => answer('x'));
   const { router, log } = setUp({ a, b: () => answer('y') }, [{}, { provider: 'b', priority: 2 }]);
-  const judge: Reading['judge'] = events =>
+  const judge: ReaderOptions['judge'] = events =>
     events === end && log.at(-1)?.includes('a/') === true ? new UpstreamFailure('malformed') : undefined;
   const seen: string[] = [];
   for await (const step of ask(router, { restartable: true, judge })) seen.push(shown(step));

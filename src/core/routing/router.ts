@@ -188,7 +188,7 @@ export class Router {
         runtime: this.#runtime,
         took: (route, model) => {
           this.#findings.answered(route.name, model);
-          this.#sticky.took(request, route.name, choices);
+          this.#sticky.recordRoute(request, route.name, choices);
         },
       },
       routed,

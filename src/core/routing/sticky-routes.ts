@@ -9,7 +9,7 @@ const conversationsMax = 10_000;
 const charactersMax = 4_096;
 
 /** A route as the order of routes sees it. */
-interface Ordered {
+interface OrderedRoute {
   readonly name: RouteName;
   readonly priority: number;
 }
@@ -25,25 +25,25 @@ export class StickyRoutes {
    * Returns the same routes with the conversation's own first. Sealed content outranks priority, a cache never does; with `onlySealed` no
    * cache counts.
    */
-  ordered<Each extends Ordered>(
+  ordered<Each extends OrderedRoute>(
     routes: readonly Each[],
     request: GenerateRequest,
     onlySealed = false,
   ): readonly Each[] {
     const [first, second] = routes;
     if (first === undefined || second === undefined) return routes;
-    const makers = listMakers(request);
-    const taken = !onlySealed && goesOn(request) ? this.#routes.get(toKey(request)) : undefined;
+    const sealingProviders = listSealingProviders(request);
+    const taken = !onlySealed && continuesConversation(request) ? this.#routes.get(toKey(request)) : undefined;
     const rank = ({ name, priority }: Each): number => {
-      if (makers.has(name.provider)) return 0;
+      if (sealingProviders.has(name.provider)) return 0;
       return taken === toText(name) && priority === first.priority ? 1 : 2;
     };
     return routes.toSorted((one, other) => rank(one) - rank(other));
   }
 
   /** Records the route that has begun to answer a conversation; `choices`: of how many routes. */
-  took(request: GenerateRequest, name: RouteName, choices: number): void {
-    if (choices < 2) return;
+  recordRoute(request: GenerateRequest, name: RouteName, routeCount: number): void {
+    if (routeCount < 2) return;
     const key = toKey(request);
     this.#routes.delete(key);
     this.#routes.set(key, toText(name));
@@ -58,7 +58,7 @@ export class StickyRoutes {
 const toText = ({ provider, model }: RouteName): string => JSON.stringify([provider, model]);
 
 /** Returns true if a request continues a conversation: first requests are spread by weight, however similar they are. */
-function goesOn({ items, promptCacheKey, cache }: GenerateRequest): boolean {
+function continuesConversation({ items, promptCacheKey, cache }: GenerateRequest): boolean {
   if (promptCacheKey !== undefined || cache !== undefined) return true;
   return items.some(({ content }) => content.case !== 'message' || content.value.role === Role.ASSISTANT);
 }
@@ -67,13 +67,13 @@ function goesOn({ items, promptCacheKey, cache }: GenerateRequest): boolean {
 function toKey({ model, promptCacheKey, instructions, items }: GenerateRequest): string {
   const hash = createHash('sha256').update(JSON.stringify([model, promptCacheKey ?? '', cut(instructions ?? '')]));
   for (const item of items) {
-    hash.update(JSON.stringify(saidIn(item)));
+    hash.update(JSON.stringify(listTexts(item)));
     if (item.content.case === 'message' && item.content.value.role === Role.USER) break;
   }
   return hash.digest('base64');
 }
 
-function saidIn({ content }: Item): readonly string[] {
+function listTexts({ content }: Item): readonly string[] {
   if (content.case !== 'message') return [content.case ?? ''];
   return content.value.parts.map(part => (part.content.case === 'text' ? cut(part.content.value.text) : ''));
 }
@@ -81,10 +81,10 @@ function saidIn({ content }: Item): readonly string[] {
 const cut = (text: string): string => text.slice(0, charactersMax);
 
 /** Returns the providers that have sealed something in the conversation. */
-function listMakers({ items }: GenerateRequest): ReadonlySet<string> {
-  const makers = new Set<string>();
+function listSealingProviders({ items }: GenerateRequest): ReadonlySet<string> {
+  const providers = new Set<string>();
   const add = (blob: { readonly provider: string } | undefined): void => {
-    if (blob !== undefined && blob.provider !== '') makers.add(blob.provider);
+    if (blob !== undefined && blob.provider !== '') providers.add(blob.provider);
   };
   const addParts = (parts: readonly Part[]): void => {
     for (const part of parts) add(part.signature);
@@ -97,5 +97,5 @@ function listMakers({ items }: GenerateRequest): ReadonlySet<string> {
     else if (content.case === 'compaction') add(content.value.opaque);
     else if (content.case === 'message') addParts(content.value.parts);
   }
-  return makers;
+  return providers;
 }

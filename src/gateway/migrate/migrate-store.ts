@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { serverSecrets } from '../../core/secret-files.ts';
-import { parseEnding } from '../../generation/images/image-type.ts';
+import { parseExtension } from '../../generation/images/image-type.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { acquireNodeLock } from '../../ledger/sqlite/node-lock.ts';
 import { ledgerPath } from '../../ledger/sqlite/verify.ts';
@@ -181,7 +181,7 @@ async function copyFiles({ dataDir, to, url }: Copying): Promise<void> {
   const images = join(dataDir, 'images');
   for (const name of existsSync(images) ? readdirSync(images) : []) {
     const [, token, expires, ending] = /^([0-9a-f]{32})\.(\d{1,16})\.([a-z]+)$/.exec(name) ?? [];
-    if (token === undefined || parseEnding(ending ?? '') === undefined || Number(expires) <= systemClock.now())
+    if (token === undefined || parseExtension(ending ?? '') === undefined || Number(expires) <= systemClock.now())
       continue;
     await to.query('INSERT INTO picture VALUES ($1::text, $2::bytea, $3::bigint) ON CONFLICT (name) DO NOTHING', [
       `${token}.${ending ?? ''}`,

@@ -103,7 +103,7 @@ export class Workers implements StoppableService {
     await this.#draining;
   }
 
-  cutAll(): void {
+  interruptAll(): void {
     this.#tellAll('cut');
   }
 

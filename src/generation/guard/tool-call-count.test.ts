@@ -45,7 +45,7 @@ const reports = (usage: object) => ({
 });
 const count = (request: GenerateRequest, events: readonly GenerationEvent[] = []): ToolCallCount => {
   const calls = new ToolCallCount(request, pricing);
-  calls.take(events);
+  calls.count(events);
   return calls;
 };
 const text = (calls: ToolCallCount, report: Parameters<ToolCallCount['charges']>[0] = silent): string[] =>
@@ -73,9 +73,9 @@ describe('calls of priced tools', () => {
   test('of an answer that paused are summed; those of a failed attempt are not charged', () => {
     const calls = count(both, [ran('web_search')]);
     calls.restart();
-    calls.take([ran('web_search')]);
+    calls.count([ran('web_search')]);
     calls.carry(silent);
-    calls.take([ran('web_search')]);
+    calls.count([ran('web_search')]);
     expect(text(calls)).toEqual(['web_search 2']);
   });
 

@@ -10,7 +10,7 @@ import { readToolTerms, type ToolTerm } from '../tool-terms.ts';
 const none: readonly ToolCharge[] = [];
 
 /** No more calls than this are charged for one answer: a wrong report must not empty an account. */
-const callsMost = 1_000;
+const callsPerRequestMax = 1_000;
 
 /** Facts about a call that has ended: the members of the upstream's own usage, and whether anything of an answer arrived. */
 export interface ToolReport {
@@ -21,7 +21,7 @@ export interface ToolReport {
 /** Counts an upstream's calls of priced tools: by its usage, else by the items that report them. */
 export class ToolCallCount {
   readonly #terms: readonly ToolTerm[];
-  readonly #answers: number;
+  readonly #candidates: number;
   #items = new Map<string, number>();
   /** Members of the request that the upstream did not get. */
   #dropped: readonly string[] = [];
@@ -30,7 +30,7 @@ export class ToolCallCount {
 
   constructor(request: GenerateRequest, pricing: Pricing | undefined) {
     this.#terms = pricing === undefined ? [] : readToolTerms(request, pricing);
-    this.#answers = request.candidates ?? 1;
+    this.#candidates = request.candidates ?? 1;
   }
 
   /** The tools that the upstream may run; undefined: none. */
@@ -39,13 +39,13 @@ export class ToolCallCount {
   }
 
   /** Adds a batch as it came from the upstream. */
-  take(events: readonly GenerationEvent[]): void {
+  count(events: readonly GenerationEvent[]): void {
     if (this.#terms.length === 0) return;
     for (const { event } of events) {
       if (event.case === 'started') this.#dropped = event.value.warnings.flatMap(listDropped);
       if (event.case !== 'itemOpened') continue;
       const content = event.value.content?.content;
-      const feature = content?.case === 'serverTool' ? findCall(content.value) : undefined;
+      const feature = content?.case === 'serverTool' ? findPricedFeature(content.value) : undefined;
       if (feature !== undefined) this.#items.set(feature, (this.#items.get(feature) ?? 0) + 1);
     }
   }
@@ -64,17 +64,17 @@ export class ToolCallCount {
   /** Returns the charges. */
   charges({ extra, isEmpty }: ToolReport): readonly ToolCharge[] {
     if (this.#terms.length === 0) return none;
-    const answers = this.#answers;
-    const reported = readReported(extra);
-    return this.#terms.flatMap(({ tool, nanoUsd, callsMax = callsMost, member }) => {
+    const candidates = this.#candidates;
+    const readCount = reportedCountReader(extra);
+    return this.#terms.flatMap(({ tool, nanoUsd, callsMax = callsPerRequestMax, member }) => {
       const seen = this.#items.get(tool) ?? 0;
-      const report = reported(tool);
+      const reportedCount = readCount(tool);
       const isSure = member !== undefined && !isEmpty && !this.#dropped.includes(member);
-      const least = isSure ? answers : 0;
+      const least = isSure ? candidates : 0;
       // Several answers may be several calls, of which one report is left.
-      const now = answers > 1 ? Math.max(report ?? 0, seen) : (report ?? seen);
-      const made = (this.#before.get(tool) ?? 0) + (report === undefined ? Math.max(now, least) : now);
-      const calls = Math.min(made, callsMax * answers, callsMost);
+      const now = candidates > 1 ? Math.max(reportedCount ?? 0, seen) : (reportedCount ?? seen);
+      const made = (this.#before.get(tool) ?? 0) + (reportedCount === undefined ? Math.max(now, least) : now);
+      const calls = Math.min(made, callsMax * candidates, callsPerRequestMax);
       return calls === 0 ? [] : [{ tool, calls, nanoUsd }];
     });
   }
@@ -86,7 +86,7 @@ function listDropped(warning: string): string[] {
 }
 
 /** Returns what call an item shows; undefined: it is the result of one, or a free step. */
-function findCall({ protocol, json }: ServerTool): string | undefined {
+function findPricedFeature({ protocol, json }: ServerTool): string | undefined {
   const item = JSON.parse(json) as Record<string, unknown>;
   const { type, name, action } = item;
   if (protocol === Protocol.MESSAGES) {
@@ -104,7 +104,7 @@ function findCall({ protocol, json }: ServerTool): string | undefined {
  * Returns a function that reads the count of a tool from an upstream's usage. Sources: Anthropic and OpenRouter (`server_tool_use`),
  * Perplexity (`num_search_queries`), 2026-11.
  */
-function readReported(extra: Extra | undefined): (tool: string) => number | undefined {
+function reportedCountReader(extra: Extra | undefined): (tool: string) => number | undefined {
   if (extra === undefined) return () => undefined;
   const usage = JSON.parse(extra.json) as Record<string, unknown>;
   const { server_tool_use: byTool, num_search_queries: queries } = usage;

@@ -12,7 +12,7 @@ const formats = [
 export type ImageType = (typeof formats)[number]['type'];
 
 /** The file ending of such an image. */
-export type ImageEnding = (typeof formats)[number]['ending'];
+export type ImageExtension = (typeof formats)[number]['ending'];
 
 /** Returns the type of a file by its first bytes; undefined if no format matches. */
 export function detectImageType(bytes: Uint8Array): ImageType | undefined {
@@ -23,11 +23,11 @@ export function detectImageType(bytes: Uint8Array): ImageType | undefined {
 }
 
 /** The ending of a file of that type. */
-export function fileEnding(type: ImageType): ImageEnding {
+export function fileExtension(type: ImageType): ImageExtension {
   return formats.find(format => format.type === type)?.ending ?? 'png';
 }
 
 /** Returns the type for a file ending; undefined if no image has it. */
-export function parseEnding(ending: string): ImageType | undefined {
+export function parseExtension(ending: string): ImageType | undefined {
   return formats.find(format => format.ending === ending)?.type;
 }

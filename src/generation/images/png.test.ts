@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import sharp from 'sharp';
 import { expect, test } from 'vitest';
-import { fileEnding, detectImageType, parseEnding } from './image-type.ts';
+import { fileExtension, detectImageType, parseExtension } from './image-type.ts';
 import { pngSize } from './png.ts';
 
 const blank = { create: { width: 30, height: 20, channels: 3, background: '#fff' } } as const;
@@ -22,8 +22,8 @@ test('types are recognized by the first bytes, and each has one file extension',
   for (const format of ['png', 'webp', 'jpeg'] as const) {
     const type = detectImageType(await sharp(blank)[format]().toBuffer());
     expect(type).toBe(`image/${format}`);
-    expect(parseEnding(format)).toBe(type);
-    expect(type === undefined ? undefined : fileEnding(type)).toBe(format);
+    expect(parseExtension(format)).toBe(type);
+    expect(type === undefined ? undefined : fileExtension(type)).toBe(format);
   }
   expect(detectImageType(await sharp(blank).gif().toBuffer())).toBeUndefined();
 });
