@@ -22,7 +22,7 @@ type Groups = Pick<
 
 const nameMax = 200;
 
-/** Groups of the caller's account. */
+/** The methods for groups of the caller's account. */
 export function groups(ledger: Ledger): Groups {
   const authenticateAccount = async (caller: Caller, scope: Scope): Promise<number> =>
     (await authenticate(caller, ledger, { scope })).accountId;
@@ -50,7 +50,7 @@ export function groups(ledger: Ledger): Groups {
   };
 }
 
-/** Creates a group of an account. Throws the error for the caller if that is refused. */
+/** Creates a group of an account. Throws if the settings are invalid or the ledger refuses it. */
 export async function createGroup(
   ledger: Ledger,
   accountId: number,
@@ -61,13 +61,13 @@ export async function createGroup(
   return { group: toGroup(done(await ledger.createGroup({ accountId, settings }), accountId)) };
 }
 
-/** A group by its id, of an account, or, undefined, of any. */
+/** Identifies a group. `accountId` undefined: it may belong to any account. */
 interface NamedGroup {
   readonly groupId: bigint;
   readonly accountId: number | undefined;
 }
 
-/** Changes a group. Throws the error for the caller if that is refused. */
+/** Changes a group. Throws `not_found`, or the error of a refused change. */
 export async function updateGroup(
   ledger: Ledger,
   { groupId: id, accountId, settings: message }: NamedGroup & { readonly settings: SettingsMessage | undefined },
@@ -77,7 +77,7 @@ export async function updateGroup(
   return { group: toGroup(done(await ledger.updateGroup({ groupId, accountId, settings }), groupId)) };
 }
 
-/** Deletes a group. Throws the error for the caller if that is refused. */
+/** Deletes a group. Throws `not_found`, and `conflict` if it still has keys or groups in it. */
 export async function deleteGroup(ledger: Ledger, { groupId: id, accountId }: NamedGroup): Promise<object> {
   const groupId = readId(id, 'group');
   const reply = await ledger.deleteGroup({ groupId, accountId });
@@ -111,7 +111,7 @@ function readGroupSettings(message: SettingsMessage | undefined): GroupSettings 
   });
 }
 
-/** Converts a group to its contract message. */
+/** Converts a group to its protobuf message. */
 export function toGroup(row: GroupRow): MessageInitShape<typeof GroupSchema> {
   const { parentId, balance } = row;
   return {

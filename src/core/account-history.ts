@@ -16,7 +16,7 @@ import { authenticate } from './credential.ts';
 const pageLimit = { default: 100, max: 1_000 };
 const kinds: readonly EntryKind[] = ['opening', 'credit', 'move', 'plan_price', 'write_off'];
 
-/** The history of the caller's account. */
+/** The methods that list the entries and the audit log of the caller's account. */
 export function accountHistory(
   ledger: Ledger,
 ): Pick<PushedService<typeof AccountService>, 'listEntries' | 'listAudit'> {
@@ -32,7 +32,7 @@ export function accountHistory(
   };
 }
 
-/** The history of any account, and of the operator. */
+/** The methods that list the entries and the audit log of any account, and the operator's changes. */
 export function adminHistory(
   ledger: Ledger,
 ): Pick<PushedService<typeof AdminService>, 'listAccountEntries' | 'listAccountAudit'> {

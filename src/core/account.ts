@@ -30,7 +30,7 @@ import { rotateKey } from './rotate-key.ts';
 
 interface AccountOptions {
   readonly ledger: Ledger;
-  /** Resolves entries of `allowed_models`. */
+  /** Returns the listed id of an entry of `allowed_models`. */
   readonly findListedId: FindListedId;
   readonly clock: Clock;
   readonly webhooks: WebhookOptions;
@@ -62,7 +62,7 @@ async function authenticateAccount(caller: Caller, ledger: Ledger, scope: Scope)
   return (await authenticate(caller, ledger, { scope })).accountId;
 }
 
-/** Named as the payer in the error if a change of a key's settings needs more money than there is. */
+/** The payer in the error message if a change of a key's balance needs more money than is available: the key's settings can move money from the account to the key, or back. */
 const eitherPayer = 'the account or the key';
 
 function keys({
@@ -162,8 +162,7 @@ function money({
 }
 
 /**
- * Authenticates the caller and returns whose records it may read: the whole account's for a management key with the scope, else those of
- * the calling API key.
+ * Authenticates the caller and returns whose records it may read. `own`: only those of the calling API key. Otherwise those of the whole account, for a management key with the scope.
  */
 async function authenticateOwner(
   caller: Caller,
@@ -189,7 +188,7 @@ function readKeyFilter({ limit, offset, label, groupId }: ListKeysRequest): KeyF
 
 const activityLimit = { default: 100, max: 1_000 };
 
-/** Returns the requested filter. Throws `validation_error` if it requests too much. */
+/** Returns the requested filter. Throws `validation_error` if its limit is too high. */
 export function readFilter(request: ListActivityRequest, accountId: number): ActivityFilter {
   const { limit, offset, startMs, endMs } = request;
   if (limit > activityLimit.max) throw invalidField('limit', `must be 1 to ${activityLimit.max}`, limit);

@@ -49,16 +49,16 @@ interface AdminOptions extends ProviderAdminOptions, ConfigurationAdminOptions {
   readonly bodies: BodyStore;
   /** Returns the model that a name means. Throws `model_not_found`. */
   readonly findModel: (name: string) => Model;
-  /** Resolves entries of `allowed_models`. */
+  /** Returns the listed id of an entry of `allowed_models`. */
   readonly findListedId: FindListedId;
   /** Called for every API key that has been revoked. */
   readonly revoked: (keyId: number) => void;
-  /** Reads the configuration again. Throws `invalid_request` with the reason if it is invalid; the old one then stays in force. */
+  /** Reads the configuration again. Throws `invalid_request` with the reason if it is invalid; then the old one stays in use. */
   readonly reload: () => Promise<Reloaded>;
-  /** The address that clients know, without a slash at its end. */
+  /** Returns the URL under which clients reach the gateway, without a slash at its end. */
   readonly publicUrl: () => string;
   readonly people: SessionOptions;
-  /** The plans of this start. */
+  /** The plans of the configuration with which the gateway started. */
   readonly plans: Plans;
 }
 
@@ -68,7 +68,7 @@ export interface Reloaded {
   readonly file: string;
   readonly providers: number;
   readonly models: number;
-  /** Keys of the file that have changed and take effect only at the next start. */
+  /** Changed keys of the file that take effect only at the next start. */
   readonly needsRestart: readonly string[];
 }
 
@@ -319,13 +319,13 @@ function gateway({
 
 function readScopes(scopes: readonly string[]): string[] {
   if (scopes.length === 1 && scopes[0] === 'all') return [...allScopes];
-  if (scopes.length === 0) throw invalidField('scopes', `name at least one of ${allScopes.join(', ')}`, []);
+  if (scopes.length === 0) throw invalidField('scopes', `must have at least one of ${allScopes.join(', ')}`, []);
   for (const [index, scope] of scopes.entries()) {
     if (!allScopes.some(each => each === scope)) {
-      throw invalidField(`scopes.${index}`, `"${scope}" is none of ${allScopes.join(', ')}`, scope);
+      throw invalidField(`scopes.${index}`, `"${scope}" is not a scope; the scopes are ${allScopes.join(', ')}`, scope);
     }
   }
-  // In the order of the list, so that equal sets are shown alike.
+  // Sorted as in `allScopes`, so that equal sets look equal.
   return allScopes.filter(scope => scopes.includes(scope));
 }
 

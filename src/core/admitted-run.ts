@@ -17,7 +17,7 @@ export interface PricedRequest {
   readonly prices: PriceSheet;
   /** A factor of the prices, in thousandths; absent: 1000. */
   readonly multiplierPermille?: number | undefined;
-  /** What the price of the requested images depends on; absent: it requests none. */
+  /** The size and quality that the price of the requested images depends on; absent: no images are requested. */
   readonly imageTerms?: ImageTerms;
 }
 
@@ -25,7 +25,7 @@ export interface PricedRequest {
 export interface AdmittedRunDependencies {
   readonly ledger: Ledger;
   readonly runtime: Runtime;
-  /** How long a client waits for its hold to end after its answer failed; absent: 10 s. */
+  /** The longest that a failed request's error waits for the hold to be voided or settled; absent: 10 s. */
   readonly settleMs?: number;
 }
 
@@ -52,13 +52,12 @@ export interface UsedUp {
 }
 
 /**
- * One admitted request whose answer is not streamed (images, vectors), from the first attempt to the settled charge. However it ends, its
- * hold is settled or voided exactly once.
+ * One admitted request whose answer is not streamed (images, embeddings, rerank), from the first attempt to the settled charge. However the request ends, its hold is settled or voided exactly once.
  */
 export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implements Interruptible {
   /** See `Interruptible`. */
   place = -1;
-  /** True if it was ended because the gateway stops. */
+  /** True if the request was ended because the gateway stops. */
   isInterrupted = false;
   #isRevoked = false;
   protected readonly requested: AdmittedRequest<Prepared>;
@@ -71,7 +70,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   readonly #startedAtMs: number;
   #firstEventMs: number | undefined;
   #provider = '';
-  /** The provider's charge; undefined: unknown. */
+  /** The provider's prices; undefined: unknown. */
   #cost: Pricing | undefined;
   #attempts = 0;
 
@@ -83,7 +82,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
     this.timeline = new TimelineRecord(dependencies.runtime);
   }
 
-  /** Makes the answer, with as many attempts as it takes, and stores what has to be stored of it. */
+  /** Makes the answer, with as many attempts as it takes, and stores its files. */
   protected abstract make(): Promise<Answer>;
 
   /** Returns the usage of an answer. */
@@ -92,7 +91,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   /** Removes what `make` stored, because it will not be delivered. */
   protected async discard(): Promise<void> {}
 
-  /** Ends it now, because the gateway stops. */
+  /** Ends the request now, because the gateway stops. */
   interrupt(): void {
     this.isInterrupted = true;
     this.#abort.abort(stopping());
@@ -102,15 +101,14 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
     return this.requested.keyId;
   }
 
-  /** Ends it now, because its key was revoked. */
+  /** Ends the request now, because its key was revoked. */
   revoke(): void {
     this.#isRevoked = true;
     this.#abort.abort(keyRevoked());
   }
 
   /**
-   * Makes the answer and charges for it. Throws the error for the client. Called once. `beforeSettle` stores the
-   * answer so that it is durable before it is charged; if it throws, the run ends uncharged.
+   * Makes the answer and charges for it. Call it once. Throws the client's error. `beforeSettle` stores the answer durably before it is charged; if that throws, nothing is charged.
    */
   async run(
     signal: AbortSignal,
@@ -128,16 +126,15 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   }
 
   /**
-   * Charges for what a kept answer used. Returns the cost in nano-dollars. If the charge can't be stored, the answer is free and this
-   * throws.
+   * Charges for the usage of an answer. Returns the cost in nano-dollars. If the charge can't be stored, the answer is free and this throws.
    */
   async charge(used: UsedUp): Promise<bigint> {
     try {
-      // An item of a batch waits for as long as it takes: it would run again, although the charge may still be made.
+      // An item of a batch waits for its charge without a time limit: if it gave up, the item would run again although the first charge may still be stored.
       const isOfBatch = this.requested.prepared.multiplierPermille !== undefined;
       return await this.#settle(used, isOfBatch ? 'unbounded' : 'bounded');
     } catch (thrown) {
-      // The ledger may not be writable for a long time: the hold is voided once it is.
+      // Not awaited: the ledger may not be writable for a long time. The hold is voided as soon as it is.
       this.#dependencies.ledger.void(this.requested.id, 'gateway_failure').catch(() => undefined);
       throw thrown;
     }
@@ -175,12 +172,12 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
     return providerCost(cost, { usage, inputTokens: sumInput(usage), multiplierPermille: 1000, isBatch, imageTerms });
   }
 
-  /** Notes that an attempt goes to an upstream. */
+  /** Counts an attempt at an upstream. */
   protected noteAttempt(): void {
     this.#attempts += 1;
   }
 
-  /** Records where the answer came from. */
+  /** Records which provider answered, and when. */
   protected noteAnswer({ route, cost }: Pick<Routed<unknown>, 'route' | 'cost'>): void {
     this.#firstEventMs = this.#elapsedMs();
     this.#provider = route.provider;
@@ -191,14 +188,14 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
     return this.#dependencies.runtime.monotonicMs() - this.#startedAtMs;
   }
 
-  /** Returns the kept answer, not charged yet. If it throws, the hold has already ended. */
+  /** Makes and stores the answer, and returns it uncharged. If this throws, the hold has ended, or its end has been waited for as long as `settleMs`. */
   async #made(beforeSettle: (answer: Answer) => Promise<void> | undefined): Promise<Answer> {
     try {
       const answer = await this.make();
       await beforeSettle(answer);
       return answer;
     } catch (thrown) {
-      // What storage keeps for now expires by itself; the hold must end.
+      // Files that can't be deleted now expire by themselves, but the hold must end.
       await this.discard().catch(() => undefined);
       const outcome = this.#outcome(thrown);
       const { promise: late, resolve } = Promise.withResolvers<void>();

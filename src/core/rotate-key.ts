@@ -7,8 +7,7 @@ import { makeKey } from './keys.ts';
 const overlapMaxSeconds = 30 * 86_400;
 
 /**
- * Gives a key of an account (undefined: of any account) a new secret, which only this answer contains in full. Throws the error for the
- * caller.
+ * Gives a key of the account (undefined: of any account) a new secret, and returns the key with that secret, which can't be read later. The old secret stays valid for `overlapSeconds` (0: it ends at once). Throws `not_found` if there is no such key, and `validation_error` if the overlap is longer than 30 days.
  */
 export async function rotateKey(
   ledger: Ledger,

@@ -45,9 +45,9 @@ function providerLines(providers: readonly FoundProvider[]): string[] {
 /** Why a provider has no models. */
 const missing: Readonly<Record<FoundProvider['state'], string>> = {
   known: 'no models: name them in the configuration file',
-  queried: 'lists no usable model; it is queried again every minute',
-  away: 'does not answer yet; it is queried again until it does',
-  refused: 'refuses its key; set the right one in the environment',
+  listed: 'lists no usable model; it is queried again every minute',
+  failed: 'does not answer yet; it is queried again until it does',
+  unauthorized: 'refuses its key; set the right one in the environment',
 };
 
 function keyLines({ apiKey, managementKey, file }: NonNullable<BannerFacts['firstKeys']>): string[] {

@@ -10,6 +10,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { Stores } from './stores.ts';
 import type { LiveConfig } from './live-config.ts';
 
+/** The dependencies of `Batches` that `openBatches` makes from its options. */
 type ProvidedHere =
   | 'bulk'
   | 'codec'
@@ -20,7 +21,7 @@ type ProvidedHere =
   | 'onItem'
   | 'onDefect';
 
-/** The dependencies of batches. */
+/** The options of `openBatches`. */
 interface OpenBatchesOptions extends Omit<BatchDependencies, ProvidedHere> {
   readonly openBulk: Stores['openBulk'];
   readonly live: LiveConfig;
@@ -30,7 +31,7 @@ interface OpenBatchesOptions extends Omit<BatchDependencies, ProvidedHere> {
   readonly texts: () => ErrorTexts;
 }
 
-/** Opens large files, and the batches that run on them. */
+/** Opens the store of large files, and the batches that use it. */
 export function openBatches(options: OpenBatchesOptions): Batches {
   const { openBulk, live, logger, metrics, texts, ...dependencies } = options;
   return new Batches({
@@ -42,13 +43,16 @@ export function openBatches(options: OpenBatchesOptions): Batches {
     fileBytesMax: () => live.current.batches.fileBytes,
     concurrency: () => live.current.batches.concurrency,
     onItem: item => recordItem(item, logger, metrics),
-    onDefect: (batchId, error) => logger.error({ batchId, error }, 'a batch was left by a failure'),
+    onDefect: (batchId, error) =>
+      logger.error(
+        { batchId, error },
+        'a batch stopped because of an internal failure: it is tried again within seconds',
+      ),
   });
 }
 
 /**
- * Writes the log line and the metrics of an item, under the path of its batch: its latency does not count, since no
- * client waits.
+ * Writes the log line and the metrics of an item. Its path is that of its batch, so that its latency is not mixed with that of requests whose clients wait.
  */
 function recordItem({ batchId, endpoint, call, durationMs, error }: EndedItem, logger: Logger, metrics: Metrics): void {
   const { model, route, settled, accountId, keyId, attempts } = call;

@@ -8,7 +8,7 @@ import { listServerModels } from '../upstreams/server-models.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import { comparedText } from './live-config.ts';
 
-/** How often servers are queried, how soon after a first failure, and how long an answer may take. */
+/** How often servers are queried, how soon again after a first failure, and how long an answer may take. */
 const intervalMs = 60_000;
 const firstRetryMs = 2_000;
 const timeoutMs = 5_000;
@@ -18,27 +18,26 @@ export interface DiscoveryOptions {
   readonly proxy: ProxySettings;
   readonly logger: Logger;
   readonly config: () => Config;
-  /** Called when the models of any server have changed. */
+  /** Called with the models of all servers when those of any server have changed. */
   readonly onModelsChanged: (models: readonly ModelSettings[]) => void;
 }
 
-/** The result of a server's last query. */
-export type ServerState = 'queried' | 'away' | 'refused';
+/** The result of a server's last query. `listed`: it listed its models. `unauthorized`: it refused its key. `failed`: anything else, also before its first answer. */
+export type ServerState = 'listed' | 'failed' | 'unauthorized';
 
-/** The last findings about one server. */
+/** What is known about one server. */
 interface KnownServer {
   models: readonly ModelSettings[];
   state: ServerState;
   /** Consecutive failed queries. */
   failures: number;
-  /** The last logged text: a repetition is not logged. */
+  /** Identifies what was logged last, so that it is not logged again. */
   logged: string;
 }
 
 /**
- * Queries the servers that the environment has switched on for their models and abilities: at the start, in the
- * background, and once a minute; sooner after a failure. A failing server keeps its models: requests to them fail
- * like those to any unreachable upstream.
+ * Queries the servers that environment variables have enabled, to learn their models and what these can do: at the start, and once a minute, sooner after a failure. If a query fails, the server's last known models stay listed; requests
+ * to them fail as for any unreachable upstream.
  */
 export class Discovery {
   readonly #options: DiscoveryOptions;
@@ -50,7 +49,7 @@ export class Discovery {
     this.#options = options;
   }
 
-  /** Queries now, and from now on. Resolves when all have answered or failed. Never rejects. */
+  /** Queries all servers now, and repeats that in the background. Resolves when all have answered or failed. Never rejects. */
   start(): Promise<void> {
     return this.queryAll();
   }
@@ -60,7 +59,7 @@ export class Discovery {
     for (const timer of this.#timers.values()) clearTimeout(timer);
   }
 
-  /** Queries all servers. Never rejects. */
+  /** Queries all servers that are enabled now. Never rejects. */
   async queryAll(): Promise<void> {
     const enabled = presets.filter(
       ({ name, discovery }) => discovery !== undefined && this.#findProvider(name) !== undefined,
@@ -74,7 +73,7 @@ export class Discovery {
     return this.#known.get(provider)?.state;
   }
 
-  /** Forgets servers that the environment no longer provides, for example because the file now configures them itself, with their models. */
+  /** Forgets servers, and their models, that are no longer enabled by the environment, for example because the configuration file now contains them. */
   #forget(enabled: ReadonlySet<string>): void {
     const gone = [...this.#known.keys()].filter(name => !enabled.has(name));
     for (const name of gone) {
@@ -99,7 +98,7 @@ export class Discovery {
     const { baseUrl, apiKeys: [key] = [] } = this.#findProvider(name) ?? {};
     if (baseUrl === undefined) return;
     clearTimeout(this.#timers.get(name));
-    const known = this.#known.get(name) ?? { models: [], state: 'away' as const, failures: 0, logged: '' };
+    const known = this.#known.get(name) ?? { models: [], state: 'failed' as const, failures: 0, logged: '' };
     this.#known.set(name, known);
     try {
       const server = { baseUrl, proxy, timeoutMs, ...(key === undefined ? {} : { key }) };
@@ -107,7 +106,7 @@ export class Discovery {
       // Another configuration may have been loaded during the query.
       if (this.#known.get(name) !== known) return;
       known.failures = 0;
-      known.state = 'queried';
+      known.state = 'listed';
       const rules = { prices: config().discovered, nowMs: systemRuntime.now() };
       this.#recordModels(preset, known, toDiscoveredModels(preset, list, rules));
     } catch (thrown) {
@@ -127,11 +126,11 @@ export class Discovery {
     const facts = { provider: name, models: models.length, ...more };
     if (models.length === 0) {
       this.#logOnce(known, comparedText(facts), () =>
-        logger.warn(facts, 'a server lists no usable model: it is queried again every minute'),
+        logger.warn(facts, 'a server lists no usable model; it is queried again every minute'),
       );
     }
     const stable = withEarlierTimes(models, known.models);
-    // Prices are a part of it: another Tollgate may change them.
+    // The comparison includes prices: the server may be another Tollgate, whose prices can change.
     if (comparedText(stable) === comparedText(known.models)) return;
     known.models = stable;
     if (models.length > 0) {
@@ -144,11 +143,15 @@ export class Discovery {
     const { logger } = this.#options;
     const status = error instanceof UpstreamFailure ? error.facts.status : undefined;
     const isRefused = status === 401 || status === 403;
-    known.state = isRefused ? 'refused' : 'away';
+    known.state = isRefused ? 'unauthorized' : 'failed';
     this.#logOnce(known, known.state, () => {
       const facts = { provider: name, ...(status === undefined ? {} : { status }), error };
-      if (!isRefused) logger.warn(facts, 'a server did not list its models: it is queried again until it does');
-      else logger.warn({ ...facts, variables: keyVariables }, 'a server refused its key: set the right one');
+      if (!isRefused) logger.warn(facts, 'a server did not list its models; it is queried again until it does');
+      else
+        logger.warn(
+          { ...facts, variables: keyVariables },
+          'a server refused its key: correct the environment variable that has it',
+        );
     });
   }
 
@@ -167,7 +170,7 @@ export class Discovery {
   }
 }
 
-/** A model's creation time is when it was first seen: llama.cpp gives the time of the query. */
+/** Gives each model the creation time that it had when it was first listed, because llama.cpp reports the time of the query. */
 function withEarlierTimes(models: readonly ModelSettings[], before: readonly ModelSettings[]): ModelSettings[] {
   const times = new Map(before.map(({ id, createdAt }) => [id, createdAt]));
   return models.map(model => ({ ...model, createdAt: times.get(model.id) ?? model.createdAt }));

@@ -3,7 +3,7 @@ import { systemRuntime } from '../lib/runtime.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LiveConfig } from './live-config.ts';
 
-/** The dependencies of making images. */
+/** The options of `openImages`. */
 interface OpenImagesOptions extends Omit<ImageDependencies, 'runtime' | 'tasks' | 'onDefect'> {
   readonly live: LiveConfig;
   readonly logger: Logger;
@@ -17,6 +17,7 @@ export function openImages(options: OpenImagesOptions): Images {
     ...dependencies,
     runtime: systemRuntime,
     tasks: { slots: imageTasks, waitersMax: imageTaskQueue },
-    onDefect: (taskId, error) => logger.error({ taskId, error }, 'an image task was left by a failure'),
+    onDefect: (taskId, error) =>
+      logger.error({ taskId, error }, 'an image task stopped because of an internal failure'),
   });
 }

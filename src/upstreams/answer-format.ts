@@ -6,9 +6,7 @@ const byteOrderMark = [0xef, 0xbb, 0xbf];
 const fields = ['data:', 'event:', 'id:', 'retry:', ':'];
 
 /**
- * The format of an answer by its first bytes: upstreams that do not stream answer JSON, some of them under the
- * content type of a stream, and some streams come under another. `undecided`: only blanks so far. `foreign`: neither,
- * for example a web page.
+ * Detects the format of an answer from its first bytes, because its content type is not reliable: some upstreams send JSON with the content type of a stream, and some streams have another content type. `undecided`: only whitespace so far. `foreign`: neither a stream nor JSON, for example a web page.
  */
 export function answerFormat(start: Uint8Array, contentType: string): AnswerFormat | 'undecided' | 'foreign' {
   let at = byteOrderMark.every((byte, index) => start[index] === byte) ? byteOrderMark.length : 0;

@@ -16,13 +16,13 @@ import type { FileStore } from './file-store.ts';
 import { type ItemRunners, runItem } from './run-item.ts';
 import { writeResults } from './write-results.ts';
 
-/** An item that has its result. */
+/** An item that has a result, for the log and the metrics. */
 export interface EndedItem {
   readonly batchId: string;
   readonly endpoint: Endpoint;
   readonly call: ItemCall;
   readonly durationMs: number;
-  /** Absent: it succeeded. */
+  /** The error of the item; absent: it succeeded. */
   readonly error?: GatewayError;
 }
 
@@ -41,22 +41,22 @@ export interface BatchJobDependencies extends LineDependencies, ItemRunners {
   readonly onDefect: (batchId: string, error: unknown) => void;
 }
 
-/** An item that has a request. */
+/** An item whose request is running. */
 interface CalledItem {
   readonly line: NumberedLine;
   readonly name: RequestedItem;
   readonly call: ItemCall;
-  /** By the monotonic clock. */
+  /** When the item began, by the monotonic clock. */
   readonly beganMs: number;
 }
 
-/** Wait before an item is tried again after it found no free slot or its gateway was overloaded. */
+/** How long an item waits if its model has no free slot, and if the gateway is overloaded. */
 const againMs = 100;
 const overloadedMs = 1_000;
-/** The longest wait for a window, whatever its reset time: a limit may be raised in the meantime. */
+/** The longest wait for a limit's window to reset: items try again at least this often, because the limit may be raised in the meantime. */
 const waitMsMax = 60_000;
 
-/** One running batch: its items in order, each until it has a result. */
+/** One open batch. It runs the items in order and repeats an item that has to wait, until each has a result. */
 export class BatchJob {
   readonly #dependencies: BatchJobDependencies;
   readonly #accountId: number;
@@ -64,7 +64,7 @@ export class BatchJob {
   readonly #lines: AsyncGenerator<NumberedLine, void, undefined>;
   /** Items that wait to be tried again, in order. */
   readonly #again: NumberedLine[] = [];
-  /** Items that run, by the listed id of their model. */
+  /** How many items run, by the listed id of their model. */
   readonly #runningByModel: Map<string, number>;
   readonly #whenIdle: (() => void)[] = [];
   #batch: Batch;
@@ -86,8 +86,7 @@ export class BatchJob {
   }
 
   /**
-   * Resumes a batch where an earlier process stopped; `runningByModel` is shared by all batches. Undefined: its file was refused, and the
-   * batch has ended.
+   * Opens a batch: checks its file first, or continues where an earlier process stopped. `runningByModel` is shared by all batches. Returns undefined if the batch has ended, because its file was refused.
    */
   static async open(
     dependencies: BatchJobDependencies,
@@ -112,7 +111,7 @@ export class BatchJob {
     return this.#accountId;
   }
 
-  /** The batch in its present state. */
+  /** Returns the current state of the batch. */
   get batch(): Batch {
     const { costNanoUsd, usage, counts } = this.#journal;
     const { total = 0 } = this.#batch.counts ?? {};
@@ -124,13 +123,13 @@ export class BatchJob {
     };
   }
 
-  /** The time at which the next item can begin; undefined: no more can. */
+  /** The time at which the next item may begin, which may be in the past; undefined: no item is left to begin. */
   get nextAtMs(): number | undefined {
     if (this.#isOver || (this.#isRead && this.#again.length === 0)) return undefined;
     return this.#waitsUntilMs;
   }
 
-  /** True if every item that will run has run. */
+  /** True if no item runs and none is left to begin. */
   get isDone(): boolean {
     return this.#running === 0 && this.nextAtMs === undefined;
   }
@@ -143,7 +142,7 @@ export class BatchJob {
     return this.#batch.times?.cancellingMs !== undefined || this.#isExpired;
   }
 
-  /** Starts no more items. Durable when the promise resolves. */
+  /** Cancels the batch: no more items are started. The cancellation is durable when the promise resolves. */
   async cancel(): Promise<Batch> {
     const { times } = this.#batch;
     if (times === undefined || times.cancellingMs !== undefined) return this.batch;
@@ -153,7 +152,7 @@ export class BatchJob {
     return this.batch;
   }
 
-  /** Runs the next item, if one can begin now. Rejects only if storage fails: then the batch has to be opened again. */
+  /** Runs the next item, if there is one. Rejects only if storage fails; then the batch must be closed and opened again. */
   async runNext(): Promise<void> {
     this.#running += 1;
     try {
@@ -165,7 +164,7 @@ export class BatchJob {
     }
   }
 
-  /** Resolves when none of its items runs. */
+  /** Resolves when no item of this batch runs. */
   async idle(): Promise<void> {
     if (this.#running === 0) return;
     await new Promise<void>(resolve => {
@@ -173,7 +172,7 @@ export class BatchJob {
     });
   }
 
-  /** Writes the results and the end. Call it once, when the batch is done. */
+  /** Writes the result files and stores the batch as ended. Call it once, when `isDone` is true. */
   async finish(): Promise<void> {
     const { bulk, store, runtime } = this.#dependencies;
     const { times } = this.#batch;
@@ -205,7 +204,7 @@ export class BatchJob {
     await this.#journal.close();
   }
 
-  /** The next item that has not run. */
+  /** Returns the next item to run; undefined if there is none. */
   async #take(): Promise<NumberedLine | undefined> {
     const waiting = this.#again.shift();
     if (waiting !== undefined) return waiting;
@@ -304,8 +303,7 @@ function readModel(call: BatchCall): string {
 }
 
 /**
- * Returns how long an item with this refusal waits, in ms; undefined: the refusal is its result. Only minute windows, limits of concurrent
- * requests and the gateway's own load are temporary.
+ * Returns how long an item waits after this error before it is tried again, in ms; undefined: the error is the item's result. Items wait only for minute windows, limits of concurrent requests and an overloaded gateway.
  */
 function findWaitMs({ code, facts }: GatewayError): number | undefined {
   if (code === 'overloaded') return overloadedMs;

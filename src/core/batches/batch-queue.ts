@@ -5,30 +5,32 @@ import { BatchJob, type BatchJobDependencies } from './batch-job.ts';
 import { Pace } from './pace.ts';
 import { hasEnded, type OwnedBatch } from './batch-store.ts';
 
-/** How often to look for batches that no process is running. */
+/** How often to look for stored batches that no process is running. */
 const pollMs = 10_000;
-/** Wait before checking again whether other requests leave room for an item. */
+/** How long to wait before checking again whether other requests leave time for an item. */
 const retryMs = 20;
-/** Batches whose files are open at once; further ones wait until one ends. */
+/** How many batches are open at once, with their files; further ones wait until one ends. */
 const openMax = 32;
 
 interface QueueDependencies extends BatchJobDependencies {
-  /** Items that run at once, of all batches together. */
+  /** Returns how many items run at once, of all batches together. */
   readonly concurrency: () => number;
 }
 
 /**
- * Runs the batches of all accounts: a limited number of items at once, one batch after the other in turn. A batch is
- * resumed here if storage failed while it ran, and by the next process if this one ends first.
+ * Runs the batches of all accounts: a limited number of items at once, taken from each open batch in turn. If storage failed while a batch ran, this process resumes it; if this process ends first, the next one does.
  */
 export class BatchQueue {
   readonly #dependencies: QueueDependencies;
   readonly #jobs: BatchJob[] = [];
-  /** The batches that are being opened or finished, by id. */
+  /** The work on batches that are being opened, finished or closed, by the batch's id. */
   readonly #busy = new Map<string, Promise<void>>();
+  /** How many items run for each model. */
   readonly #runningByModel = new Map<string, number>();
   readonly #pace: Pace;
+  /** Calls `#poll`. */
   readonly #pollTimer: Timer;
+  /** Calls `#pump` when an item may begin or a batch expires. */
   readonly #wakeTimer: Timer;
   #running = 0;
   #isDraining = false;
@@ -43,22 +45,22 @@ export class BatchQueue {
     this.#wakeTimer.cancel();
   }
 
-  /** Resumes the batches that have not ended. */
+  /** Resumes the stored batches that have not ended, and looks for more every 10 seconds. */
   async resume(): Promise<void> {
     await this.#poll();
   }
 
-  /** Opens a stored batch as soon as there is room for it. */
+  /** Opens stored batches that wait, if there is room. Called after a batch was stored. */
   openWaiting(): void {
     void this.#openStored().catch((thrown: unknown) => this.#dependencies.onDefect('', thrown));
   }
 
-  /** Returns the present state of a batch that runs here; undefined if it does not. */
+  /** Returns the current state of a batch that is open in this process; undefined if it is not open here. */
   find(id: string): Batch | undefined {
     return this.#jobs.find(job => job.id === id)?.batch;
   }
 
-  /** Starts no more items of a batch; returns its state. */
+  /** Cancels a batch: no more of its items are started. Returns the batch in its new state. */
   async cancel(owned: OwnedBatch): Promise<Batch> {
     const { store, runtime } = this.#dependencies;
     const { id } = owned.batch;
@@ -77,14 +79,14 @@ export class BatchQueue {
     return cancelled;
   }
 
-  /** Starts nothing from now on. */
+  /** Opens no more batches and starts no more items. */
   drain(): void {
     this.#isDraining = true;
     this.#pollTimer.cancel();
     this.#wakeTimer.cancel();
   }
 
-  /** Resolves when nothing runs. */
+  /** Resolves when no item runs and no batch is being opened, finished or closed. */
   async idle(): Promise<void> {
     while (this.#running > 0 || this.#busy.size > 0) {
       await Promise.all(this.#busy.values());
@@ -105,14 +107,14 @@ export class BatchQueue {
       await this.#applyStoredCancellations();
       await this.#openStored();
     } catch (thrown) {
-      // A batch that can't be read now is read at the next look.
+      // A batch that can't be read now is read at the next poll.
       this.#dependencies.onDefect('', thrown);
     } finally {
       if (!this.#isDraining) this.#pollTimer.restart(pollMs);
     }
   }
 
-  /** Cancels batches of this process whose cancellation another gateway has stored. */
+  /** Cancels open batches for which another gateway has stored a cancellation. */
   async #applyStoredCancellations(): Promise<void> {
     for (const job of this.#jobs.slice()) {
       const stored = await this.#dependencies.store.find(job.id);
@@ -120,7 +122,7 @@ export class BatchQueue {
     }
   }
 
-  /** Opens as many batches as there is room for: the oldest of the account with the fewest open ones first. */
+  /** Opens stored batches while there is room: first from the account with the fewest open batches, and of that account the oldest. */
   async #openStored(): Promise<void> {
     const waiting = [...(await this.#dependencies.store.unfinished())];
     while (!this.#isDraining && this.#jobs.length + this.#busy.size < openMax) {
@@ -134,7 +136,7 @@ export class BatchQueue {
     }
   }
 
-  /** Keeps a batch as busy until `work` has ended, which must not reject. */
+  /** Marks a batch as busy until `work` has ended. `work` must not reject. */
   #trackWork(id: string, work: Promise<void>): void {
     const tracked = work.finally(() => {
       this.#busy.delete(id);
@@ -154,7 +156,7 @@ export class BatchQueue {
     }
   }
 
-  /** Starts as many items as may run now, and finishes batches that are done. */
+  /** Starts as many items as may run now, and finishes the batches whose items have all ended. */
   #pump(): void {
     if (this.#isDraining) return;
     for (const job of this.#jobs.filter(({ isDone }) => isDone)) this.#finish(job);
@@ -164,7 +166,7 @@ export class BatchQueue {
       const at = this.#jobs.findIndex(({ nextAtMs }) => nextAtMs !== undefined && nextAtMs <= nowMs);
       const [job] = at < 0 ? [] : this.#jobs.splice(at, 1);
       if (job === undefined) break;
-      // The next item is another batch's.
+      // Moves the batch to the end, so that the next item is that of another batch.
       this.#jobs.push(job);
       this.#run(job);
     }
@@ -179,12 +181,12 @@ export class BatchQueue {
       .finally(() => {
         this.#running -= 1;
         if (this.#running === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
-        // Yields between items: items that end at once must not keep other work waiting.
+        // Yields to the event loop between items, so that items that end at once do not block other work.
         setImmediate(() => this.#pump());
       });
   }
 
-  /** Storage failed: the batch is opened again at the next look, but not before its last item has ended, which may still be charged. */
+  /** Closes a batch because storage failed. It is opened again at a later poll, but only after its running items have ended, because they may still be charged. */
   #drop(job: BatchJob, thrown: unknown): void {
     this.#dependencies.onDefect(job.id, thrown);
     const at = this.#jobs.indexOf(job);
@@ -218,7 +220,7 @@ export class BatchQueue {
     );
   }
 
-  /** Schedules a look for when the next item may begin or a batch expires. */
+  /** Schedules the next `#pump` for when the next item may begin or a batch expires. */
   #scheduleNextPump(): void {
     const nowMs = this.#dependencies.runtime.now();
     const times = this.#jobs.flatMap(({ nextAtMs, batch }) => [

@@ -28,15 +28,15 @@ import { Files, type FileDependencies, noSuchFile, readPieces } from './files.ts
 export interface BatchDependencies
   extends Omit<BatchJobDependencies, 'files' | 'store'>, Omit<FileDependencies, 'files'> {
   readonly documents: Documents;
-  /** Items that run at once, of all batches together. */
+  /** Returns how many items run at once, of all batches together. */
   readonly concurrency: () => number;
-  /** The public listener's address, without a slash at its end. */
+  /** Returns the URL of the public listener, without a slash at its end. */
   readonly publicUrl: () => string;
 }
 
-/** Items that have not begun by then expire. Source: docs/interfaces/files-and-batches.md "How items run". */
+/** How long after the creation of a batch its items may begin; items that have not begun by then expire. Source: docs/interfaces/files-and-batches.md "How items run". */
 const lifetimeMs = 86_400_000;
-/** Batches of one account that have not ended. */
+/** The most batches of one account that have not ended. */
 const openMax = 1_000;
 const page = { default: 20, max: 1_000 };
 const metadataMax = { pairs: 16, key: 64, value: 512 };
@@ -92,24 +92,24 @@ export class Batches implements StoppableService {
     });
   }
 
-  /** Starts no items from now on. */
+  /** Starts no more items, and refuses new batches. */
   drain(): void {
     this.#isDraining = true;
     this.#queue.drain();
   }
 
-  /** Resolves when no item runs; at once if none runs now. */
+  /** Resolves when no item runs; immediately if none runs now. */
   async idle(): Promise<void> {
     await this.#queue.idle();
   }
 
-  /** Does nothing: the services that answer the items end them. */
+  /** Does nothing: the services that answer the items also interrupt them. */
   interruptAll(): void {}
 
-  /** Does nothing: the services that answer the items end them, and later items find the key revoked. */
+  /** Does nothing: the services that answer the items also end those of a revoked key, and later items of the batch fail because the key is revoked. */
   revoke(): void {}
 
-  /** Closes all open batches; the next process resumes them. */
+  /** Closes all open batches. The next process resumes them. */
   async close(): Promise<void> {
     await this.#queue.close();
     await this.#files.close();
@@ -161,7 +161,7 @@ export class Batches implements StoppableService {
       apiKeyId: BigInt(keyId),
     };
     const counted = isMessages ? await this.#checkMessages(batch, file.id) : batch;
-    // A link to the file: it may be deleted before the batch has ended.
+    // The batch gets its own link to the file, because the client may delete the file before the batch has ended.
     if ((await bulk.link(file.id, fileNames(batch).input)) === 'not_found') throw noSuchFile('input_file_id');
     await store.create({ accountId, batch: counted });
     if (isMessages) await files.delete(file.id, 'hidden_file');
@@ -169,7 +169,7 @@ export class Batches implements StoppableService {
     return this.#show({ accountId, batch: counted });
   }
 
-  /** Checks the requests of a batch of Messages at once, because that interface has no batches that are refused later. Throws `validation_error`. */
+  /** Checks the requests of a Messages batch before it is created, because in that interface a batch can't be refused later. Throws `validation_error`. */
   async #checkMessages(batch: Batch, fileId: string): Promise<Batch> {
     const { total, faults } = await checkLines(this.#dependencies, fileId, batch.endpoint);
     const [fault] = faults;
@@ -201,7 +201,7 @@ export class Batches implements StoppableService {
   async #checkRoom(accountId: number): Promise<void> {
     const open = (await this.#dependencies.store.unfinished()).filter(each => each.accountId === accountId);
     if (open.length < openMax) return;
-    const message = `The account has ${openMax} batches that have not ended: wait for one of them, or cancel one.`;
+    const message = `The account has ${openMax} batches that have not ended, which is the maximum. Wait until one ends, or cancel one.`;
     throw new GatewayError('overloaded', message, { retryAfterMs: 60_000 });
   }
 
@@ -263,7 +263,7 @@ export class Batches implements StoppableService {
     }
   }
 
-  /** Returns a batch as its account sees it: its present state, with results once it has ended. */
+  /** Returns a batch as its account sees it: in its current state, with results once it has ended. */
   #show({ batch: stored }: OwnedBatch): Batch {
     const batch = this.#queue.find(stored.id) ?? stored;
     if (!hasEnded(batch)) return { ...batch, outputFileId: '', errorFileId: '' };

@@ -13,11 +13,11 @@ export interface LineDependencies {
   readonly bulk: BulkFiles;
   readonly codec: BatchCodec;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
-  /** The most bytes of a line: the limit of a request body. */
+  /** Returns the most bytes of a line, which is the limit of a request body. */
   readonly lineBytesMax: () => number;
 }
 
-/** A non-blank line of requests, with its number. */
+/** A non-blank line of an input file, with its number. */
 export interface NumberedLine {
   /** Its index among the items, from 0. */
   readonly item: number;
@@ -30,12 +30,11 @@ export interface NumberedLine {
 const itemsMax = 50_000;
 /** The most faults that are reported. */
 const faultsMax = 100;
-/** How long lines are checked before yielding to the event loop. */
+/** How long lines are checked before the event loop gets a turn. */
 const turnMs = 5;
 
 /**
- * Reads the non-blank lines of a file; a line is cut off at `lineBytesMax`. Throws `not_found` if the file is
- * missing.
+ * Yields the non-blank lines of a file. A longer line is cut off at `lineBytesMax` bytes. Throws `not_found` if the file is missing.
  */
 export async function* readItems(
   { bulk }: Pick<LineDependencies, 'bulk'>,
@@ -54,7 +53,7 @@ export async function* readItems(
   }
 }
 
-/** Checks all lines of a file before anything runs. Returns the number of items and the faults. */
+/** Checks all lines of a file before any item runs. Returns the number of items, and the first faults. */
 export async function checkLines(
   dependencies: LineDependencies,
   name: string,

@@ -23,11 +23,11 @@ export interface FileDependencies {
   readonly runtime: Runtime;
   readonly bulk: BulkFiles;
   readonly files: FileStore;
-  /** The most bytes of a file that is uploaded. */
+  /** Returns the most bytes of an uploaded file. */
   readonly fileBytesMax: () => number;
 }
 
-/** An upload without a piece for this long is discarded. */
+/** An upload that gets no piece for this long is discarded. */
 const idleMs = 600_000;
 /** The most concurrent uploads of one account. */
 const uploadsMax = 16;
@@ -42,11 +42,11 @@ interface Upload {
   readonly accountId: number;
   readonly writer: BulkWriter;
   readonly idle: Timer;
-  /** Its pieces, one after the other. */
+  /** Ends when all pieces so far are written, one after the other. */
   last: Promise<unknown>;
 }
 
-/** The files of all accounts, and the uploads to this process. */
+/** The files of all accounts, and the uploads that this process receives. */
 export class Files {
   readonly #dependencies: FileDependencies;
   readonly #uploads = new Map<string, Upload>();
@@ -89,7 +89,11 @@ export class Files {
   async #begin(accountId: number, kind: FileKind): Promise<string> {
     const open = Array.from(this.#uploads.values()).filter(upload => upload.accountId === accountId);
     if (open.length >= uploadsMax) {
-      throw new GatewayError('overloaded', `The account uploads ${uploadsMax} files already.`, { retryAfterMs: 5_000 });
+      throw new GatewayError(
+        'overloaded',
+        `The account is uploading ${uploadsMax} files, which is the maximum. Try again when one has ended.`,
+        { retryAfterMs: 5_000 },
+      );
     }
     const { bulk, runtime } = this.#dependencies;
     const id = `upload_${randomBase62(24)}`;
@@ -159,7 +163,7 @@ export class Files {
     const wanted = limit === 0 ? pageMax : limit;
     const files: File[] = [];
     let from = after === '' ? undefined : after;
-    // Skips files of other purposes.
+    // Reads page after page, because files of other purposes are skipped.
     while (files.length <= wanted) {
       const page = await this.#dependencies.files.list({
         accountId,
@@ -201,7 +205,7 @@ export async function* readPieces(reader: BulkReader, signal?: AbortSignal): Asy
   }
 }
 
-/** Returns the refusal of an unknown file. `param`: the field that names it. */
+/** Returns the error for an unknown file. `param`: the field that names the file. */
 export function noSuchFile(param: string): GatewayError {
   return new GatewayError('not_found', 'There is no such file.', { param });
 }

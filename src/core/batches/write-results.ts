@@ -11,19 +11,19 @@ export interface ResultDependencies extends Pick<LineDependencies, 'bulk' | 'cod
   readonly files: FileStore;
 }
 
-/** A batch whose items have all ended, been cancelled or expired; its results are still to be written. */
+/** A batch of which no item is left to run, and whose results have not been written yet. */
 export interface DoneBatch extends OwnedBatch {
   readonly journal: BatchJournal;
-  /** True: the items that have not run were cancelled; false: they expired. */
+  /** Why some items have not run. True: the batch was cancelled; false: it expired. */
   readonly isCancelled: boolean;
 }
 
-/** The fields that results add to a batch. */
+/** The fields that a batch gets when its results are written. */
 export type WrittenResults = Pick<Batch, 'outputFileId' | 'errorFileId'> & {
   readonly counts: NonNullable<Batch['counts']>;
 };
 
-/** Lines are collected until they have at least this many bytes, then written. */
+/** Lines are collected until they have at least this many bytes together, then written. */
 const flushBytes = 262_144;
 
 /**
@@ -64,7 +64,7 @@ export async function writeResults(dependencies: ResultDependencies, done: DoneB
   }
 }
 
-/** A result file that is created with its first line. */
+/** A result file. It is created when its first line is added. */
 class ResultFile {
   readonly #dependencies: ResultDependencies;
   readonly #done: DoneBatch;

@@ -18,7 +18,7 @@ const kind = 'bodies';
 /** Which bodies are stored, and for how long. */
 export interface BodySettings {
   readonly keep: KeepBodies;
-  /** The most of each body. */
+  /** The most bytes that are kept of each body. */
   readonly bytesMax: number;
   readonly lifetimeMs: number;
 }
@@ -28,11 +28,11 @@ interface BodyStoreDependencies {
   readonly box: SealedBox;
   readonly clock: Clock;
   readonly settings: () => BodySettings;
-  /** Called if bodies could not be stored. */
+  /** Called if bodies could not be stored, for the log. */
   readonly failed: (requestId: string, error: unknown) => void;
 }
 
-/** An admitted request. */
+/** The admitted request that bodies belong to. */
 export interface BodyOwner {
   readonly requestId: string;
   readonly accountId: number;
@@ -42,8 +42,7 @@ export interface BodyOwner {
 }
 
 /**
- * Stores the bodies of requests, if that is switched on: compressed and sealed with the server secret, in documents
- * that expire by themselves.
+ * Stores the bodies of requests, if that is enabled: compressed and encrypted with the server secret, in documents that expire.
  */
 export class BodyStore {
   readonly #dependencies: BodyStoreDependencies;
@@ -54,7 +53,7 @@ export class BodyStore {
     this.#dependencies = dependencies;
   }
 
-  /** Starts to collect the bodies of a request; undefined: they are not kept. */
+  /** Returns a record that collects the bodies of a request; undefined if they are not kept. */
   begin(owner: BodyOwner, request: GenerateRequest, telemetry: RequestTelemetry | undefined): BodyRecord | undefined {
     const { keep, bytesMax } = this.#dependencies.settings();
     const wanted = owner.keep ?? keep;
@@ -73,7 +72,7 @@ export class BodyStore {
     return record;
   }
 
-  /** Returns the bodies of an account's request; undefined if none are kept, or no longer. */
+  /** Returns the bodies of an account's request; undefined if none were kept or they have expired. */
   async find(accountId: number, requestId: string): Promise<RequestBodies | undefined> {
     const { documents, box } = this.#dependencies;
     await this.#pending.get(requestId);
@@ -82,7 +81,7 @@ export class BodyStore {
     return opened && fromBinary(RequestBodiesSchema, await inflated(opened));
   }
 
-  /** Never rejects. */
+  /** Stores bodies. Never rejects. */
   async #keep({ requestId, accountId, keyId }: BodyOwner, request: GenerateRequest, bodies: KeptBodies): Promise<void> {
     const { documents, box, clock, settings, failed } = this.#dependencies;
     const createdAtMs = clock.now();

@@ -13,8 +13,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { DocumentChange, Documents } from '../../store/documents.ts';
 
 /**
- * Conversations as documents: the body holds the metadata, the log holds the changes of the items. Changes are
- * durable when a promise resolves.
+ * Stores conversations as documents: the body has the metadata, the chunks have the changes of the items. A change is durable when its promise resolves.
  */
 
 /** The dependencies of storing conversations. */
@@ -39,12 +38,12 @@ export interface ConversationOwner {
   readonly keyId: number;
 }
 
-/** Changes of a log that are read at a time. */
+/** How many changes are read at a time. */
 const changesAtOnce = 64;
-/** A field of the request's record: its response is part of the conversation. */
+/** The states of a request's record in which its items are part of the conversation. */
 const chargedStates: ReadonlySet<string> = new Set(['completed', 'incomplete']);
 
-/** Reads and writes conversations. Every method throws `not_found`, param `conversation`, for one that is unknown, has ended or belongs to another account. */
+/** Reads and writes conversations. Every method throws `not_found` (with the field `conversation`) for a conversation that does not exist, has expired or belongs to another account. */
 export class ConversationLog {
   readonly #dependencies: ConversationLogDependencies;
 
@@ -52,7 +51,7 @@ export class ConversationLog {
     this.#dependencies = dependencies;
   }
 
-  /** Begins a conversation. */
+  /** Creates a conversation. */
   async begin(
     { accountId, keyId }: ConversationOwner,
     metadata: Conversation['metadata'],
@@ -101,7 +100,7 @@ export class ConversationLog {
     }
   }
 
-  /** Replaces the labels of a conversation. */
+  /** Replaces the metadata of a conversation. */
   async setMetadata(name: ConversationReference, metadata: Conversation['metadata']): Promise<Conversation> {
     const conversation = { ...(await this.find(name)), metadata };
     await this.#change(name, { body: toBinary(ConversationSchema, conversation) });
@@ -109,8 +108,7 @@ export class ConversationLog {
   }
 
   /**
-   * Adds items at the end. `requestId`: the request whose response they are part of; they become visible when it is charged. Undefined:
-   * they are visible at once.
+   * Adds items at the end. `requestId`: the request whose response the items belong to; they become visible when that request is charged. Undefined: they are visible immediately.
    */
   async add(name: ConversationReference, items: readonly Item[], requestId?: string): Promise<void> {
     const chunk = this.#chunk({ added: [...items], ...(requestId === undefined ? {} : { requestId }) });
@@ -143,7 +141,7 @@ export class ConversationLog {
     return { seq: this.#dependencies.ids.next(), content: toBinary(StoredConversationChangeSchema, message) };
   }
 
-  /** Items of a response become visible only if it was charged: after a crash between the two, neither is kept. */
+  /** Returns whether a change counts. The items of a response count only if it was charged, so that a crash before the charge leaves neither. */
   async #isDone({ requestId }: StoredConversationChange, { accountId }: ConversationReference): Promise<boolean> {
     if (requestId === undefined) return true;
     const record = await this.#dependencies.ledger.findActivity(accountId, requestId);

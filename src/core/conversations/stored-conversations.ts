@@ -20,7 +20,7 @@ import { ConversationLog, type ConversationLogDependencies, type ConversationRef
 export interface StoredConversationDependencies extends ConversationLogDependencies {
   readonly ledger: Ledger;
   readonly box: SealedBox;
-  /** Holds a claim for each conversation that a response is being generated in. */
+  /** Has a claim for each conversation in which a response is being generated. */
   readonly claims: Claims;
 }
 
@@ -29,14 +29,14 @@ const pageDefault = 20;
 const pageMax = 100;
 const metadataMax = { count: 16, name: 64, value: 512 };
 
-/** A conversation locked for one response: nothing else changes it until it is released. */
+/** A conversation that is locked for one response. Nothing else can change it until it is released. */
 export class ConversationLock {
   readonly name: ConversationReference;
   readonly #log: ConversationLog;
   readonly #claims: Claims;
   #isReleased = false;
 
-  /** The caller has already claimed the conversation. */
+  /** Call it only after the claim was taken. */
   constructor(name: ConversationReference, log: ConversationLog, claims: Claims) {
     this.name = name;
     this.#log = log;
@@ -44,8 +44,7 @@ export class ConversationLock {
   }
 
   /**
-   * Adds the input and output of a response. They become visible when the request `requestId` is charged; if that is undefined, at once,
-   * because the response is free.
+   * Adds the input and output of a response. They become visible when the request `requestId` is charged; immediately if that is undefined, because the response is free.
    */
   async add(items: readonly Item[], requestId: string | undefined): Promise<void> {
     await this.#log.add(this.name, items, requestId);
@@ -162,7 +161,7 @@ export class StoredConversations {
     return { id, accountId };
   }
 
-  /** Returns the name of a conversation to change. Throws `not_found`, and `conversation_locked` if a response has locked it. */
+  /** Returns the reference of a conversation that the caller may change. Throws `not_found`, and `conversation_locked` if a response has locked it. */
   async #findUnlocked(id: string, context: CallContext): Promise<ConversationReference> {
     const name = await this.#toName(id, context);
     await this.#log.find(name);

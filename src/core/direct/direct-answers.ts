@@ -18,7 +18,7 @@ import { neverAborted } from '../starting-call.ts';
 import type { DirectKind, PreparedRequest, DirectRequest, DirectResponse } from './direct-kind.ts';
 import { DirectRun, type DirectRunDependencies } from './direct-run.ts';
 
-/** The dependencies of services whose answers are not streamed. */
+/** The dependencies of `DirectAnswers`. */
 export interface DirectDependencies extends DirectRunDependencies {
   readonly catalog: Catalog;
   readonly ids: IdSource;
@@ -29,7 +29,7 @@ export interface DirectDependencies extends DirectRunDependencies {
 interface DirectInput<Request> {
   readonly request: Request;
   readonly credential: Credential;
-  /** The id that the edge has given the request; null: none. */
+  /** The id that the edge has given the request; null: it gave none. */
   readonly named: string | null;
   readonly telemetry: RequestTelemetry | undefined;
   /** The batch that the request is an item of; absent: none. */
@@ -37,7 +37,7 @@ interface DirectInput<Request> {
 }
 
 /**
- * All requests of one direct endpoint in this process: admits them, tries the routes, settles, and repeats stored answers if the Idempotency-Key is the same.
+ * Answers all requests of one direct endpoint (one whose answers are not streamed) in this process: admits them, tries the routes and settles. A request with a known Idempotency-Key gets its stored answer.
  */
 export class DirectAnswers<
   Request extends DirectRequest,
@@ -71,7 +71,7 @@ export class DirectAnswers<
     this.#running.revoke(keyId);
   }
 
-  /** Answers a call. Throws the error for the client. */
+  /** Answers a request. Throws the client's error. */
   async answer(request: Request, context: UnaryContext): Promise<Response> {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
@@ -90,7 +90,7 @@ export class DirectAnswers<
     });
   }
 
-  /** Answers a batch item and stores the answer before it is charged. Throws the item's error. */
+  /** Answers an item of a batch, and stores the answer before it is charged. Throws the item's error. */
   async answerItem(request: Request, item: BatchItem, answerStore: AnswerStore<Response>): Promise<Response> {
     if (this.#isDraining) throw stopping();
     const { credential, call, batchId } = item;
@@ -101,7 +101,7 @@ export class DirectAnswers<
     );
   }
 
-  /** Returns the charged answer; `answerStore` stores it before it is charged. */
+  /** Makes and charges the answer; `answerStore` stores it before it is charged. */
   async #charged(
     requested: DirectInput<Request>,
     signal: AbortSignal,

@@ -5,14 +5,14 @@ import { limitState } from '../limit-state.ts';
 import type { Router } from '../routing/router.ts';
 import type { DirectKind, PreparedRequest, DirectRequest, DirectResponse, MadeAnswer } from './direct-kind.ts';
 
-/** The dependencies of one request whose answer is not streamed. */
+/** The dependencies of `DirectRun`. */
 export interface DirectRunDependencies extends AdmittedRunDependencies {
   readonly router: Router;
   /** Returns true if the client may see the route. */
   readonly exposeRoute: () => boolean;
 }
 
-/** One admitted request whose answer is not streamed. */
+/** One admitted request of a direct endpoint. */
 export class DirectRun<
   Request extends DirectRequest,
   Response extends DirectResponse,

@@ -1,22 +1,22 @@
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { priceSheet, type PriceSheet } from '../../generation/price.ts';
 
-/** The highest prices that can apply to a request, in pico-dollars a token. */
+/** The highest prices that can apply to a request, in pico-dollars per token. */
 export interface HighestPrices {
   readonly inputPico: bigint;
   readonly outputPico: bigint;
 }
 
-/** The prices from one threshold on. */
+/** The prices above one threshold. */
 interface Step extends HighestPrices {
   /** They apply to requests with more input tokens than this. */
   readonly above: number;
   readonly sheet: PriceSheet;
 }
 
-/** Precomputed from a model's prices: the sheet of each threshold, and the most expensive prices up to it. */
+/** A model's prices, prepared: for each threshold the prices above it, and the highest prices of that and all lower thresholds. */
 export class PricePlan {
-  /** By threshold, the lowest first; the first step applies without any. */
+  /** Sorted by threshold, the lowest first. The first step is that of requests below all thresholds; its `above` is -1. */
   readonly #steps: readonly Step[];
 
   constructor(pricing: Pricing) {
@@ -33,7 +33,7 @@ export class PricePlan {
     });
   }
 
-  /** Returns the highest prices of every threshold that this many input tokens reach: the real count may stay below it. */
+  /** Returns the highest prices of all thresholds up to `inputTokens`. That number is an upper bound: the real count may not reach the last threshold, so lower thresholds count too. */
   highestPrices(inputTokens: number): HighestPrices {
     return this.#step(inputTokens);
   }
@@ -45,15 +45,15 @@ export class PricePlan {
 
   #step(inputTokens: number): Step {
     const step = this.#steps.findLast(({ above }) => inputTokens > above);
-    if (step === undefined) throw new Error('a request with fewer than no input tokens');
+    if (step === undefined) throw new Error(`negative number of input tokens: ${inputTokens}`);
     return step;
   }
 }
 
-/** By the prices of the catalogue, which are replaced as a whole on a reload. */
+/** The plans, by the `Pricing` that they were made from. A reload replaces all `Pricing` objects, so their plans are dropped with them. */
 const plans = new WeakMap<Pricing, PricePlan>();
 
-/** Returns the plan of a model's prices, built on first use. */
+/** Returns the plan of a model's prices, which is made at the first call. */
 export function pricePlan(pricing: Pricing): PricePlan {
   let plan = plans.get(pricing);
   if (plan === undefined) {

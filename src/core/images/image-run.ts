@@ -8,16 +8,16 @@ import type { RouteName } from '../routing/observer.ts';
 import type { Routed, Router } from '../routing/router.ts';
 import type { PreparedImageRequest } from './prepare-request.ts';
 
-/** The dependencies of drawing images. */
+/** The dependencies of `ImageRun`. */
 export interface ImageRunDependencies extends AdmittedRunDependencies {
   readonly router: Router;
   readonly files: Files;
 }
 
-/** A request that is admitted. */
+/** An admitted image request. */
 export type AdmittedImages = AdmittedRequest<PreparedImageRequest>;
 
-/** A finished image: stored under a name, or as bytes. */
+/** A finished image: the name of its stored file, or its bytes. */
 export interface KeptImage extends Omit<DrawnImage, 'bytes'> {
   readonly size: number;
   readonly content:
@@ -25,7 +25,7 @@ export interface KeptImage extends Omit<DrawnImage, 'bytes'> {
     | { readonly kind: 'bytes'; readonly bytes: Uint8Array };
 }
 
-/** Images before they are charged. */
+/** The images of a request, before they are charged. */
 export interface KeptDrawing {
   readonly images: readonly KeptImage[];
   readonly createdAtMs: number;
@@ -36,7 +36,7 @@ export interface KeptDrawing {
 /** One admitted image request. */
 export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
   readonly #dependencies: ImageRunDependencies;
-  /** Names of stored files. */
+  /** The names of the files that this run has stored. */
   readonly #names: string[] = [];
 
   constructor(dependencies: ImageRunDependencies, requested: AdmittedImages) {
@@ -45,8 +45,7 @@ export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
   }
 
   /**
-   * Charges this many images, which are drawn and stored. Returns the cost in nano-dollars. If the charge can't be
-   * stored, the images are free and it throws.
+   * Charges for images that an earlier process has drawn and stored. Returns the cost in nano-dollars. If the charge can't be stored, the images are free and this throws.
    */
   chargeFor(images: number): Promise<bigint> {
     return this.charge(this.#usedBy(images));
@@ -60,7 +59,7 @@ export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
     return this.#usedBy(images.length);
   }
 
-  /** The names of the stored files were not given to anyone. */
+  /** Deletes the stored files. Nobody knows their names yet. */
   protected override async discard(): Promise<void> {
     for (const name of this.#names) await this.#dependencies.files.delete(name);
   }

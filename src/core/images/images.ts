@@ -36,28 +36,28 @@ import { imageFunds, prepareImageRequest } from './prepare-request.ts';
 import { taskDocument, toTaskId, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
 import { ImageTasks } from './tasks.ts';
 
-/** The dependencies of making images. */
+/** The dependencies of `Images`. */
 export interface ImageDependencies extends ImageRunDependencies {
   readonly catalog: Catalog;
   readonly documents: Documents;
   readonly ids: IdSource;
   readonly replays: Replays;
-  /** Name the route to the client. */
+  /** Returns whether the client gets the route's name. */
   readonly exposeRoute: () => boolean;
-  /** The public listener's address, without a slash at its end. */
+  /** Returns the URL of the public listener, without a slash at its end. */
   readonly publicUrl: () => string;
-  /** How many tasks run at once, and how many more may wait. */
+  /** `slots`: how many tasks run at once; `waitersMax`: how many more may wait. */
   readonly tasks: { readonly slots: number; readonly waitersMax: number };
-  /** Called if something other than a task's own failure ends it, for the log. */
+  /** Called for failures that are the gateway's own fault, for the log. `taskId` '': no particular task. */
   readonly onDefect: (taskId: string, error: unknown) => void;
 }
 
-/** A request and who makes it. */
+/** A request, and the credential that makes it. */
 interface ImageInput {
   readonly request: ImageRequest;
   readonly endpoint: Endpoint;
   readonly credential: Credential;
-  /** The id that the edge has given the request; null: none. */
+  /** The id that the edge has given the request; null: it gave none. */
   readonly edgeRequestId: string | null;
   readonly telemetry: RequestTelemetry | undefined;
 }
@@ -109,23 +109,23 @@ export class Images {
     await this.#tasks.resume();
   }
 
-  /** Resolves when nothing is drawn; at once if nothing is now. */
+  /** Resolves when no image is being drawn; immediately if none is. */
   async idle(): Promise<void> {
     await this.#running.idle();
   }
 
-  /** Refuses new ones from now on. */
+  /** Refuses new requests and tasks from now on. */
   async drain(): Promise<void> {
     this.#isDraining = true;
     await this.#tasks.drain();
   }
 
-  /** Ends those that are still being drawn: uncharged, and tasks wait for the next process. */
+  /** Aborts what is being drawn. Nothing is charged for it; tasks are resumed by the next process. */
   interruptAll(): void {
     this.#running.interruptAll();
   }
 
-  /** Ends those of a revoked key. */
+  /** Aborts what is being drawn for a revoked key. */
   revoke(keyId: number): void {
     this.#running.revoke(keyId);
   }
@@ -156,7 +156,7 @@ export class Images {
     });
   }
 
-  /** Yields the answer as it is drawn; `answerStore` stores it before it is charged. */
+  /** Draws and charges the images, then yields the answer. `answerStore` stores the answer before it is charged. */
   async *#draw(
     input: ImageInput,
     signal: AbortSignal,
@@ -167,7 +167,7 @@ export class Images {
     this.#running.add(run);
     try {
       const { answer, costNanoUsd } = await run.run(signal, kept =>
-        // Stored by name: the public address may have changed when it is sent again.
+        // Stored by name, because the public URL may have changed when the answer is sent again.
         answerStore?.keep(admitted.requestId, [...this.#parts(admitted, kept, name => name), answerEnd(0n)]),
       );
       yield* this.#parts(admitted, answer, name => this.#toUrl(name));
@@ -226,7 +226,7 @@ export class Images {
     yield { $typeName: typeName, content: { case: 'task', value: taskMessage(task, error) } };
     if (task.state !== 'completed') return;
     for await (const { part } of this.#store.answer(task)) {
-      // Stored by name: the address of the public listener may have changed since.
+      // Images are stored by name, because the public URL may have changed since then.
       if (part.case === 'image' && part.value.url !== '') part.value.url = this.#toUrl(part.value.url);
       yield { $typeName: typeName, content: { case: 'answer', value: { $typeName: 'tollgate.v1.ImageAnswer', part } } };
     }
@@ -234,7 +234,7 @@ export class Images {
 
   async *#readFile(name: string, signal: AbortSignal): AsyncGenerator<ReadFileResponse, void, undefined> {
     const file = await this.#dependencies.files.open(name);
-    if (file === undefined) throw new GatewayError('not_found', 'There is no such image, or its hour is over.');
+    if (file === undefined) throw new GatewayError('not_found', 'There is no such image, or it has expired.');
     try {
       const { type, size, etag, expiresAtMs } = file;
       const facts = { mediaType: type, size: BigInt(size), etag, expiresAtMs: BigInt(expiresAtMs) };
@@ -258,7 +258,7 @@ export class Images {
     return answerParts(requested, drawing, { exposeRoute: this.#dependencies.exposeRoute(), toUrl });
   }
 
-  /** The caller and its request. */
+  /** Authenticates the caller and returns it with its request. Throws `overloaded` while the gateway stops. */
   async #readInput(request: ImageRequest | undefined, endpoint: Endpoint, context: CallContext): Promise<ImageInput> {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
@@ -267,7 +267,7 @@ export class Images {
     return { request, endpoint, credential, edgeRequestId, telemetry: findTelemetry(context) };
   }
 
-  /** Checks that it can be drawn, and admits it. */
+  /** Checks that the request can be drawn, and admits it in the ledger. */
   async #admit(
     { request, endpoint, credential, edgeRequestId, telemetry }: ImageInput,
     signal: AbortSignal,
@@ -287,7 +287,7 @@ export class Images {
     return admitRequest(this.#dependencies.ledger, command, credential);
   }
 
-  /** Admits a task of an earlier process with the present catalogue. The ledger checks the key's models. */
+  /** Admits a task that an earlier process left, with the models and prices of the current catalogue. The ledger checks which models the key may use. */
   async #readmit({ request, endpoint, ledgerId, requestId, keyId, accountId }: StoredTask): Promise<AdmittedImages> {
     const requested = { request, endpoint };
     const prepared = await prepareImageRequest(

@@ -17,19 +17,19 @@ import type { DocumentFacts, DocumentName, Documents, StoredDocument } from '../
 
 /** How long a task is kept after it ended. Source: docs/interfaces/images.md "Tasks". */
 const keptMs = 86_400_000;
-/** How long an unfinished task is kept: longer than any gateway is stopped. */
+/** How long an unfinished task is kept, which is longer than a gateway is ever stopped. */
 const unfinishedMs = 365 * keptMs;
 const kind = 'image_task';
 
-/** The state of a task. `drawn`: its images are stored and not known to be charged; clients see `in_progress`. */
+/** The state of a task. `drawn`: its images are stored, but it is not known whether they were charged; clients see `in_progress`. */
 export type TaskState = 'queued' | 'in_progress' | 'drawn' | 'completed' | 'failed';
 
-/** A task as it is stored. */
+/** A stored task. */
 export interface StoredTask {
   readonly id: string;
-  /** The request that made it; identifies its hold and its record. */
+  /** The public id of the request that created the task, which also identifies its hold and its record. */
   readonly requestId: string;
-  /** The same in the ledger. */
+  /** The request's id in the ledger. */
   readonly ledgerId: number;
   readonly accountId: number;
   readonly keyId: number;
@@ -40,18 +40,18 @@ export interface StoredTask {
   readonly createdAtMs: number;
 }
 
-/** A task that is to be stored. */
+/** A task to store. */
 export type NewTask = Omit<StoredTask, 'id' | 'ledgerId' | 'state'>;
 
 const taskPrefix = 'task_';
 const requestPrefix = 'req_';
 
-/** The task that a request makes, by the request's id. */
+/** Returns the id of the task that a request creates. */
 export function toTaskId(requestId: string): string {
   return taskPrefix + requestId.slice(requestPrefix.length);
 }
 
-/** A task's document. */
+/** Returns the name of a task's document. */
 export function taskDocument(id: string): DocumentName {
   return { kind, id };
 }

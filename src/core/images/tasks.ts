@@ -9,26 +9,27 @@ import { answerEnd } from './image-answer.ts';
 import { type AdmittedImages, ImageRun, type ImageRunDependencies, type KeptDrawing } from './image-run.ts';
 import { type NewTask, type StoredTask, toTaskId, type TaskStore } from './task-store.ts';
 
-/** How often to look for tasks that no process is working on. */
+/** How often to look for stored tasks that no process is working on. */
 const pollMs = 10_000;
 
 interface TaskDependencies extends ImageRunDependencies {
   readonly store: TaskStore;
-  /** The reason with which running tasks end when the gateway stops. */
+  /** The running requests of this process. Tasks are in it while they are drawn, so that a stop of the gateway can interrupt them. */
   readonly running: RunningRequests;
-  /** Checks and admits a stored task again, under its own id. Throws its refusal. */
+  /** Checks a stored task and admits it again, under the same id. Throws the error if it is refused. */
   readonly readmit: (task: StoredTask) => Promise<AdmittedImages>;
-  /** The parts of an answer, all but the last. */
+  /** Returns the parts of an answer, except the last one (`answerEnd`). */
   readonly toParts: (requested: AdmittedImages, drawing: KeptDrawing) => Iterable<ImageAnswer>;
+  /** How many tasks run at once. */
   readonly slots: number;
-  /** How many may wait; further ones are refused. */
+  /** How many tasks may wait; further ones are refused. */
   readonly waitersMax: number;
   /** Called if something other than a task's own failure ends it, for the log. */
   readonly onDefect: (taskId: string, error: unknown) => void;
 }
 
 /**
- * A task in the queue. Without a prepared request it was left by an earlier process, and is admitted again when its turn comes.
+ * A task in the queue. `requested` absent: an earlier process left the task; it is admitted again when its turn comes.
  */
 interface WaitingTask {
   readonly id: string;
@@ -36,16 +37,15 @@ interface WaitingTask {
 }
 
 /**
- * The tasks of this process: first come, first served, a limited number at once. A task is durable before its id is
- * returned, and the next process resumes it if this one ends first. Source: docs/interfaces/images.md "Tasks".
+ * The image tasks of this process: first come, first served, a limited number at once. A task is stored before the client gets its id, so that the next process can resume it if this one ends first. Source: docs/interfaces/images.md "Tasks".
  */
 export class ImageTasks {
   readonly #dependencies: TaskDependencies;
   readonly #queue: WaitingTask[] = [];
   #busy = 0;
-  /** Tasks that are being stored or worked on. */
+  /** The ids of tasks that are being stored or drawn. */
   readonly #inProgress = new Set<string>();
-  /** Slots reserved for tasks that are being checked and stored. */
+  /** How many places in the queue are reserved for tasks that are still being checked and stored. */
   #reserved = 0;
   #isDraining = false;
   #pollTimer: Timer | undefined;
@@ -54,11 +54,11 @@ export class ImageTasks {
     this.#dependencies = dependencies;
   }
 
-  /** Resumes the tasks that an earlier process left, and from now on those that storage failures have stopped. */
+  /** Resumes the tasks that an earlier process left, then looks every 10 seconds for tasks that a storage failure has stopped. */
   async resume(): Promise<void> {
     await this.#queueUnfinished();
     this.#pollTimer = this.#dependencies.runtime.after(pollMs, () => {
-      // A task that can't be read now is read at the next look.
+      // A task that can't be read now is read at the next poll.
       void this.#queueUnfinished()
         .catch((thrown: unknown) => this.#dependencies.onDefect('', thrown))
         .finally(() => {
@@ -76,13 +76,14 @@ export class ImageTasks {
   }
 
   /**
-   * Reserves a place in the queue until the returned function is called, once. Throws `overloaded` if too many tasks
-   * run and wait already.
+   * Reserves a place in the queue until the returned function is called; call it once. Throws `overloaded` if too many tasks are running and waiting.
    */
   reserve(): () => void {
     const { slots, waitersMax } = this.#dependencies;
     if (this.#busy + this.#queue.length + this.#reserved >= slots + waitersMax) {
-      throw new GatewayError('overloaded', 'Too many image tasks are waiting already.', { retryAfterMs: 10_000 });
+      throw new GatewayError('overloaded', 'Too many image tasks are waiting. Try again later.', {
+        retryAfterMs: 10_000,
+      });
     }
     this.#reserved += 1;
     return () => {
@@ -91,8 +92,7 @@ export class ImageTasks {
   }
 
   /**
-   * Stores a task and queues it. `beforeStored` does what must be durable first; a request that can't be stored is
-   * released.
+   * Stores a task and queues it. `beforeStored` stores what must be durable before the task is. If anything can't be stored, voids the task's hold and throws.
    */
   async add(
     requested: AdmittedImages,
@@ -123,7 +123,7 @@ export class ImageTasks {
     this.#startNext();
   }
 
-  /** Starts none from now on, and voids the holds of waiting tasks: the next process admits them again. */
+  /** Starts no more tasks, and voids the holds of waiting tasks. The next process admits them again. */
   async drain(): Promise<void> {
     this.#isDraining = true;
     this.#pollTimer?.cancel();
@@ -147,13 +147,13 @@ export class ImageTasks {
     this.#startNext();
   }
 
-  /** Never rejects: a task's result or error is stored with it. */
+  /** Draws a task. Never rejects: the task's images or error are stored. */
   async #work({ id, requested }: WaitingTask): Promise<void> {
     try {
       const task = await this.#dependencies.store.find(id);
       if (task !== undefined) await this.#run(task, requested);
     } catch (thrown) {
-      // Storage failed: `resume` finds the task in its present state, and admits it again. A charge is not undone by this.
+      // Storage failed: a later poll finds the task in the state that is stored, and admits it again. If it was charged already, it stays charged.
       if (requested !== undefined) this.#release(requested);
       this.#dependencies.onDefect(id, thrown);
     }
@@ -171,7 +171,7 @@ export class ImageTasks {
     try {
       requested = before ?? (await this.#dependencies.readmit(task));
     } catch (thrown) {
-      // The ledger can't be written now; a later look tries again.
+      // The ledger can't be written now; a later poll tries again.
       if (toGatewayError(thrown).code === 'overloaded') throw thrown;
       await this.#fail(task, thrown);
       return;
@@ -192,9 +192,9 @@ export class ImageTasks {
       costNanoUsd = await this.#draw(task, requested, run);
       await store.completed(task, answerEnd(costNanoUsd));
     } catch (thrown) {
-      // It is charged and stays drawn: `resume` completes it.
+      // The task is charged and its state stays `drawn`: a later poll completes it.
       if (costNanoUsd !== undefined) throw thrown;
-      // A task that was cut runs again in the next process.
+      // A task that the stop interrupted is drawn by the next process.
       if (run.isInterrupted) await store.requeue(task.id);
       else await this.#fail(task, thrown);
     } finally {
@@ -211,7 +211,7 @@ export class ImageTasks {
     }
   }
 
-  /** Draws and charges a task. Returns its cost in nano-dollars. */
+  /** Draws and charges a task, or only charges it if its images are already stored. Returns its cost in nano-dollars. */
   async #draw(task: StoredTask, requested: AdmittedImages, run: ImageRun): Promise<bigint> {
     const { store, toParts } = this.#dependencies;
     if (task.state === 'drawn') return run.chargeFor(await this.#countDrawn(task));
@@ -224,7 +224,7 @@ export class ImageTasks {
     return (await run.run(neverAborted, drawing => store.drawn(task, toParts(requested, drawing)))).costNanoUsd;
   }
 
-  /** Returns whether a drawn task was charged before the process ended; then it completes. */
+  /** Completes a drawn task if it was charged before the earlier process ended. Returns whether it was. */
   async #completeIfCharged(task: StoredTask): Promise<boolean> {
     const found = await this.#dependencies.ledger.findActivity(task.accountId, task.requestId);
     if (found === undefined) return false;

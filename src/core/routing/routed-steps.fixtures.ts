@@ -11,21 +11,21 @@ import { pull, pump } from '../../lib/push.ts';
 import type { BegunAnswer, RoutedRequest } from './routed-call.ts';
 import type { Router } from './router.ts';
 
-/** A routed answer for tests that read it step by step. */
+/** Reads a routed answer step by step, for tests. */
 
 /** One step that the reader receives. */
 export type RoutedStep =
   | ({ readonly kind: 'begun' } & BegunAnswer)
   | { readonly kind: 'events'; readonly events: GenerationEvent[] };
 
-/** The options of a test's reader. */
+/** What a test requests, and how it reads the answer. */
 export interface ReaderOptions extends Omit<RoutedRequest, 'whole' | 'requestId'> {
   readonly signal: AbortSignal;
-  /** Judges events: see `RoutedReceiver.events`. Absent: all are well. */
+  /** Returns an error if events are wrong: see `RoutedReceiver.events`. Absent: all events are accepted. */
   readonly judge?: (events: readonly GenerationEvent[]) => Error | undefined;
 }
 
-/** Reads a routed answer. A reader that stops calls `enough`; one whose signal is aborted cancels. */
+/** Returns the steps of a routed answer. If the test stops reading, the call's `enough` is called; if the signal is aborted, its `cancel`. */
 export function routedSteps(
   router: Router,
   { signal, judge, ...routed }: ReaderOptions,
@@ -61,14 +61,14 @@ export function routedSteps(
   }, signal);
 }
 
-/** The behaviour of a scripted upstream during one call: events and failures in order; `hang` waits until the call is cancelled. */
+/** One step of a scripted upstream: it sends events, fails with an error, or (`hang`) waits until the call is cancelled. */
 export type ScriptStep = GenerationEvent[] | Error | 'hang';
 
-/** Makes an upstream that answers each call by a script. */
+/** An upstream that answers each call with the steps that `script` returns for it. */
 export class ScriptedUpstream implements Upstream {
   readonly calls: UpstreamCall[] = [];
   readonly script: (call: UpstreamCall) => readonly ScriptStep[];
-  /** How many attempts were cancelled. */
+  /** How many calls were cancelled. */
   cancelledCount = 0;
 
   constructor(script: (call: UpstreamCall) => readonly ScriptStep[]) {
