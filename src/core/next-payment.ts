@@ -15,13 +15,13 @@ export interface NextPaymentDependencies {
   readonly findModel: (name: string) => Model;
 }
 
-/** The request whose admission is tried. `accountId` undefined: whichever account the key belongs to (the operator). */
+/** The request whose admission is tried. `accountId` undefined: the key may belong to any account (for the operator). */
 export interface NextRequest {
   readonly accountId: number | undefined;
   readonly apiKeyId: bigint;
-  /** '': the first one of the catalog. */
+  /** The name of the model; '': the first model of the catalogue. */
   readonly model: string;
-  /** 0: the usual number. */
+  /** The number of input tokens; 0: a default. */
   readonly inputTokens: number;
 }
 
@@ -29,7 +29,7 @@ const inputTokensUsual = 1_000;
 const inputTokensMax = 10_000_000;
 
 /**
- * Returns which limits would decide on a key's next request and who would pay it, by a dry run of its admission. Throws `not_found`,
+ * Returns who would pay for a key's next request and which limits apply to it, by a dry run of its admission. Throws `not_found`,
  * `model_not_found` and `validation_error`.
  */
 export async function readNextPayment(
@@ -49,7 +49,7 @@ export async function readNextPayment(
   const admission = { id: 0, requestId: '', keyId, accountId, request, model, tier: ServiceTier.DEFAULT, measured };
   const command = { ...toAdmitCommand(admission), key: { id: keyId, accountId } };
   const preview = requireRow(await ledger.preview(command), 'API key', keyId);
-  // The reader's rows have the reset times, also for limits of concurrent requests.
+  // The rows of the ledger's reader have the limits' reset times, and also limits of concurrent requests.
   const rows = new Map((await ledger.listLimits({ accountId })).map(row => [row.limitId, row]));
   return {
     apiKeyId: BigInt(keyId),

@@ -6,7 +6,7 @@ import type { AccountRow, Ledger } from '../ledger/ledger.ts';
 import { requireRow, readLowBalance } from './account-fields.ts';
 import { authenticate } from './credential.ts';
 
-/** The caller's account itself. */
+/** The methods that read and change the caller's account. */
 export function ownAccount(
   ledger: Ledger,
 ): Pick<PushedService<typeof AccountService>, 'getOwnAccount' | 'updateOwnAccount'> {

@@ -19,7 +19,7 @@ import type { RouteFindings } from './routing/route-findings.ts';
 import type { Quantiles, RouteFailure } from './routing/route-record.ts';
 import type { Router } from './routing/router.ts';
 
-/** A provider of the configuration. */
+/** A configured provider. */
 export interface ConfiguredProvider {
   readonly name: string;
   readonly protocol: string;
@@ -27,10 +27,10 @@ export interface ConfiguredProvider {
   readonly keys: readonly KeyHealth[];
 }
 
-/** The operator's view of providers. */
+/** What the operator's view of providers is read from. */
 export interface ProviderAdminOptions {
   readonly router: Pick<Router, 'routes' | 'strategy' | 'findings'>;
-  /** The providers in use. */
+  /** Returns the providers that are in use. */
   readonly providers: () => readonly ConfiguredProvider[];
   /** Tests a provider that is in use; `model`: the provider's own name of a model. */
   readonly testProvider: (name: string, model: string | undefined) => Promise<ProviderTest>;
@@ -38,7 +38,7 @@ export interface ProviderAdminOptions {
 
 type Methods = Pick<PushedService<typeof AdminService>, 'listProviders' | 'listRoutes' | 'testProvider'>;
 
-/** The methods of AdminService that show how providers and routes are. */
+/** The methods of AdminService that show the state of providers and routes. */
 export function providerAdmin({ router, providers, testProvider }: ProviderAdminOptions): Methods {
   const routesTo = (name: string): LiveRoute[] => router.routes().filter(({ provider }) => provider === name);
   return {

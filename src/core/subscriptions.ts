@@ -58,7 +58,7 @@ const periods: Record<PlanPeriodName, PlanPeriod> = { biweekly: PlanPeriod.BIWEE
 const planList = ['core', 'core_pro'] as const satisfies PlanName[];
 const periodList = ['biweekly', 'monthly'] as const satisfies PlanPeriodName[];
 
-/** Returns a plan once for each length of its periods. */
+/** Returns a configured plan once for each length of period that it offers. */
 function toConfiguredPlans(name: PlanName, settings: Plans[PlanName]): MessageInitShape<typeof ConfiguredPlanSchema>[] {
   const { freeDailyRequests, discountPermille, models } = settings;
   return periodList.map(period => ({
@@ -73,7 +73,7 @@ function toConfiguredPlans(name: PlanName, settings: Plans[PlanName]): MessageIn
 }
 
 function alreadySubscribed(accountId: number): GatewayError {
-  return new GatewayError('conflict', `Account ${accountId} has a subscription already.`, {
+  return new GatewayError('conflict', `Account ${accountId} already has a subscription.`, {
     tip: `Show it with npx tollgate subscriptions show ${accountId}; another one can start once it has ended.`,
   });
 }

@@ -56,14 +56,14 @@ export function taskDocument(id: string): DocumentName {
   return { kind, id };
 }
 
-/** Returns the request that made a task; undefined if the gateway can't have made the task's id. */
+/** Returns the ids of the request that created a task; undefined if the gateway can't have made this task id. */
 function parseTaskId(taskId: string): { requestId: string; ledgerId: number } | undefined {
   const requestId = requestPrefix + taskId.slice(taskPrefix.length);
   const ledgerId = taskId.startsWith(taskPrefix) ? parseLedgerId(requestId) : undefined;
   return ledgerId === undefined ? undefined : { requestId, ledgerId };
 }
 
-/** Tasks in the documents: the request as the body, the answer's parts (or the error) as the log. */
+/** Stores tasks as documents: the body has the request, the chunks have the answer's parts, or the error. */
 export class TaskStore {
   readonly #documents: Documents;
   readonly #clock: Clock;
@@ -99,35 +99,35 @@ export class TaskStore {
     return found && toTask(found);
   }
 
-  /** The tasks that have not ended, oldest first. */
+  /** Returns the tasks that have not ended, oldest first. */
   async unfinished(): Promise<readonly DocumentFacts[]> {
     return this.#documents.unfinished(kind);
   }
 
-  /** Marks it as running. */
+  /** Marks a task as running. */
   async begin(id: string): Promise<void> {
     await this.#documents.update({ kind, id, state: 'in_progress' satisfies TaskState });
   }
 
-  /** Puts it back in the queue, unless its images are stored already. */
+  /** Marks a task as queued again, unless its images are already stored. */
   async requeue(id: string): Promise<void> {
     const [ifState, state] = ['in_progress', 'queued'] as const satisfies TaskState[];
     await this.#documents.update({ kind, id, ifState, state });
   }
 
-  /** Marks its images as stored: from now on they are not drawn again. */
+  /** Stores a task's images, so that they are not drawn again. */
   async drawn({ id }: StoredTask, parts: Iterable<ImageAnswer>): Promise<void> {
     const chunks = Array.from(parts, (part, seq) => ({ seq, content: toBinary(ImageAnswerSchema, part) }));
     await this.#documents.update({ kind, id, state: 'drawn' satisfies TaskState, chunks });
   }
 
-  /** Marks it as charged. `end` closes its answer. */
+  /** Marks a task as charged. `end` is the last part of its answer. */
   async completed(task: StoredTask, end: ImageAnswer): Promise<void> {
     const chunks = [{ seq: lastSeq, content: toBinary(ImageAnswerSchema, end) }];
     await this.#end(task, { state: 'completed', chunks });
   }
 
-  /** Marks it as failed: it will not be drawn, and costs nothing. */
+  /** Marks a task as failed. It will not be drawn, and costs nothing. */
   async failed(task: StoredTask, error: ErrorDetail): Promise<void> {
     await this.#end(task, { state: 'failed', chunks: [{ seq: lastSeq, content: toBinary(ErrorDetailSchema, error) }] });
   }
@@ -142,7 +142,7 @@ export class TaskStore {
     await this.#documents.update({ kind, id, ...end, finished: true, endsAtMs, body });
   }
 
-  /** Reads the parts of a drawn task's answer in order; the last one too if it has completed. */
+  /** Yields the parts of a drawn task's answer in order, including the last one if the task is completed. */
   async *answer({ id }: StoredTask): AsyncGenerator<ImageAnswer, void, undefined> {
     for (let after = -1; ;) {
       const chunks = await this.#documents.chunks({ kind, id }, after, chunksAtOnce);
@@ -160,7 +160,7 @@ export class TaskStore {
   }
 }
 
-/** Above the number of any part: 10 images of 64 MB have 2,600. */
+/** Higher than the number of any part: 10 images of 64 MB have 2,600 parts. */
 const lastSeq = 1_000_000;
 const chunksAtOnce = 16;
 
@@ -173,7 +173,7 @@ function toTask({ id, body, accountId, apiKeyId, state, createdAtMs }: StoredDoc
   const ids = parseTaskId(id);
   const { endpoint, request } = fromBinary(CreateTaskRequestSchema, body);
   if (ids === undefined || request === undefined || apiKeyId === undefined || !isTaskState(state)) {
-    throw new Error(`task ${id} is stored wrongly`);
+    throw new Error(`task ${id} has a damaged document`);
   }
   return { id, ...ids, accountId, keyId: apiKeyId, endpoint, request, state, createdAtMs };
 }
@@ -190,7 +190,7 @@ function isTaskState(state: string): state is TaskState {
   return Object.hasOwn(statuses, state);
 }
 
-/** The task as callers see it. */
+/** Returns a task as clients see it. */
 export function taskMessage(
   { id, request, state, createdAtMs }: Pick<StoredTask, 'id' | 'request' | 'state' | 'createdAtMs'>,
   error?: ErrorDetail,

@@ -12,8 +12,7 @@ export interface PreparingDependencies extends ResponseSinkDependencies {
 }
 
 /**
- * Answers a request that only prepares a later one: no output, no charge, no record. Throws if its model can't be
- * used. Source: docs/interfaces/responses.md "WebSocket".
+ * Answers a request that only prepares a later one (`generate: false`): it has no output, costs nothing and has no record. Throws if its model can't be used. Source: docs/interfaces/responses.md "WebSocket".
  */
 export async function prepareResponse(
   dependencies: PreparingDependencies,

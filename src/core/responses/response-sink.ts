@@ -14,28 +14,28 @@ import type { Sessions } from './sessions.ts';
 import type { Settling } from './settling.ts';
 import { failedWith, toAnswer } from './stored-response.ts';
 
-/** The dependencies of storing responses whose callers wait for them. */
+/** The dependencies of `ResponseSink`. */
 export interface ResponseSinkDependencies extends WriterDependencies {
   readonly sessions: Sessions;
   readonly settling: Settling;
 }
 
-/** The caller of a response. */
+/** The client that waits for a response. */
 export interface ResponseCaller {
-  /** The generation that it controls. */
+  /** The client's control of the generation. */
   readonly call: StartingCall;
   readonly sink: Sink<CreateResponseResponse>;
-  /** Stores the answer for repeats; absent: it is not stored. */
+  /** Stores the answer for repeated requests with the same Idempotency-Key; absent: it is not stored. */
   readonly answerStore?: AnswerStore<CreateResponseResponse>;
 }
 
-/** The generation's fields that the response reports. */
+/** The fields of a generation that the response needs. */
 export interface AnsweringGeneration extends Pick<Generation, 'model' | 'createdAtMs' | 'limits'> {
-  /** Nothing was generated: there is no charge and no record. Absent: there is a charge. */
+  /** True if nothing is generated, so that there is no charge and no record. Absent: there is a charge. */
   readonly isFree?: true;
 }
 
-/** Passes the answer of a generation on to the caller that waits for it, streamed or whole, and stores it before it is charged. */
+/** Sends the answer of a generation to the client that waits for it, streamed or not, and stores it before it is charged. */
 export class ResponseSink implements GenerationSink {
   readonly #dependencies: ResponseSinkDependencies;
   readonly #requested: RequestedResponse;
@@ -45,9 +45,9 @@ export class ResponseSink implements GenerationSink {
   readonly #isFree: boolean;
   readonly #signatures = new CallSignatures();
   readonly #sealing: SealStep;
-  /** Kept only if the response is stored, or belongs to a session or a conversation. */
+  /** The events so far. Collected only if the response is stored, or belongs to a session or a conversation. */
   readonly #log = new EventLog();
-  /** True if part of it was sent: its id is known to the client. */
+  /** True if something was sent, so that the client knows the response's id. */
   #isShown = false;
   #isStored = false;
 
@@ -94,7 +94,7 @@ export class ResponseSink implements GenerationSink {
     lock?.release();
     this.#dependencies.settling.end(this.#head.id);
     if (error !== undefined) this.#dependencies.sessions.evict(session, previousResponseId);
-    // If the client has disconnected, its session has ended.
+    // If the client has disconnected, its session has ended, and nothing is kept in it.
     else if (!call.isCancelled) this.#keepInSession();
     if (error === undefined || !store || !this.#isShown || this.#isStored) sink.end(error);
     else void this.#storeCut(error).then(() => sink.end(error));
@@ -124,11 +124,11 @@ export class ResponseSink implements GenerationSink {
     this.#isStored = true;
   }
 
-  /** Stores what was delivered of a response that failed, or whose caller disconnected. */
+  /** Stores the delivered part of a response that failed, or whose client disconnected. */
   async #storeCut(error: Error): Promise<void> {
     const answer = toAnswer(this.#head.id, this.#log.read());
     const ended = this.#caller.call.isCancelled ? { state: 'cancelled' as const } : failedWith(error);
-    // The caller has disconnected, or gets the earlier failure: a failing disk changes neither.
+    // If this fails too, nobody has to know: the client has disconnected, or gets the first error.
     await storeResponse(this.#dependencies, this.#requested, this.#head, { ...ended, answer }).catch(() => undefined);
   }
 }

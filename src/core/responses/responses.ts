@@ -51,20 +51,20 @@ interface ResponseDependencies extends Omit<WriterDependencies, 'conversations'>
   readonly runtime: Runtime;
   readonly ids: IdSource;
   readonly box: SealedBox;
-  /** Claims of all gateways that may run responses; undefined: this is the only one. */
+  /** The claims that all gateways share; undefined: this is the only gateway. */
   readonly sharedClaims: Claims | undefined;
-  /** The conversations in which responses are made. */
+  /** The stored conversations that responses are added to. */
   readonly kept: StoredConversations;
-  /** Memory budget of responses that live as long as their session. */
+  /** Returns the memory limits for responses that are kept only as long as their session. */
   readonly sessionMemory: () => BudgetLimits;
 }
 
-/** How often to look for responses that no process is running. */
+/** How often to look for unfinished responses that no process is running. */
 const lookMs = 10_000;
 
 type KeyedCreate = KeyedRequest<typeof CreateResponseResponseSchema>;
 
-/** All responses of this process: the running ones, and access to the stored ones. */
+/** Runs responses in this process, and reads stored ones. */
 export class Responses {
   readonly #dependencies: ResponseDependencies &
     BackgroundDependencies &
@@ -88,7 +88,7 @@ export class Responses {
     this.#stored = new StoredResponses(this.#dependencies);
   }
 
-  /** ResponseService on these responses. */
+  /** Returns the implementation of ResponseService. */
   get service(): PushedService<typeof ResponseService> {
     return {
       ...this.#stored.methods,
@@ -112,14 +112,13 @@ export class Responses {
   }
 
   /**
-   * Records the end of responses that ran when an earlier process ended, and from now on of those that no process
-   * runs. Await it before serving.
+   * Stores the end of responses that were running when an earlier process ended, then looks every 10 seconds for responses that no process is running. Await it before accepting requests.
    */
   async recover(): Promise<void> {
     await this.#stored.recover();
     this.#dependencies.elsewhere.watch();
     const look = this.#dependencies.runtime.after(lookMs, () => {
-      // An end that can't be recorded now is recorded at the next look.
+      // An end that can't be stored now is stored at the next poll.
       void this.#stored
         .recover()
         .catch(() => undefined)
@@ -127,12 +126,12 @@ export class Responses {
     });
   }
 
-  /** Resolves when the end of every response in the background is stored. */
+  /** Resolves when the ends of all background responses are stored. */
   async idle(): Promise<void> {
     await Promise.all(Array.from(this.#dependencies.jobs.values(), job => job.ended));
   }
 
-  /** Answers a call that waits for its response; once per Idempotency-Key. */
+  /** Answers a client that waits for its response. A repeated Idempotency-Key gets the stored answer. */
   async #create(request: CreateResponseRequest, context: CallContext, caller: ResponseCaller): Promise<void> {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
@@ -151,7 +150,7 @@ export class Responses {
     caller.call.attach(this.#dependencies.replays.answer(keyed, caller.sink));
   }
 
-  /** Answers a batch item and stores the answer before it is charged. Rejects with the item's error. */
+  /** Answers an item of a batch, and stores the answer before it is charged. Rejects with the item's error. */
   async answerItem(request: CreateResponseRequest, item: BatchItem, caller: ResponseCaller): Promise<void> {
     const { credential, call, batchId } = item;
     const requested = await this.#askLocked(request, { requestHeader: call }, credential);
@@ -162,7 +161,7 @@ export class Responses {
     });
   }
 
-  /** Yields the message that says how a response has begun, now or at its first request; then, for a streaming caller, the rest. */
+  /** Yields the first message of a background response (for a repeated Idempotency-Key, that of the first request); then, if the client streams, all further messages. */
   async *#createInBackground(
     request: CreateResponseRequest,
     context: CallContext,
@@ -185,7 +184,7 @@ export class Responses {
       yield createMessage(events, { end });
   }
 
-  /** Returns what a repeat of a create needs. */
+  /** Returns how a create request with an Idempotency-Key is answered again. */
   #keyed(
     request: CreateResponseRequest,
     context: CallContext,
@@ -240,7 +239,7 @@ export class Responses {
     });
   }
 
-  /** Reads the request, and locks the conversation that it names. */
+  /** Reads the request, and locks the stored conversation that it names. */
   async #askLocked(
     fields: ResponseFields,
     context: Pick<CallContext, 'requestHeader'>,
@@ -298,7 +297,7 @@ export class Responses {
   }
 }
 
-/** Starts a response. If that fails, unlocks its conversation. */
+/** Runs `begin`. If it fails, unlocks the conversation of the response. */
 async function releasedOnFailure<T>({ lock }: RequestedResponse, begin: () => Promise<T>): Promise<T> {
   try {
     return await begin();

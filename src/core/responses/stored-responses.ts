@@ -29,13 +29,13 @@ import type { Elsewhere } from './elsewhere.ts';
 import type { Settling } from './settling.ts';
 import { eventsIn, readFailure, toStatus, storedIn, type StoredState } from './stored-response.ts';
 
-/** The calls about responses that are there. */
+/** The methods for existing responses. */
 type StoredMethods = Pick<
   PushedService<typeof ResponseService>,
   'getResponse' | 'followResponse' | 'cancelResponse' | 'deleteResponse' | 'listInputItems'
 >;
 
-/** The dependencies of reading stored responses. */
+/** The dependencies of `StoredResponses`. */
 interface StoredDependencies {
   readonly documents: Documents;
   readonly conversations: Conversations;
@@ -44,14 +44,14 @@ interface StoredDependencies {
   readonly runtime: Pick<Runtime, 'after'>;
   /** The responses that this process runs in the background, by id. */
   readonly jobs: ReadonlyMap<string, BackgroundJob>;
-  /** The responses that it is about to run, by id. */
+  /** The ids of responses that this process is about to run. */
   readonly beginning: ReadonlySet<string>;
-  /** The responses whose callers wait for them. */
+  /** The responses of waiting clients that are stored but not charged yet. */
   readonly settling: Settling;
   readonly elsewhere: Elsewhere;
 }
 
-/** A response of an account. */
+/** Identifies a response of an account. */
 export interface OwnedName {
   readonly id: string;
   readonly accountId: number;
@@ -59,12 +59,12 @@ export interface OwnedName {
 
 const pageDefault = 20;
 const pageMax = 100;
-/** Interval at which to check whether a response is charged. */
+/** How often to check whether a response was charged. */
 const settleLookMs = 20;
-/** Chunks of a log that are read at a time. */
+/** How many chunks are read at a time. */
 const chunksAtOnce = 64;
 
-/** Stored responses, whether or not they still run: read from their documents, their jobs and the ledger. */
+/** Reads stored responses, running ones too, from their documents, their jobs and the ledger. */
 export class StoredResponses {
   readonly #dependencies: StoredDependencies;
 
@@ -80,8 +80,8 @@ export class StoredResponses {
       followResponse: (request, context, sink) => pump(signal => this.#follow(request, context, signal), sink),
       cancelResponse: async ({ id }, context) => {
         const name = await this.#name(id, context);
-        await this.#background(name, 'Only a response that runs in the background can be cancelled.', {
-          tip: 'Close the connection of a response that does not run in the background: that ends it.',
+        await this.#background(name, 'Only a background response can be cancelled.', {
+          tip: 'To end a response that does not run in the background, close its connection.',
         });
         await this.#endJob(name);
         return { response: await this.#response(name, []) };
@@ -97,7 +97,7 @@ export class StoredResponses {
     };
   }
 
-  /** Records the end of responses that no process runs: those of an earlier process, and those whose storage failed midway. */
+  /** Stores the end of unfinished responses that no process is running: those of an earlier process, and those for which storage failed. */
   async recover(): Promise<void> {
     const { documents, jobs, beginning } = this.#dependencies;
     const unfinished = await documents.unfinished('response');
@@ -113,7 +113,7 @@ export class StoredResponses {
   }
 
   /**
-   * Yields a response's events from first to last as they come, then how it ended. Throws if it is deleted meanwhile.
+   * Yields all events of a response, waiting for those that have not come yet, then how it ended. Throws if the response is deleted meanwhile.
    */
   async *follow(
     name: OwnedName,
@@ -125,7 +125,7 @@ export class StoredResponses {
     let after = -1;
     while (!signal.aborted) {
       const job = this.#dependencies.jobs.get(name.id);
-      // Subscribed before reading, so that nothing stored in between is missed.
+      // Subscribed before the log is read, so that no event is missed.
       const changed = job?.changed();
       const isFar = job === undefined && elsewhere.hasOthers && elsewhere.runs(await this.#document(name));
       const chunks = await this.#dependencies.documents.chunks(document, after, chunksAtOnce);
@@ -150,7 +150,7 @@ export class StoredResponses {
     signal: AbortSignal,
   ): AsyncGenerator<FollowResponseResponse, void, undefined> {
     const name = await this.#name(id, context);
-    const head = await this.#background(name, 'Only a response that ran in the background can be streamed again.', {
+    const head = await this.#background(name, 'Only a background response can be streamed afterwards.', {
       param: 'stream',
     });
     yield step([], { head });
@@ -178,7 +178,7 @@ export class StoredResponses {
   }
 
   async #response(name: OwnedName, include: readonly string[]): Promise<Response> {
-    // Looked up before its document is read: a job that ends in between must be reported as it was, not as abandoned.
+    // The job is looked up before its document is read. Otherwise a job that ends in between would be reported as abandoned.
     const job = this.#dependencies.jobs.get(name.id);
     const document = await this.#document(name);
     const stored = storedIn(document);
@@ -201,8 +201,7 @@ export class StoredResponses {
   }
 
   /**
-   * Returns the result of a response that is no longer running, by its document and the ledger: one that is stored as
-   * complete but was never charged, because the process died in between, does not count as an answer.
+   * Returns the result of a response that is no longer running, from its document and the ledger. A response that is stored as complete but was not charged, because the process died before that, does not count as an answer.
    */
   async #ended(name: OwnedName, stored: string, body: StoredResponse): Promise<Ended> {
     await this.#dependencies.settling.over(name.id);
@@ -215,7 +214,7 @@ export class StoredResponses {
     return { status, completed: { ...body.completed, costNanoUsd: record.costNanoUsd } };
   }
 
-  /** Returns the ledger's record of a response that is stored as whole; waits if another worker or gateway may be about to charge it. */
+  /** Returns the ledger's record of a response that is stored as complete. Waits if another worker or gateway may be about to charge it. */
   async #recordOnceSettled(name: OwnedName): Promise<{ state: string; costNanoUsd: bigint } | undefined> {
     for (;;) {
       const record = await this.#record(name);
@@ -229,14 +228,14 @@ export class StoredResponses {
     }
   }
 
-  /** The ledger's record; undefined if it was not charged. */
+  /** Returns the ledger's record of a response; undefined if it was not charged. */
   async #record({ id, accountId }: OwnedName): Promise<{ state: string; costNanoUsd: bigint } | undefined> {
     const requestId = toRequestId(id);
     if (requestId === undefined) return undefined;
     return (await this.#dependencies.ledger.findActivity(accountId, requestId))?.row;
   }
 
-  /** The last events of a response that has ended, and how. */
+  /** Returns the last events of a response that has ended, and how it ended. */
   async #end(name: OwnedName): Promise<{ events: GenerationEvent[]; end: ResponseEnd }> {
     const document = await this.#document(name);
     const { completed, ...end } = await this.#ended(name, document.state, storedIn(document));
@@ -246,7 +245,7 @@ export class StoredResponses {
     };
   }
 
-  /** Returns the head of a response in the background. Throws `invalid_request` with `message` for any other. */
+  /** Returns the head of a background response. Throws `invalid_request` with `message` for any other response. */
   async #background(name: OwnedName, message: string, facts: ErrorFacts): Promise<ResponseHead> {
     const { head } = storedIn(await this.#document(name));
     if (head?.background !== true) throw new GatewayError('invalid_request', message, facts);
@@ -270,7 +269,7 @@ export class StoredResponses {
     if (items === undefined) throw notFound(id);
     if (!ascending) items.reverse();
     const start = after === '' ? 0 : items.findIndex(item => item.id === after) + 1;
-    if (after !== '' && start === 0) throw badPage('after', `after names no input item of ${id}.`);
+    if (after !== '' && start === 0) throw badPage('after', `after must be the id of an input item of ${id}.`);
     const end = start + (limit === 0 ? pageDefault : limit);
     const sealing = new Sealing(this.#dependencies.box, accountId);
     const page = items.slice(start, end).map(item => sealing.sealItem(item, include));

@@ -46,7 +46,7 @@ test('a cached prompt does not override the priority of routes', () => {
   expect(listNames(sticky, followUp('hi'))).toEqual(['a', 'b', 'late']);
 });
 
-test('content that a provider sealed goes back to it, whatever the priority', () => {
+test('a conversation goes back to the provider that sealed content in it, whatever the priority', () => {
   const sticky = new StickyRoutes();
   const call = makeItem(toolCallContent({ signature: makeOpaque('gemini.thought_signature', 'S', 'late') }), 0);
   expect(listNames(sticky, conversation(user('hi'), call))).toEqual(['late', 'a', 'b']);

@@ -30,7 +30,7 @@ import {
 /** The options of webhooks. */
 export interface WebhookOptions {
   readonly box: SealedBox;
-  /** Returns true if addresses may be in the operator's own network. */
+  /** Returns true if URLs may be in the operator's own network. */
   readonly allowPrivate: () => boolean;
   /** Called for each new webhook. */
   readonly made: () => void;
@@ -38,10 +38,10 @@ export interface WebhookOptions {
 
 type WebhookMessage = MessageInitShape<typeof WebhookSchema>;
 type EventMessage = MessageInitShape<typeof WebhookEventSchema>;
-/** The owner: an account, 0 the operator, undefined any. */
+/** The owner of a webhook: the id of an account; 0: the operator; undefined: any owner. */
 type Owner = number | undefined;
 
-/** Webhooks of any owner. Each method throws the error for its caller. */
+/** The methods for webhooks, which are the same for all owners. They throw the client's error. */
 class Webhooks {
   readonly #ledger: Ledger;
   readonly #options: WebhookOptions;
@@ -114,7 +114,7 @@ class Webhooks {
   }
 }
 
-/** The webhooks of the caller's account. */
+/** The methods for webhooks of the caller's account. */
 export function accountWebhooks(
   ledger: Ledger,
   options: WebhookOptions,
@@ -156,7 +156,7 @@ export function accountWebhooks(
   };
 }
 
-/** The webhooks of all accounts, and the operator's own. */
+/** The methods for webhooks of all accounts, and for the operator's webhooks. */
 export function adminWebhooks(
   ledger: Ledger,
   options: WebhookOptions,
