@@ -10,23 +10,23 @@ import { cleanFailure } from './error-answer.ts';
 import { KeyRing } from './key-ring.ts';
 import { type CleanMessage, messageCleaner } from './message-cleaner.ts';
 
-/** A credential that is revealed only explicitly. */
+/** A credential whose text is returned only by `reveal`. */
 export interface RevealableKey {
   reveal(): string;
 }
 
-/** The part of a configured provider that HTTP calls need. */
+/** The settings of a provider that HTTP calls need. */
 export interface HttpTargetOptions {
-  /** In the form that the protocol's official client takes. */
+  /** The base URL, in the form that the protocol's official client takes. */
   readonly baseUrl: string;
-  /** Used in rotation; empty: no credential is sent. */
+  /** The keys, which are used in rotation; empty: no credential is sent. */
   readonly keys: readonly RevealableKey[];
-  /** Sent with every call, in lower case; they override the gateway's headers, except the one that carries the key. */
+  /** Headers that are sent with every call, by their names in lower case. They override the gateway's headers, except the one with the key. */
   readonly headers: Readonly<Record<string, RevealableKey>>;
   readonly timeouts: UpstreamTimeouts;
   readonly proxy: ProxySettings;
   readonly runtime: Runtime;
-  /** Called for every refusal of a key, and for every key that works again; absent: not reported. */
+  /** Called when a key is refused, and when it works again. */
   readonly keyChanged?: ((health: KeyHealth) => void) | undefined;
   /** Resolves the addresses of the host; absent: the system's resolver. */
   readonly lookup?: LookupFunction;
@@ -34,7 +34,7 @@ export interface HttpTargetOptions {
 
 type HeaderMap = Readonly<Record<string, string>>;
 
-/** One provider as HTTP sees it: origin, headers, keys and connections, shared by all its calls. */
+/** One provider over HTTP: its origin, headers, keys and connections, which all its calls share. */
 export class HttpTarget {
   readonly origin: string;
   readonly keys: KeyRing;
@@ -43,10 +43,10 @@ export class HttpTarget {
   readonly #base: URL;
   readonly #settings: ConnectionSettings;
   readonly #configured: Readonly<Record<string, string>>;
-  /** The credential header of each key; a single empty entry if there are no keys. */
+  /** The header with the credential, for each key; if there are no keys, one entry without a header. */
   readonly #credentials: readonly HeaderMap[];
   readonly #clean: CleanMessage;
-  /** Undefined before the first call. */
+  /** The connections; undefined before the first call. */
   #connections: Dispatcher | undefined;
   #closed = false;
 

@@ -187,7 +187,7 @@ function isGrouped({ content }: Item): boolean {
   return content.case === 'toolCall' && content.value.namespace !== undefined;
 }
 
-/** Returns a call of a tool in a group with the tool's flat name. */
+/** Returns the call of a tool in a group with the flat name of the tool; other items unchanged. */
 function withFlatName(item: Item, flat: FlatNames): Item {
   const { content } = item;
   if (content.case !== 'toolCall' || content.value.namespace === undefined) return item;
