@@ -27,7 +27,7 @@ interface OpenBatchesOptions extends Omit<BatchDependencies, ProvidedHere> {
   readonly live: LiveConfig;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** The configured texts of errors. */
+  /** Returns the configured texts of errors. */
   readonly texts: () => ErrorTexts;
 }
 

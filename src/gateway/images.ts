@@ -9,7 +9,7 @@ interface OpenImagesOptions extends Omit<ImageDependencies, 'runtime' | 'tasks' 
   readonly logger: Logger;
 }
 
-/** Opens images, and the tasks that draw them later. */
+/** Opens the image requests and image tasks of this process. */
 export function openImages(options: OpenImagesOptions): Images {
   const { live, logger, ...dependencies } = options;
   const { imageTasks, imageTaskQueue } = live.current.limits;

@@ -67,7 +67,7 @@ export class HttpTarget {
     this.#clean = messageCleaner({ secrets, baseUrl: options.baseUrl });
   }
 
-  /** Returns the path of a request below the base URL, which may have a path and a query of its own. */
+  /** Returns the path and query of a request: `below` is appended to the base URL, which may have a path and a query. */
   path(below: string): string {
     const joined = this.#base.pathname.replace(/\/+$/, '') + below;
     if (this.#base.search === '') return joined;
@@ -75,8 +75,7 @@ export class HttpTarget {
   }
 
   /**
-   * Returns one flat list (name, value, name, value …) for each key, by the key's index. Precedence: the key's own header, `fixed`, configured, `defaults`. For the
-   * header named `joined`, the default and the configured value are sent together, separated by a comma. Lower-case names.
+   * Returns, for each key by its index, the headers as a list of alternating names (in lower case) and values. Precedence: the header with the key, `fixed`, configured headers, `defaults`. Of the header named `joined`, the default and the configured value are both sent, separated by a comma.
    */
   headers(defaults: HeaderMap, fixed: HeaderMap = {}, joined = ''): string[][] {
     const headers: Record<string, string> = { ...defaults, ...this.#configured, ...fixed };
@@ -85,14 +84,13 @@ export class HttpTarget {
     return this.#credentials.map(credential => Object.entries({ ...headers, ...credential }).flat());
   }
 
-  /** Returns whether the configuration sets this header (lower case): then requests may not set it. */
+  /** Returns whether the configuration sets this header (in lower case), so that requests can't set it. */
   isConfigured(header: string): boolean {
     return header in this.#configured;
   }
 
   /**
-   * Returns connections for a call, which must `release` them when it has ended. A call after the close gets
-   * connections of its own.
+   * Returns connections for a call, which must `release` them when it has ended. After `close`, each call gets separate connections.
    */
   acquire(): Dispatcher {
     if (this.#closed) return openConnections(this.#settings);
@@ -100,23 +98,23 @@ export class HttpTarget {
     return this.#connections;
   }
 
-  /** Ends a call's use of connections. */
+  /** Ends the use of connections by a call. */
   release(connections: Dispatcher): void {
     if (connections !== this.#connections) void connections.close();
   }
 
-  /** Closes the connections when the calls that run on them have ended. */
+  /** Closes the connections after the calls that use them have ended. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#connections?.close();
   }
 
-  /** Closes the connections at once, whatever runs on them. */
+  /** Closes the connections immediately, even if calls use them. */
   async destroy(): Promise<void> {
     await this.#connections?.destroy();
   }
 
-  /** Returns the same failure with its texts cleaned of addresses and credentials. */
+  /** Returns the same failure without addresses and credentials in its texts. */
   clean(failure: UpstreamFailure): UpstreamFailure {
     return cleanFailure(failure, this.#clean);
   }

@@ -62,7 +62,7 @@ function removePriced(body: JsonObject, paidTools: readonly string[]): string[] 
   const tools = listIn(body['tools']);
   const remaining = tools.filter((_, index) => !places.has(index));
   const removed = tools.filter((_, index) => places.has(index)).map(tool => objectIn(tool) ?? {});
-  if (insistsOn(body['tool_choice'], { out: removed, left: remaining })) throw withheld(first);
+  if (insistsOn(body['tool_choice'], { removed, remaining })) throw withheld(first);
   if (remaining.length > 0) body['tools'] = remaining;
   else for (const name of ['tools', 'tool_choice', 'parallel_tool_calls']) Reflect.deleteProperty(body, name);
   return removed.map(tool => `tools.${textIn(tool['type']) || Object.keys(tool).join()}`);
@@ -73,14 +73,14 @@ const toolPrefix = 'tools.';
 /** Returns whether a tool choice, in any protocol's form, demands a tool that is removed. */
 function insistsOn(
   choice: Json | undefined,
-  { out, left }: { readonly out: readonly JsonObject[]; readonly left: readonly Json[] },
+  { removed, remaining }: { readonly removed: readonly JsonObject[]; readonly remaining: readonly Json[] },
 ): boolean {
-  if (typeof choice === 'string') return choice === 'required' && left.length === 0;
+  if (typeof choice === 'string') return choice === 'required' && remaining.length === 0;
   const named = objectIn(choice);
   if (named === undefined) return false;
   const type = textIn(named['type']);
-  if (['any', 'required'].includes(type) || named['mode'] === 'required') return left.length === 0;
-  return out.some(tool => tool['type'] === type || (type === 'tool' && tool['name'] === named['name']));
+  if (['any', 'required'].includes(type) || named['mode'] === 'required') return remaining.length === 0;
+  return removed.some(tool => tool['type'] === type || (type === 'tool' && tool['name'] === named['name']));
 }
 
 /** Throws `unsupported_feature` if a body names other models, hosts or credentials. */
