@@ -147,25 +147,24 @@ function startFailure(thrown: unknown, environment: Environment): string | undef
   return `The data directory ${environment.dataDir} can’t be used: ${thrown.message}. Choose another with TOLLGATE_DATA_DIR.`;
 }
 
-/** Returns whether a program that is too old was started on a database that others use: restarting it would not help. */
+/** Returns whether the gateway can't start because a newer version has upgraded the database. Restarting it would not help. */
 function isNewerDatabase(thrown: unknown, { databaseUrl }: Environment): boolean {
   return databaseUrl !== undefined && thrown instanceof LedgerStartError && thrown.code === 'newer';
 }
 
-/** Why a gateway stopped, and how long that took. */
+/** Why a gateway stopped, and how long the stop took. */
 interface Stopped {
   readonly signal: NodeJS.Signals;
-  /** True if every answered request is on the disk. */
+  /** True if everything was stored. */
   readonly isStored: boolean;
   readonly stoppedMs: number;
 }
 
-/** A terminal sends Ctrl-C to npm and to the gateway, and npm passes it on: a second signal within this time counts as the same one. */
+/** A second signal within this time counts as the same one. A terminal sends Ctrl-C to npm and to the gateway, and npm passes it on to the gateway again. */
 const repeatedSignalMs = 1_000;
 
 /**
- * Handles SIGTERM and SIGINT from now on. The returned promise resolves when a signal (even one during the start) has
- * stopped the gateway, with whether everything was stored; a second signal ends the grace period of the first.
+ * Handles SIGTERM and SIGINT from now on. The returned function takes the started gateway; its promise resolves when a signal (even one during the start) has stopped that gateway. A second signal ends the grace period.
  */
 function stopSignals(): (gateway: Gateway) => Promise<Stopped> {
   const first = Promise.withResolvers<NodeJS.Signals>();
