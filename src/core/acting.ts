@@ -1,6 +1,6 @@
 import { actAs, hasActor } from '../ledger/actor.ts';
 import type { UnaryContext } from '../lib/pushed-service.ts';
-import { authenticate, type CredentialPort, toActor } from './credential.ts';
+import { authenticate, type CredentialPort, sessionActor, toActor } from './credential.ts';
 
 /** Records who made a change, for the audit log. */
 
@@ -15,8 +15,7 @@ export function withActor<All extends Methods>(methods: All, ledger: CredentialP
     const acting = async (request: never, context: UnaryContext): Promise<unknown> => {
       if (hasActor()) return method(request, context);
       const { kind, keyId, session } = await authenticate(context, ledger, 'any_key');
-      const who =
-        session === undefined ? { type: kind, id: String(keyId) } : { type: 'session', id: String(session.sessionId) };
+      const who = session === undefined ? { type: kind, id: String(keyId) } : sessionActor(session);
       return actAs(toActor(context, who), () => method(request, context));
     };
     return [name, acting];

@@ -139,6 +139,11 @@ function presentedToken(caller: Caller, tokens: ServiceTokens): PresentedToken |
   return isKeyText(text) ? undefined : tokens.find(text);
 }
 
+/** Returns a person as the audit log names them: by session and name, because the rows of sessions are removed a day after they end. */
+export function sessionActor({ sessionId, subject }: NonNullable<Credential['session']>): Pick<Actor, 'type' | 'id'> {
+  return { type: 'session', id: `${sessionId} (${subject})` };
+}
+
 /**
  * Returns the identity of a caller with a service token that has the scope, or with a session of the operator. Throws for any other credential: `permission_denied` for a valid key, and the error of `authenticate` for an invalid one.
  */
@@ -153,7 +158,7 @@ export async function requireService(
     return { type: 'operator', id: token.scopes.includes('operator') ? null : token.name };
   }
   const { session } = await authenticate(caller, ledger, 'any_key');
-  if (session?.role === 'operator') return { type: 'session', id: String(session.sessionId) };
+  if (session?.role === 'operator') return sessionActor(session);
   throw new GatewayError('permission_denied', 'Only the operator can do this: use the operator token.', {
     tip: 'The operator token is in the file operator.token of the gateway’s data directory.',
   });

@@ -52,7 +52,7 @@ test('the log line contains neither the provider’s message nor its invalid byt
   expect(logged('malformed', { cause })).toEqual([{ ...named, result: 'malformed' }]);
 });
 
-test('successes, and failures that a steering line demanded, are not logged', () => {
+test('successes, and failures that a steering line asked for, are not logged', () => {
   expect(logged(undefined)).toEqual([]);
-  expect(logged('status', { status: 503, ordered: true })).toEqual([]);
+  expect(logged('status', { status: 503, requested: true })).toEqual([]);
 });

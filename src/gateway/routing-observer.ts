@@ -72,14 +72,14 @@ export function observeKey(
 }
 
 /**
- * Logs a failed attempt. The log line of the request does not name the provider that failed, and if the next one has answered, it does not even show that one failed. Failures that a steering line demanded are not logged.
+ * Logs a failed attempt. The log line of the request does not name the provider that failed, and if the next one has answered, it does not even show that one failed. Failures that a steering line asked for are not logged.
  */
 function logFailure(
   logger: Logger,
   { route, requestId, number }: Attempt,
   { result, status, failure }: AttemptOutcome,
 ): void {
-  if (failure === undefined || failure.facts.ordered === true) return;
+  if (failure === undefined || failure.facts.requested === true) return;
   const { provider, modelId, model } = route;
   const reason = findReason(describeError(failure));
   logger.warn(

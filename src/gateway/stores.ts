@@ -147,7 +147,9 @@ export async function openDatabaseStores(
     // If the directory can't be created, this throws an error with the reason.
     makeDirectory(dataDir);
     const { openSharedContent } = await import('./shared-content.ts');
-    const content = await openSharedContent({ url, dataDir, boot: () => ledger.boot }, config.content, fileLifetimeMs);
+    const place = { url, dataDir, boot: () => ledger.boot };
+    const images = { lifetimeMs: fileLifetimeMs, bytesMax: config.limits.imageFileBytes };
+    const content = await openSharedContent(place, config.content, images);
     return {
       ledger,
       ...content,

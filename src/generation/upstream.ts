@@ -150,8 +150,8 @@ export interface UpstreamFailureFacts {
   readonly billing?: boolean;
   /** The wait that the upstream requests (`retry-after`), in ms. */
   readonly retryAfterMs?: number;
-  /** True if the request demanded this failure from the simulator (`!sim`); it does not count for the circuit breaker. */
-  readonly ordered?: boolean;
+  /** True if the request itself asked for this failure with a `!sim` line; it does not count for the circuit breaker. */
+  readonly requested?: boolean;
   /** The error behind the failure, for the log only. */
   readonly cause?: unknown;
 }

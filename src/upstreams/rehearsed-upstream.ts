@@ -19,7 +19,7 @@ export interface RehearsalLimits {
 }
 
 /**
- * Returns an in-process upstream with the time limits of one over HTTP, so that operators can test timeouts with the simulator. If a limit passes, it was because a steering line demanded a delay, so the failure does not count for circuit breakers.
+ * Returns an in-process upstream with the time limits of one over HTTP, so that operators can test timeouts with the simulator. If a limit passes, it was because a steering line asked for a delay, so the failure does not count for circuit breakers.
  */
 export function rehearsedUpstream(upstream: Upstream, limits: RehearsalLimits): Upstream {
   return { ...upstream, generate: (call, receiver) => new Rehearsal(upstream, call, receiver, limits) };
@@ -49,7 +49,7 @@ async function rehearse<Call extends { readonly signal: AbortSignal }, Answer>(
   run: (call: Call) => Promise<Answer>,
 ): Promise<Answer> {
   const late = new AbortController();
-  const deadlines = new Deadlines(timeouts, runtime, failure => late.abort(ordered(failure)));
+  const deadlines = new Deadlines(timeouts, runtime, failure => late.abort(asRequested(failure)));
   deadlines.enter('sent');
   try {
     return await run({ ...call, signal: AbortSignal.any([call.signal, late.signal]) });
@@ -97,10 +97,10 @@ class Rehearsal implements RunningAttempt, UpstreamReceiver {
 
   #expire(failure: UpstreamFailure): void {
     this.cancel();
-    this.#receiver.end(ordered(failure));
+    this.#receiver.end(asRequested(failure));
   }
 }
 
-function ordered({ kind, facts }: UpstreamFailure): UpstreamFailure {
-  return new UpstreamFailure(kind, { ...facts, ordered: true });
+function asRequested({ kind, facts }: UpstreamFailure): UpstreamFailure {
+  return new UpstreamFailure(kind, { ...facts, requested: true });
 }
