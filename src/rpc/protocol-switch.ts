@@ -96,7 +96,7 @@ function createTlsLayer(tls: TlsFiles, limits: ConnectionLimits, take: (socket: 
   server.on('secureConnection', take);
   // A broken handshake concerns its own client only.
   server.on('tlsClientError', (_error, socket) => socket.destroy());
-  tls.keep(server);
+  tls.keepUpdated(server);
   return server;
 }
 

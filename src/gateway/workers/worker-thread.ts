@@ -67,13 +67,13 @@ export class WorkerThread {
       writeError,
       readError,
     });
-    this.#calls = new PortCalls(tools.transport, tools.services, (name, ...args) => this.#port.tell(name, ...args));
+    this.#calls = new PortCalls(tools.transport, tools.services, (name, ...args) => this.#port.notify(name, ...args));
     this.#answers = this.#makeAnswers();
     this.ready = this.#watch();
   }
 
   tell(name: string, ...args: readonly unknown[]): void {
-    if (!this.#isGone) this.#port.tell(name, ...args);
+    if (!this.#isGone) this.#port.notify(name, ...args);
   }
 
   ask<Reply>(name: string, ...args: readonly unknown[]): Promise<Reply> {
