@@ -52,10 +52,18 @@ export interface AnalyticsQuery extends AnalyticsFilter {
   readonly endMs: number | undefined;
   readonly granularity: 'hour' | 'day';
   readonly groupBy: AnalyticsGroup;
+  /** Only these groups get rows of their own; all others are summed as one (`isRest`). Absent: each group has its own. */
+  readonly largest?: LargestGroups;
   /** The most rows to return. */
   readonly limit: number;
   /** The most records to read one by one if the stored sums do not answer the query; absent: any number. */
   readonly recordsMax?: number;
+}
+
+/** The groups with the highest sums over the whole time span: how many, and which sum decides. */
+export interface LargestGroups {
+  readonly groups: number;
+  readonly of: 'cost' | 'requests' | 'tokens' | 'failed';
 }
 
 /** Why no sums are returned: there are more than `limit` rows, or more than `recordsMax` records would have to be read. */
@@ -67,6 +75,8 @@ export interface AnalyticsRow {
   readonly periodMs: number;
   /** The model, key, provider, endpoint, group, end user or tag value; null if the query does not group, or the requests have none. */
   readonly group: string | number | null;
+  /** True if the row sums the groups that are not among the largest. */
+  readonly isRest?: true;
   readonly requests: number;
   /** Requests whose state is `upstream_failed`. */
   readonly failed: number;

@@ -1,5 +1,5 @@
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
-import type { AnalyticsGroup, AnalyticsQuery, AnalyticsRefusal, AnalyticsRow } from '../ledger.ts';
+import type { AnalyticsGroup, AnalyticsQuery, AnalyticsRefusal, AnalyticsRow, LargestGroups } from '../ledger.ts';
 import type { SumChange } from '../rows.ts';
 import type { ColumnStore } from '../columns/column-store.ts';
 import type { ColumnSums } from '../columns/column-sums.ts';
@@ -127,14 +127,30 @@ export class Analytics {
   }
 
   read(query: AnalyticsQuery): AnalyticsRow[] | AnalyticsRefusal {
-    const { limit, groupBy, recordsMax } = query;
+    const { limit, groupBy, recordsMax, largest } = query;
     if (recordsMax !== undefined && this.#countRead(query) > recordsMax) return 'too_many_records';
+    if (largest !== undefined) return this.#readLargest(query, largest);
     const found = this.#sum(query);
     // Stored sums do not include records without a value of the grouping.
     const lacksRest =
       dividers[chooseDivider(groupBy)].isPartial === true && this.#choose(query).filter.ofSum !== undefined;
     const rows = lacksRest ? withRest(found, this.#sum({ ...query, groupBy: 'none' })) : [...found.values()];
     return rows.length > limit ? 'too_many' : rows.sort(inOrder).map(analyticsRow);
+  }
+
+  /** Returns the sums of the largest groups, and those of all others together. */
+  #readLargest(query: AnalyticsQuery, largest: LargestGroups): AnalyticsRow[] | AnalyticsRefusal {
+    const found = this.#sum({ ...query, limit: summedMax });
+    if (found.size > summedMax) return 'too_many';
+    const isPartial = dividers[chooseDivider(query.groupBy)].isPartial === true;
+    const lacksRest = isPartial && this.#choose(query).filter.ofSum !== undefined;
+    const all = lacksRest ? withRest(found, this.#sum({ ...query, groupBy: 'none' })) : [...found.values()];
+    const { own, rest } = splitLargest(all, largest);
+    if (own.length + rest.length > query.limit) return 'too_many';
+    return [
+      ...own.sort(inOrder).map(analyticsRow),
+      ...rest.map(row => ({ ...analyticsRow({ ...row, group: null }), isRest: true as const })),
+    ].sort((one, other) => one.periodMs - other.periodMs);
   }
 
   /** Returns the approximate number of records that would be read one by one, according to the sums for those filters that an index can serve; 0 if stored sums answer the query. */
@@ -238,6 +254,8 @@ export class Analytics {
   }
 }
 
+/** The most sums that are in memory at once while the largest groups are found. */
+const summedMax = 250_000;
 /** The number of rows to read if there is no limit: more than any span has days. */
 const periodsMax = 1_000_000;
 /** If a span has more parts than this, they are read as one. */
@@ -316,6 +334,33 @@ function toSumRecord({ periodMs, group, amounts }: ColumnSums): SumRecord {
     output: amounts.output,
     latencyMs: amounts.latency_ms,
   };
+}
+
+const measures: Readonly<Record<LargestGroups['of'], (row: SumRecord) => bigint>> = {
+  cost: row => row.costNanoUsd,
+  requests: row => row.requests,
+  failed: row => row.failed,
+  tokens: row => row.input + row.cacheRead + row.cacheWrite + row.output,
+};
+
+/** Returns the rows of the groups that have the most, and the sums of the others by period. Of two with equal sums, the first by name counts as larger. */
+function splitLargest(rows: readonly SumRecord[], { groups, of }: LargestGroups) {
+  const measure = measures[of];
+  const sizes = new Map<SumRecord['group'], bigint>();
+  for (const row of rows) sizes.set(row.group, (sizes.get(row.group) ?? 0n) + measure(row));
+  const largest = [...sizes].sort(([one, size], [other, otherSize]) =>
+    size === otherSize ? ((one ?? '') < (other ?? '') ? -1 : 1) : size > otherSize ? -1 : 1,
+  );
+  const kept = new Set(largest.slice(0, groups).map(([group]) => group));
+  const own: SumRecord[] = [];
+  const rest = new Map<bigint, SumRecord>();
+  for (const row of rows) {
+    const sum = rest.get(row.periodMs);
+    if (kept.has(row.group)) own.push(row);
+    else if (sum === undefined) rest.set(row.periodMs, { ...row });
+    else for (const name of sumNames) sum[name] += row[name];
+  }
+  return { own, rest: [...rest.values()] };
 }
 
 /** Compares rows by period, then by group; group null is last. */
