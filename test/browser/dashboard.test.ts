@@ -135,25 +135,30 @@ describe.each([
   ['dark', { colorScheme: 'dark' }],
   ['on a phone', phone],
 ] as const)('every page %s', (_name, options) => {
-  test('passes the accessibility checks, violates no policy and is not wider than the screen', async () => {
-    const requestId = await askModel(gateway.apiKey);
-    await readRecord(gateway, requestId);
-    const watched = await openAsOperator('/dashboard/now', options);
-    const { page } = watched;
-    for (const path of [...paths, `/activity/${requestId}`]) {
-      await page.goto(`${gateway.rpcUrl}/dashboard${path}`);
-      await page.locator('main h1').waitFor();
-      await page.waitForFunction(() => document.querySelector('.skeleton') === null);
-      expect([path, ...(await findBarriers(page))]).toEqual([path]);
-      const wider = await page.evaluate(
-        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-      );
-      expect([path, wider]).toEqual([path, 0]);
-      expect([path, await page.evaluate(() => window.innerWidth)]).toEqual([path, page.viewportSize()?.width]);
-    }
-    expectClean(watched);
-    await page.context().close();
-  });
+  // Ten pages take a minute on a busy machine.
+  test(
+    'passes the accessibility checks, violates no policy and is not wider than the screen',
+    { timeout: 180_000 },
+    async () => {
+      const requestId = await askModel(gateway.apiKey);
+      await readRecord(gateway, requestId);
+      const watched = await openAsOperator('/dashboard/now', options);
+      const { page } = watched;
+      for (const path of [...paths, `/activity/${requestId}`]) {
+        await page.goto(`${gateway.rpcUrl}/dashboard${path}`);
+        await page.locator('main h1').waitFor();
+        await page.waitForFunction(() => document.querySelector('.skeleton') === null);
+        expect([path, ...(await findBarriers(page))]).toEqual([path]);
+        const wider = await page.evaluate(
+          () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        );
+        expect([path, wider]).toEqual([path, 0]);
+        expect([path, await page.evaluate(() => window.innerWidth)]).toEqual([path, page.viewportSize()?.width]);
+      }
+      expectClean(watched);
+      await page.context().close();
+    },
+  );
 });
 
 test('the first minute: a first request from the page, its hold and receipt, a key and its first call, a cent that is not overspent', async () => {
