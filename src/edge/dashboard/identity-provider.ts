@@ -20,19 +20,19 @@ export interface ProviderSettings {
   readonly scopes: readonly string[];
 }
 
-/** Stored by the browser while the person is at the provider. */
+/** The values that the browser stores while the person signs in at the provider. */
 export interface PendingLogin {
   readonly state: string;
   readonly nonce: string;
   readonly verifier: string;
 }
 
-/** The provider's claims about a person, by name. */
+/** What the provider says about a person, by the name of the claim. */
 export type Claims = Readonly<Record<string, unknown>>;
 
 /**
- * An OpenID Connect provider: authorization code with PKCE, state and nonce. The first request to it discovers its
- * endpoints.
+ * Signs people in with an OpenID Connect provider: authorization code with PKCE, state and nonce. The first sign-in discovers the
+ * provider's endpoints.
  */
 export class IdentityProvider {
   readonly #settings: ProviderSettings;
@@ -70,7 +70,7 @@ export class IdentityProvider {
     });
     const claims = tokens.claims();
     if (claims === undefined) throw new Error('the provider sent no ID token');
-    // Many providers list groups only here.
+    // Many providers return groups only from the userinfo endpoint.
     const { userinfo_endpoint: hasMore } = configuration.serverMetadata();
     const more = hasMore === undefined ? {} : await fetchUserInfo(configuration, tokens.access_token, claims.sub);
     return { ...claims, ...more };
@@ -82,7 +82,7 @@ export class IdentityProvider {
     // oxlint-disable-next-line typescript/no-deprecated -- Marked to stand out: the configuration allows it for a provider on this machine alone.
     const options = url.protocol === 'http:' ? { execute: [allowInsecureRequests] } : {};
     this.#configuration ??= discovery(url, clientId, clientSecret, undefined, options).catch((thrown: unknown) => {
-      // The next login tries again.
+      // The next sign-in tries again.
       this.#configuration = undefined;
       throw thrown;
     });
