@@ -35,7 +35,7 @@ const pageRows = 200;
 function ActivityPage() {
   const search = route.useSearch();
   const viewer = useViewer();
-  // Filters decide the span; one that ends now moves on with the hour, so that the sums have every row of the list.
+  // A span that ends now moves forward each hour, so that the sums include every row of the list.
   const hour = useHour();
   const span = useMemo(() => readSpan(search, hour * hourMs), [search, hour]);
   return (
@@ -137,7 +137,7 @@ function SumsChart({ search, span, chart }: PartProps & { readonly chart: Return
         <span className="small quiet">by {isDaily ? 'UTC day; click a day to open it' : `hour, ${zone}`}</span>
       </h2>
       {lacksTagName(search) && (
-        <p className="quiet small">Write a tag’s name (team) into the field Tag to divide by its values.</p>
+        <p className="quiet small">Enter a tag’s name (team) in the field Tag to group by its values.</p>
       )}
       <Bars
         caption={`${measures[measure]}, ${search.from ?? periods[search.period ?? '24h'].name}`}

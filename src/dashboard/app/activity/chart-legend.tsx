@@ -1,9 +1,9 @@
 import { getRouteApi } from '@tanstack/react-router';
-import { type ActivitySearch, dividedBy, type Division, filteredBy, readActivitySearch } from './search.ts';
+import { type ActivitySearch, groupedBy, type Grouping, filteredBy, readActivitySearch } from './search.ts';
 
 const route = getRouteApi('/activity');
 
-/** The names of a chart's colours; a click filters by one. */
+/** Shows the names of a chart's colours; a click filters by that name. */
 export function ChartLegend({
   series,
   search,
@@ -12,7 +12,7 @@ export function ChartLegend({
   readonly search: ActivitySearch;
 }) {
   const navigate = route.useNavigate();
-  const by = dividedBy(search);
+  const by = groupedBy(search);
   const isChoice = !filteredBy(search).includes(by);
   return (
     <ul className="legend">
@@ -35,7 +35,7 @@ export function ChartLegend({
   );
 }
 
-/** The filter that keeps one group alone. */
-function filterFor(by: Division, name: string, { tag }: ActivitySearch): ActivitySearch {
+/** Returns the filter that leaves only one group. */
+function filterFor(by: Grouping, name: string, { tag }: ActivitySearch): ActivitySearch {
   return readActivitySearch({ [by]: by === 'tag' ? `${tag?.split(':', 1)[0] ?? ''}:${name}` : name });
 }

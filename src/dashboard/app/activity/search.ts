@@ -15,7 +15,7 @@ export const periods = {
 export type PeriodName = keyof typeof periods;
 
 /** The values that sums can be grouped by. */
-export const divisions = {
+export const groupings = {
   model: { name: 'Model', group: AnalyticsGroup.MODEL },
   key: { name: 'Key', group: AnalyticsGroup.API_KEY },
   group: { name: 'Group', group: AnalyticsGroup.GROUP },
@@ -24,8 +24,8 @@ export const divisions = {
   end_user: { name: 'End user', group: AnalyticsGroup.END_USER },
   tag: { name: 'Tag', group: AnalyticsGroup.TAG },
 } as const;
-/** A dimension that sums are divided and rows filtered by. */
-export type Division = keyof typeof divisions;
+/** A dimension by which sums can be grouped and rows filtered. */
+export type Grouping = keyof typeof groupings;
 
 /** The measures of the chart. */
 export const measures = {
@@ -38,12 +38,12 @@ export const measures = {
 /** The name of a measure. */
 export type Measure = keyof typeof measures;
 
-/** The filters of the activity page, from its address. Absent: any. `from` and `to` are UTC days, both included. */
+/** The filters of the activity page, from its address; an absent one filters nothing. `from` and `to` are UTC days, both included. */
 export interface ActivitySearch {
   readonly period?: PeriodName | undefined;
   readonly from?: string | undefined;
   readonly to?: string | undefined;
-  readonly by?: Division | undefined;
+  readonly by?: Grouping | undefined;
   readonly show?: Measure | undefined;
   readonly model?: string | undefined;
   readonly key?: number | undefined;
@@ -52,7 +52,7 @@ export interface ActivitySearch {
   /** A path of the public interface. */
   readonly endpoint?: string | undefined;
   readonly end_user?: string | undefined;
-  /** "name:value"; with `by=tag` only the name is used, to group by. */
+  /** "name:value". With `by=tag` sums are grouped by the values of the tag with this name. */
   readonly tag?: string | undefined;
 }
 
@@ -74,7 +74,7 @@ export function readActivitySearch(search: Record<string, unknown>): ActivitySea
     period: among('period', periods),
     from: day('from'),
     to: day('to'),
-    by: among('by', divisions),
+    by: among('by', groupings),
     show: among('show', measures),
     model: text('model'),
     key: id('key'),
@@ -93,11 +93,11 @@ export interface Span {
   readonly endMs: number;
   readonly stepMs: number;
   readonly previousMs: number;
-  /** Its end is the present. */
+  /** True if the span ends now. */
   readonly isOpen: boolean;
 }
 
-/** Returns the span that the filters mean. Steps are UTC hours up to two days, else UTC days; the last one holds the present, `atMs`, unless a day was named. */
+/** Returns the span that the filters select. Steps are UTC hours for up to two days, else UTC days. The last step contains the present, `atMs`, unless `from` or `to` is given. */
 export function readSpan({ period, from, to }: ActivitySearch, atMs: number): Span {
   if (from !== undefined || to !== undefined) {
     const first = Date.parse(from ?? to ?? '');
@@ -117,7 +117,7 @@ export function readSpan({ period, from, to }: ActivitySearch, atMs: number): Sp
   return { startMs, endMs, stepMs, previousMs: startMs - steps * stepMs, isOpen: true };
 }
 
-/** The rows that the filters mean. */
+/** Returns the query for the rows that the filters select. */
 export function toActivityQuery(search: ActivitySearch, { startMs, endMs, isOpen }: Span): ActivityQuery {
   return {
     startMs: BigInt(startMs),
@@ -126,7 +126,7 @@ export function toActivityQuery(search: ActivitySearch, { startMs, endMs, isOpen
   };
 }
 
-/** The filters of rows and sums; empty and 0 mean any. */
+/** Returns the filters of a query for rows or sums; empty and 0 filter nothing. */
 function toFilter(search: ActivitySearch) {
   return {
     model: search.model ?? '',
@@ -139,20 +139,20 @@ function toFilter(search: ActivitySearch) {
   };
 }
 
-/** The dimensions that the filters narrow. */
-export function filteredBy(search: ActivitySearch): readonly Division[] {
-  const named = (Object.keys(divisions) as Division[]).filter(name => search[name] !== undefined);
+/** Returns the dimensions that are filtered. */
+export function filteredBy(search: ActivitySearch): readonly Grouping[] {
+  const named = (Object.keys(groupings) as Grouping[]).filter(name => search[name] !== undefined);
   return named.filter(name => name !== 'tag' || search.tag?.includes(':') === true);
 }
 
-/** What the sums are divided by: the chosen dimension, else the first filtered one, else the model. */
-export function dividedBy(search: ActivitySearch): Division {
+/** Returns the dimension that the sums are grouped by: the chosen one, else the first filtered one, else the model. */
+export function groupedBy(search: ActivitySearch): Grouping {
   return search.by ?? filteredBy(search)[0] ?? 'model';
 }
 
-/** Returns whether sums are to be divided by a tag that is not named yet: then they are not divided. */
+/** Returns true if the sums should be grouped by a tag whose name is not entered yet; then they are not grouped. */
 export function lacksTagName(search: ActivitySearch): boolean {
-  return dividedBy(search) === 'tag' && readTagName(search) === '';
+  return groupedBy(search) === 'tag' && readTagName(search) === '';
 }
 
 /** Returns the name of the filtered tag; '' if there is none. */
@@ -160,14 +160,14 @@ export function readTagName({ tag }: ActivitySearch): string {
   return tag?.split(':', 1)[0] ?? '';
 }
 
-/** The sums that the filters mean. */
+/** Returns the query for the sums that the filters select. */
 export function toAnalyticsQuery(search: ActivitySearch, span: Span): AnalyticsQuery {
-  const by = dividedBy(search);
+  const by = groupedBy(search);
   return {
     startMs: BigInt(span.startMs),
     endMs: BigInt(span.endMs),
     granularity: span.stepMs === hourMs ? AnalyticsGranularity.HOUR : AnalyticsGranularity.DAY,
-    groupBy: lacksTagName(search) ? AnalyticsGroup.UNSPECIFIED : divisions[by].group,
+    groupBy: lacksTagName(search) ? AnalyticsGroup.UNSPECIFIED : groupings[by].group,
     tag: by === 'tag' ? readTagName(search) : '',
     filter: toFilter(search),
   };

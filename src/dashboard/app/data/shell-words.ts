@@ -5,7 +5,7 @@ export function shellWord(text: string): string {
   return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** A call of the REST interface as curl. The key comes from the environment: the page does not know it. */
+/** Returns a REST call as a curl command. The key is an environment variable, because the page does not know it. */
 export function curlCommand(
   { publicUrl, role }: Viewer,
   path: string,

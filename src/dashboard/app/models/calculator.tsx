@@ -12,7 +12,7 @@ interface Line {
   readonly pico: bigint;
 }
 
-/** Returns the prices for that much input: a long request may have other prices for all of its tokens. */
+/** Returns the prices for a request with that much input. A long request may have other prices for all its tokens. */
 function lines({ pricing }: Model, inputTokens: bigint): readonly Line[] {
   const above = pricing?.above.filter(step => inputTokens > BigInt(step.inputTokens)).at(-1);
   const input = above?.inputPicoUsd ?? pricing?.inputPicoUsd;
@@ -28,7 +28,7 @@ function lines({ pricing }: Model, inputTokens: bigint): readonly Line[] {
   return named.flatMap(([name, pico]) => (pico === undefined ? [] : [{ name, pico }]));
 }
 
-/** Returns the cost of a request of that many tokens, exactly as it would be charged at the standard tier. */
+/** Calculates the cost of a request with the entered tokens, exactly as it would be charged at the standard tier. */
 export function Calculator({ model }: { readonly model: Model }) {
   const [tokens, setTokens] = useState<Readonly<Record<string, string>>>({ Input: '1000', Output: '500' });
   const amount = (name: string): bigint => BigInt(tokens[name] === undefined || tokens[name] === '' ? 0 : tokens[name]);
@@ -38,7 +38,7 @@ export function Calculator({ model }: { readonly model: Model }) {
     inputs.reduce((sum, name) => sum + amount(name), 0n),
   );
   const atto = priced.reduce((sum, { name, pico }) => sum + amount(name) * pico * attoPerPico, 0n);
-  if (priced.length === 0) return <p className="quiet">This model has no price a token.</p>;
+  if (priced.length === 0) return <p className="quiet">This model has no price per token.</p>;
   return (
     <>
       <div className="filters">

@@ -1,7 +1,7 @@
 import { dollars, fullDollars } from '../data/money.ts';
 import { durationText, fullTime, timeText } from '../data/time.ts';
 
-/** An amount of money; all its digits are in the title. */
+/** Shows an amount of money; all its digits are in the title. */
 export function Amount({ nano }: { readonly nano: bigint }) {
   return (
     <span className={nano < 0n ? 'number failed' : 'number'} title={fullDollars(nano)}>
@@ -10,7 +10,7 @@ export function Amount({ nano }: { readonly nano: bigint }) {
   );
 }
 
-/** A moment in the viewer's zone; date, zone and UTC are in the title. */
+/** Shows a time in the viewer's zone; date, zone and UTC are in the title. */
 export function Moment({ ms }: { readonly ms: bigint | number }) {
   return (
     <time className="number" dateTime={new Date(Number(ms)).toISOString()} title={fullTime(ms)}>
@@ -19,7 +19,7 @@ export function Moment({ ms }: { readonly ms: bigint | number }) {
   );
 }
 
-/** A duration, its unit smaller. */
+/** Shows a duration, with its unit in smaller letters. */
 export function Duration({ ms }: { readonly ms: bigint | number }) {
   const [value = '', ...unit] = durationText(ms).split(' ');
   return (

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 
-/** One bar, its parts from the bottom up. */
+/** One bar, with its parts from the bottom up. */
 export interface Bar {
   readonly label: string;
   readonly parts: readonly { readonly series: number; readonly value: bigint }[];
@@ -9,10 +9,10 @@ export interface Bar {
 interface BarsProps {
   readonly caption: string;
   readonly bars: readonly Bar[];
-  /** Names of the series, in the order of their colours. */
+  /** The names of the series, in the order of their colours. */
   readonly series: readonly string[];
   readonly format: (value: bigint) => string;
-  /** The target of a click on a bar; absent: bars are not clickable. */
+  /** Called when a bar is clicked; absent if bars are not clickable. */
   readonly onPick?: (index: number) => void;
   readonly legend?: ReactNode;
 }
@@ -20,7 +20,7 @@ interface BarsProps {
 const high = 40;
 const scale = 10_000n;
 
-/** Bars on a scale that starts at zero and names its top. Readers of screens get the same numbers as a table. */
+/** Draws bars on a scale that starts at zero, with a label at its top. Screen readers get the same numbers as a table. */
 export function Bars({ caption, bars, series, format, onPick, legend }: BarsProps) {
   const sums = bars.map(({ parts }) => parts.reduce((sum, { value }) => sum + value, 0n));
   const most = sums.reduce((max, sum) => (sum > max ? sum : max), 1n);
@@ -88,7 +88,7 @@ export function Bars({ caption, bars, series, format, onPick, legend }: BarsProp
   );
 }
 
-/** Rectangles of a bar's parts; the tallest bar fills the height. */
+/** Returns the rectangles of a bar's parts; the tallest bar fills the height. */
 function stack({ parts }: Bar, most: bigint): { series: number; y: number; height: number }[] {
   let below = 0n;
   return parts

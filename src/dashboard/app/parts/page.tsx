@@ -10,7 +10,7 @@ export function PageTitle({
   children,
 }: {
   readonly name: string;
-  /** The same as curl and as a command, to copy; absent: no button. */
+  /** Other ways to get the page's data, for the menu that copies them; absent if there is no menu. */
   readonly copyAs?: OtherWays | readonly OtherWays[];
   readonly children?: ReactNode;
 }) {
@@ -28,7 +28,7 @@ export function PageTitle({
   );
 }
 
-/** Shows a failed call: the gateway's message, its tip, its code, the request id and a button to retry. */
+/** Shows a failed call: the gateway's message, its tip, its code, the request id, and a button to retry. */
 export function Problem({ error, retry }: { readonly error: unknown; readonly retry?: () => void }) {
   const { message, tip, requestId, code } = readFault(error);
   return (
@@ -68,7 +68,7 @@ export function Waiting({ height = 120 }: { readonly height?: number }) {
   );
 }
 
-/** One figure with its name and an optional note. `showsHeldMoney`: it is drawn as held money. */
+/** Shows one number with its name and an optional note. `showsHeldMoney`: draw it as held money. */
 export function Tile({ name, note, showsHeldMoney = false, children }: TileProps) {
   return (
     <div className={showsHeldMoney ? 'tile tile-held' : 'tile'}>
@@ -86,7 +86,7 @@ interface TileProps {
   readonly children: ReactNode;
 }
 
-/** The state of a query: an error, a value, both if a refresh failed, or neither while it loads. */
+/** The state of a query: a value or an error, both if a refresh failed, or neither while it loads. */
 export interface QueryState<Value> {
   readonly data: Value | undefined;
   readonly error: unknown;

@@ -27,7 +27,7 @@ export function Timeline({ record, timeline }: TimelineProps) {
         </dd>
         {firstEventMs !== undefined && (
           <>
-            <dt>First words</dt>
+            <dt>First output</dt>
             <dd>
               after <Duration ms={firstEventMs} />
             </dd>
@@ -47,7 +47,7 @@ export function Timeline({ record, timeline }: TimelineProps) {
         </dd>
         {back > 0n && (
           <>
-            <dt>Given back</dt>
+            <dt>Released</dt>
             <dd>
               <Amount nano={back} />
             </dd>
@@ -55,7 +55,7 @@ export function Timeline({ record, timeline }: TimelineProps) {
         )}
         {back < 0n && (
           <>
-            <dt>Taken beside the hold</dt>
+            <dt>Debited beyond the hold</dt>
             <dd>
               <Amount nano={-back} />
             </dd>
@@ -85,7 +85,7 @@ function Extension({
   );
 }
 
-/** Why a route was taken, in words. */
+/** Why a route was chosen, in words. */
 const reasons: Readonly<Record<string, string>> = {
   '': 'the model’s only route',
   priority: 'first in the configured order',
@@ -103,7 +103,7 @@ export function Attempts({ record, timeline }: TimelineProps) {
     <section className="panel" aria-label="Attempts">
       <h2>Attempts</h2>
       {attempts.length === 0 ? (
-        <p className="quiet">Nothing of it was recorded: no route answered.</p>
+        <p className="quiet">No attempt was recorded, because no route answered.</p>
       ) : (
         <div className="scroll" tabIndex={0} role="region" aria-label="Each attempt">
           <table className="plain">
@@ -173,5 +173,5 @@ function AttemptRow({ number, attempt }: { readonly number: number; readonly att
   );
 }
 
-/** Ends of an attempt that say nothing against its route. */
+/** The results of attempts that are not failures of the route. */
 const fine: ReadonlySet<string> = new Set(['completed', 'cut', 'aborted', 'ended']);

@@ -10,14 +10,14 @@ import { Brand } from './brand.tsx';
 const sessions = createClient(DashboardService, transport);
 
 interface SignInProps {
-  /** People may sign in with an identity provider. */
+  /** True if people can sign in with an identity provider. */
   readonly hasProvider: boolean;
-  /** A sign-in link that did not work. */
+  /** The error of a sign-in link that did not work. */
   readonly failure?: unknown;
   readonly onSignedIn: () => void;
 }
 
-/** The page before all others: one field for either kind of key. */
+/** The sign-in page, with one field for both kinds of keys. */
 export function SignIn({ hasProvider, failure, onSignedIn }: SignInProps) {
   const [credential, setCredential] = useState('');
   const { mutate, error, isPending } = useMutation({
