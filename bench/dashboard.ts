@@ -21,7 +21,7 @@ const hourMs = 3_600_000;
 const waitMs = 600_000;
 
 const environment = { ...process.env, TOLLGATE_DATA_DIR: dataDir, TOLLGATE_PORT: '0', TOLLGATE_RPC_PORT: '0' };
-const gateway = spawn(process.execPath, ['src/main.ts', 'serve'], { env: environment });
+const gateway = spawn(process.execPath, ['bin/tollgate.js', 'serve'], { env: environment });
 const rpcUrl = await new Promise<string>((resolve, reject) => {
   let printed = '';
   gateway.stderr.on('data', (chunk: Buffer) => {
@@ -55,7 +55,7 @@ const dashboard = createClient(DashboardService, transport);
 const catalog = createClient(CatalogService, transport);
 
 async function signIn(): Promise<void> {
-  const command = spawn(process.execPath, ['src/main.ts', 'dashboard'], {
+  const command = spawn(process.execPath, ['bin/tollgate.js', 'dashboard'], {
     env: { ...environment, TOLLGATE_RPC_PORT: new URL(rpcUrl).port, BROWSER: 'none' },
   });
   let printed = '';
