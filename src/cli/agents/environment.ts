@@ -46,7 +46,7 @@ export function accessVariables({ url, key, model }: Access): Record<string, str
     ANTHROPIC_BASE_URL: url,
     ANTHROPIC_AUTH_TOKEN: key,
     ANTHROPIC_MODEL: model,
-    // Without this, Claude Code would use a model of Anthropic's for titles and summaries.
+    // Claude Code uses a second, smaller model for titles and summaries.
     ANTHROPIC_SMALL_FAST_MODEL: model,
     ANTHROPIC_DEFAULT_HAIKU_MODEL: model,
     ANTHROPIC_DEFAULT_SONNET_MODEL: model,

@@ -9,7 +9,7 @@ const recordShape = {
   model: z.string().describe('The listed id of the model.'),
   api_key_id: id.describe('The key that made the request.'),
   cost: dollars.describe('Dollars that were debited.'),
-  created_at: time.describe('When it was settled.'),
+  created_at: time.describe('When the request was admitted.'),
   state: z.enum(['completed', 'incomplete', 'client_aborted', 'upstream_failed']).describe('How the request ended.'),
   service_tier: z.enum(['default', 'flex', 'priority']).describe('The tier that was charged.'),
   input_tokens: count.describe('Input tokens that were neither read from a cache nor written to one.'),
