@@ -3,13 +3,14 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import {
   AnalyticsGranularity,
   AnalyticsGroup,
+  AnalyticsMeasure,
   type AnalyticsPeriodSchema,
   type GetAnalyticsRequest,
   type GetAnalyticsResponseSchema,
   type UsageSumsSchema,
 } from '../gen/tollgate/v1/account_pb.ts';
 import { findTagFault } from '../generation/tags.ts';
-import type { AnalyticsQuery, AnalyticsRefusal, AnalyticsRow, Ledger } from '../ledger/ledger.ts';
+import type { AnalyticsQuery, AnalyticsRefusal, AnalyticsRow, LargestGroups, Ledger } from '../ledger/ledger.ts';
 import { invalidField } from './account-fields.ts';
 import { readRequestFilter } from './request-filter.ts';
 
@@ -17,12 +18,12 @@ import { readRequestFilter } from './request-filter.ts';
 
 const dayMs = 86_400_000;
 const presetDays = 30;
-/** The most sums that one answer has: a year of hours, or a month of days for hundreds of keys. */
+/** The most sums of one response: enough for a year of hours, or a month of days for hundreds of keys. */
 const seriesMax = 20_000;
-/** The most records that are summed one by one: that takes seconds, and others wait. */
+/** The most records that are summed one by one, which takes seconds in which other queries wait. */
 const recordsMax = 2_000_000;
 
-// A peer's newer value is in neither.
+// A value that only a newer client knows is in neither table, and is refused.
 const granularities: Readonly<Partial<Record<AnalyticsGranularity, AnalyticsQuery['granularity']>>> = {
   [AnalyticsGranularity.UNSPECIFIED]: 'day',
   [AnalyticsGranularity.DAY]: 'day',
@@ -38,6 +39,13 @@ const groups: Readonly<Partial<Record<AnalyticsGroup, Exclude<AnalyticsQuery['gr
   [AnalyticsGroup.END_USER]: 'end_user',
 };
 
+const measures: Readonly<Partial<Record<AnalyticsMeasure, LargestGroups['of']>>> = {
+  [AnalyticsMeasure.UNSPECIFIED]: 'cost',
+  [AnalyticsMeasure.REQUESTS]: 'requests',
+  [AnalyticsMeasure.TOKENS]: 'tokens',
+  [AnalyticsMeasure.FAILED]: 'failed',
+};
+
 /** The sums that a caller requested. `showsMargin`: the caller is the operator and also sees the providers' charges. */
 interface RequestedSums {
   readonly request: GetAnalyticsRequest;
@@ -46,8 +54,7 @@ interface RequestedSums {
 }
 
 /**
- * Reads which sums a caller requested. Throws `validation_error` if the span ends before it starts, `invalid_request`
- * if there would be too many sums.
+ * Returns the sums that a caller requested. Throws `validation_error` if a field is invalid, for example if `end` is before `start`, and `invalid_request` if there would be too many sums, or too many records to read for them.
  */
 export async function readAnalytics(
   ledger: Pick<Ledger, 'analytics'>,
@@ -57,8 +64,11 @@ export async function readAnalytics(
   const query = toQuery(request, of, nowMs);
   const rows = await ledger.analytics(query);
   if (typeof rows === 'string') throw tooMuch(rows);
-  const sumsInvariant = showsMargin === true ? toOperatorSums : toSums;
-  return { metrics: sumsInvariant(rows), series: rows.map(row => toPeriod(row, query.groupBy, sumsInvariant([row]))) };
+  const toRequestedSums = showsMargin === true ? toOperatorSums : toSums;
+  return {
+    metrics: toRequestedSums(rows),
+    series: rows.map(row => toPeriod(row, query.groupBy, toRequestedSums([row]))),
+  };
 }
 
 function tooMuch(refusal: AnalyticsRefusal): GatewayError {
@@ -89,7 +99,7 @@ function toQuery(
   if (groupBy === undefined) {
     throw invalidField('group_by', 'must be none, model, api_key, provider, endpoint, group, end_user or tag:NAME');
   }
-  // A key's holder sees that key's requests, whatever the filter says.
+  // `of` comes after the filter, so that the caller can't select other accounts or keys.
   return {
     ...(request.filter && readRequestFilter(request.filter)),
     ...of,
@@ -97,16 +107,23 @@ function toQuery(
     endMs,
     granularity,
     groupBy,
+    ...(request.groupsMax > 0 && { largest: { groups: request.groupsMax, of: readMeasure(request.most) } }),
     limit: seriesMax,
     recordsMax,
   };
+}
+
+function readMeasure(most: AnalyticsMeasure): LargestGroups['of'] {
+  const of = measures[most];
+  if (of === undefined) throw invalidField('most', 'must be cost, requests, tokens or failed_requests');
+  return of;
 }
 
 /** Adds the rows up. */
 function toSums(rows: readonly AnalyticsRow[]): MessageInitShape<typeof UsageSumsSchema> {
   const [only] = rows;
   if (only !== undefined && rows.length === 1) return toRowSums(only);
-  const sum = (field: Exclude<keyof AnalyticsRow, 'periodMs' | 'group' | MoneySum>): bigint =>
+  const sum = (field: Exclude<keyof AnalyticsRow, 'periodMs' | 'group' | 'isRest' | MoneySum>): bigint =>
     BigInt(rows.reduce((total, row) => total + row[field], 0));
   return {
     requests: sum('requests'),
@@ -161,7 +178,7 @@ function toPeriod(
   groupBy: AnalyticsQuery['groupBy'],
   sums: MessageInitShape<typeof UsageSumsSchema>,
 ): MessageInitShape<typeof AnalyticsPeriodSchema> {
-  const period = { timestampMs: BigInt(row.periodMs), sums };
+  const period = { timestampMs: BigInt(row.periodMs), sums, rest: row.isRest === true };
   return row.group === null ? period : { ...period, group: toGroup(row.group, groupBy) };
 }
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { fileEnding, parseEnding } from '../../generation/images/image-type.ts';
+import { fileExtension, parseExtension } from '../../generation/images/image-type.ts';
 import { type Files, noRoomForImages } from '../files.ts';
 import { nowMs, query, type StoreDatabase, toBytes } from './database.ts';
 
@@ -20,17 +20,17 @@ export interface PostgresFilesOptions {
 }
 
 /**
- * Opens the images that all gateways of a database share. Their table keeps its first name, `picture`: a migration that renamed it would break
- * the gateways that are upgraded last.
+ * Opens the images that all gateways of a database share. The table is still called `picture`, because renaming it would break gateways that
+ * have not been upgraded yet.
  */
 export function openPostgresFiles(database: StoreDatabase, { lifetimeMs, bytesMax }: PostgresFilesOptions): Files {
   const sweep = async (): Promise<number> =>
     (await query(database, `DELETE FROM picture WHERE expires_at_ms <= ${nowMs} RETURNING name`)).length;
-  // A failed removal is repeated by the next run.
+  // If a removal fails, the next run repeats it.
   const timer = setInterval(() => void sweep().catch(() => undefined), sweepMs).unref();
   return {
     async put(bytes, type) {
-      const name = `${randomBytes(tokenBytes).toString('hex')}.${fileEnding(type)}`;
+      const name = `${randomBytes(tokenBytes).toString('hex')}.${fileExtension(type)}`;
       const stored = await query(database, putText, [name, bytes, lifetimeMs, bytesMax]);
       if (stored.length === 0) throw noRoomForImages();
       return name;
@@ -38,7 +38,7 @@ export function openPostgresFiles(database: StoreDatabase, { lifetimeMs, bytesMa
     async open(name) {
       const text = `SELECT content, expires_at_ms FROM picture WHERE name = $1::text AND expires_at_ms > ${nowMs}`;
       const [row] = await query(database, text, [name]);
-      const type = parseEnding(name.slice(name.indexOf('.') + 1));
+      const type = parseExtension(name.slice(name.indexOf('.') + 1));
       if (row === undefined || type === undefined) return undefined;
       const content = toBytes(row['content']);
       let at = 0;

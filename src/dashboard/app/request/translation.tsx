@@ -10,8 +10,15 @@ import { BodyImages } from './body-images.tsx';
 import { compareBodies, readJson } from './compare.ts';
 import { Replay } from './replay.tsx';
 
+interface TranslationProps {
+  readonly requestId: string;
+  readonly apiKeyId: bigint;
+  /** Whether the request has a receipt. A request that failed or does not exist has none; then missing bodies are not mentioned. */
+  readonly hasRecord: boolean;
+}
+
 /** Shows the bodies of a request: the client's, the contract's and the upstream's, if they were stored and the viewer may see them. */
-export function Translation({ requestId, apiKeyId }: { readonly requestId: string; readonly apiKeyId: bigint }) {
+export function Translation({ requestId, apiKeyId, hasRecord }: TranslationProps) {
   const viewer = useViewer();
   const { account } = viewer;
   const maySee = account !== undefined && may(viewer, 'account:bodies');
@@ -20,7 +27,7 @@ export function Translation({ requestId, apiKeyId }: { readonly requestId: strin
     queryFn: async ({ signal }) => (await account?.getBodies(requestId, signal)) ?? null,
     enabled: maySee,
   });
-  if (!maySee) return null;
+  if (!maySee || (!hasRecord && bodies.data == null)) return null;
   return (
     <section className="panel" aria-label="Translation">
       <h2>The translation</h2>

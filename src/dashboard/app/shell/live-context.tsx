@@ -46,7 +46,7 @@ function useRefresh({ message, isLost }: LiveState): void {
   }, [client, mark]);
 }
 
-/** Returns a text that changes when money may have moved; for a viewer who may not see the account's money, with each message. */
-function moneyMark({ lastEntry, runningCount, runningHeldNanoUsd, funds, atMs }: WatchNowResponse): string {
-  return `${lastEntry} ${runningCount} ${runningHeldNanoUsd} ${funds?.balanceNanoUsd ?? atMs}`;
+/** Returns a text that changes when money may have moved: each settled request counts as an entry. */
+function moneyMark({ lastEntry, runningCount, runningHeldNanoUsd, funds }: WatchNowResponse): string {
+  return `${lastEntry} ${runningCount} ${runningHeldNanoUsd} ${funds?.balanceNanoUsd ?? ''}`;
 }

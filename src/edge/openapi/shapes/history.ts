@@ -56,7 +56,9 @@ const entry = z.object({
 });
 const record = z.object({
   audit_id: id,
-  actor: z.object({ type: z.string(), id: z.unknown() }).describe('Who did it.'),
+  actor: z
+    .object({ type: z.string(), id: z.unknown() })
+    .describe('Who did it. For a session, the id contains the person too: "7 (ann@example.test)".'),
   action: z.string().describe('What was done.'),
   resource: z.object({ type: z.string(), id: z.unknown() }).describe('What it was done to.'),
   before: z.unknown().describe('The state before; null: it did not exist.'),

@@ -161,6 +161,10 @@ export const usage = {
               .union([z.string(), z.number(), z.null()])
               .describe('What the requests are grouped by; null with `none`.'),
             group_id: id.optional().describe('With `group_by=group`: the id of the group.'),
+            rest: z
+              .literal(true)
+              .optional()
+              .describe('With `groups_max`: this is the sum of the groups that are not listed.'),
             ...sumsShape,
           }),
         )
