@@ -1,4 +1,4 @@
-/** What clients, providers and webhooks can do to a stop: it ends in the documented time (docs/architecture.md "Starting and stopping"). */
+/** Clients, providers and webhooks can't delay a stop for longer than documented (docs/architecture.md "Starting and stopping"). */
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -29,7 +29,7 @@ async function post({ url, apiKey }: Gateway, path: string, body: object, key = 
   return fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) });
 }
 
-/** Opens a connection, writes the text and reads nothing. */
+/** Opens a connection, writes the text and never reads. */
 function openDeaf({ url }: Gateway, text: string): Socket {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname).pause();
@@ -38,7 +38,7 @@ function openDeaf({ url }: Gateway, text: string): Socket {
   return socket;
 }
 
-test('a stop with every kind of open work ends 17 s after the grace at the latest, and everything is settled', async () => {
+test('with every kind of work open, a stop ends at most 17 s after the grace period, and everything is settled', async () => {
   const gateway = await startGateway({ config });
   const { apiKey, managementKey } = gateway;
   const left: Promise<unknown>[] = [];
