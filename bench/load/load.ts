@@ -1,32 +1,32 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from './connection.ts';
 
-/** The target of a load: a port, and the requests that are sent to it in turn (one for each key). */
+/** A port, and the requests that are sent to it in turn (one for each key). */
 export interface Traffic {
   readonly port: number;
   readonly requests: readonly Buffer[];
 }
 
-/** The result of a load. Times in ms. */
+/** What was measured under a load. */
 export interface LoadResult {
   /** Answers with status 200. */
   readonly answers: number;
   /** Other answers and broken connections, counted by reason. */
   readonly failures: ReadonlyMap<string, number>;
-  /** From the first request to the end of the last answer. */
+  /** Time from the first request to the end of the last answer. */
   readonly seconds: number;
-  /** To the first byte of the answer, ascending. */
+  /** Times to the first byte of each answer, ascending. */
   readonly firstMs: readonly number[];
-  /** To its end, ascending. */
+  /** Times to the end of each answer, ascending. */
   readonly endMs: readonly number[];
 }
 
-/** Counts what a load has seen. */
+/** Counts answers and failures. */
 class Tally {
   answers = 0;
   readonly failures = new Map<string, number>();
 
-  /** Every answer, failed ones included. */
+  /** Number of answers that have ended, failed ones included. */
   ended = 0;
 
   answered(status: number): void {
@@ -47,9 +47,8 @@ function requestFor({ requests }: Traffic, number: number): Buffer {
 }
 
 /**
- * Every connection sends its next request as soon as its last was answered, until `seconds` have passed or `answers`
- * have been requested. Requests under way at the end are waited for and counted like all others, so that CPU time
- * read afterwards belongs to the answers of the result.
+ * Sends requests over all connections, each as soon as the one before was answered, until `seconds` have passed or `answers` have been requested. Requests that still run then are waited for and
+ * counted like all others, so that CPU time that is read afterwards belongs to the counted answers.
  */
 export async function closedLoop(
   traffic: Traffic,

@@ -29,8 +29,8 @@ interface ClientSettings {
 function makeClient(settings: ClientSettings = {}): Anthropic {
   return new Anthropic({ baseURL: gateway.url, apiKey: gateway.apiKey, fetch: counting, ...settings });
 }
-/** The former major version; its types differ only in parts that these conversations do not use. */
-function makeFormerClient(settings: ClientSettings = {}): Anthropic {
+/** Makes a client of the previous major version; its types differ only in parts that these conversations do not use. */
+function makePreviousClient(settings: ClientSettings = {}): Anthropic {
   const client = new Anthropic0({ baseURL: gateway.url, apiKey: gateway.apiKey, fetch: counting, ...settings });
   return client as unknown as Anthropic;
 }
@@ -51,7 +51,7 @@ const readText = (message: Anthropic.Message): string =>
 
 describe.each([
   { version: 'this major', make: makeClient, header: 'authorization' },
-  { version: 'the former major', make: makeFormerClient, header: 'x-api-key' },
+  { version: 'the previous major', make: makePreviousClient, header: 'x-api-key' },
 ])('$version', ({ make, header }) => {
   const one = make();
 
@@ -122,7 +122,7 @@ describe.each([
     };
     const whole = await one.messages.create(body);
     const streamed = await one.messages.stream(body).finalMessage();
-    // Gemini's signature of a call comes as a block before it, to be sent back.
+    // Gemini's signature of a call comes as a `thinking` block before the call, which the client sends back.
     const signatureBlock = upstream === 'gemini' ? ['thinking'] : [];
     expect(whole.content.map(({ type }) => type)).toEqual(['text', ...signatureBlock, 'tool_use', 'tool_use']);
     expect(whole.stop_reason).toBe('tool_use');

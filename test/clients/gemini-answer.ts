@@ -52,7 +52,7 @@ const finishes: Readonly<Record<string, string>> = {
 export interface AnswerSettings {
   readonly model: string;
   readonly responseId: string;
-  /** Whether reasoning is shown. */
+  /** Whether the answer includes the reasoning. */
   readonly includeThoughts: boolean;
   readonly signsTexts: boolean;
 }

@@ -272,7 +272,7 @@ export interface Planted {
   readonly name: string;
   /** The `type` of its frame; '' if frames have none. */
   readonly type: string;
-  /** The names on the way to it; no places in lists. */
+  /** The names of the members that lead to it, without array indexes. */
   readonly path: readonly string[];
   readonly value: JsonTree;
 }

@@ -242,7 +242,7 @@ describe('a batch', () => {
     expect((await call<{ data: object[] }>(stranger, '/v1/batches')).body.data).toEqual([]);
   });
 
-  test('without funds, or with a revoked key, its items fail with the error of a single request', async () => {
+  test('without funds, or with a key that is revoked, has failed items with the error that a single request would get', async () => {
     const poor = { ...gateway, apiKey: await createAccount(gateway, '0.000001') };
     const batch = await endedBatch(poor, (await createBatch(poor, [chatItem('a', 'say=x')])).id);
     const [line] = await readLines(poor, batch.error_file_id);

@@ -1,4 +1,4 @@
-/** `tollgate connect`: the settings of clients, their copies, and the test call. */
+/** `tollgate connect`: the settings of clients, their backups, and the test call. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -29,7 +29,7 @@ function write(path: string, text: string): void {
   writeFileSync(join(home, path), text);
 }
 
-/** Each client's file, what else may stand in it, and how the gateway's address is found there. */
+/** Each client's settings file: what else may be in it (`own`), and how a test finds the address, key, model and the kept setting in it (`find`). */
 const clients = [
   {
     name: 'claude-code',
@@ -105,7 +105,7 @@ const clients = [
 ] as const;
 
 test.each(clients)(
-  '$name: the gateway is added to its settings, after a copy of the file, and tested with a call',
+  '$name: the file is backed up, the gateway is added to its settings, and a test call is made',
   async client => {
     const { name, path, own, find, kept, suffix, requested } = client;
     write(path, own);
@@ -121,7 +121,7 @@ test.each(clients)(
     );
     expect(await keys(name)).toHaveLength(1);
 
-    // A second run keeps the first copy, and revokes the key of the first run.
+    // A second run keeps the first backup, and revokes the key of the first run.
     expect((await connect(name, '--model', 'sim/small')).code).toBe(0);
     expect(find(read(path))[2]).toBe('sim/small');
     expect(find(read(path))[3]).toBe(kept);

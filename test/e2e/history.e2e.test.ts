@@ -36,7 +36,7 @@ const readEntries = async (query = ''): Promise<readonly EntryJson[]> =>
 const readAudit = async (query = ''): Promise<readonly AuditJson[]> =>
   (await call<{ data: AuditJson[] }>(gateway, 'GET', `/audit${query}`)).body.data;
 
-test('every change of a balance is an entry of its pocket, and with the charges they are the balances', async () => {
+test('every change of a balance is an entry of that balance; entries and charges add up to each balance', async () => {
   const group = (await call<{ data: GroupJson }>(gateway, 'POST', '/groups', { body: { name: 'g', balance: 2 } })).body
     .data;
   const key = await newKey(gateway, { label: 'own', balance: 1.5 });
@@ -105,7 +105,7 @@ test('pages of entries and charges are parts of the whole list, balances include
     for (let offset = 0; offset < whole.length; offset += limit) pages.push(...(await list({ limit, offset })));
     expect(pages).toEqual(whole);
   }
-  // Spans that begin and end between any two.
+  // Lists that end before each entry.
   for (const [at, { createdAtMs: endMs }] of entries.entries()) {
     const earlier = whole.filter((_, index) => (entries[index]?.createdAtMs ?? 0n) < endMs);
     expect([at, await list({ limit: 3, endMs })]).toEqual([at, earlier.slice(0, 3)]);

@@ -34,7 +34,7 @@ describe('a task', () => {
   const started = startGateway({ config });
   afterAll(async () => endGateway(await started));
 
-  test('is queued with 202, then has its images, is charged once and held no more', async () => {
+  test('is queued with 202, then has its images and is charged once, and nothing stays held', async () => {
     const gateway = await started;
     const before = await readBalance(gateway);
     const { status, headers, body } = await postImages<TaskBody>(gateway, 'generations', {
@@ -60,7 +60,7 @@ describe('a task', () => {
     expect(await heldBy(gateway)).toBe(0n);
   });
 
-  test('draws the same image as the request without a task; b64_json stays with the task', async () => {
+  test('generates the same image as a request without a task, and returns it as `b64_json` if that was requested', async () => {
     const gateway = await started;
     const requested = { prompt: 'hills', seed: 5, response_format: 'b64_json' };
     const task = await ended(gateway, (await create(gateway, requested)).task_id);
@@ -102,7 +102,7 @@ describe('a task', () => {
     expect(await readBalance(gateway)).toBe(before);
   });
 
-  test('is refused at once where its request is wrong or can’t be paid', async () => {
+  test('is refused at once if its request is wrong or can’t be paid', async () => {
     const gateway = await started;
     const { key } = await makeKey(gateway, { balanceNanoUsd: 10_000_000n });
     const wrong = await postImages(gateway, 'generations', { ...small, prompt: 'x', n: 0 });
@@ -123,7 +123,7 @@ describe('a task', () => {
     }
   });
 
-  test('continues without its client; many run one after the other, and too many are refused', async () => {
+  test('runs without its client; two run at once, three wait, and more are refused', async () => {
     const gateway = await started;
     const body = { ...small, prompt: '!sim delay_ms=4000\nx' };
     const running = [await create(gateway, body), await create(gateway, body)];
@@ -132,7 +132,7 @@ describe('a task', () => {
     );
     const waiting = answers.filter(({ status }) => status === 202).map(({ body: task }) => task);
     const refused = answers.filter(({ status }) => status !== 202);
-    // Three may wait beside the two that run.
+    // Two run, and three may wait.
     expect([waiting.length, refused.length]).toEqual([3, 9]);
     expect(refused.map(({ status, headers }) => [status, headers.get('retry-after')])).toEqual(
       refused.map(() => [503, '10']),
@@ -201,7 +201,7 @@ describe('a gateway that ends', () => {
     }
   });
 
-  test('a task whose key can’t pay any more after the restart is failed with that error', async () => {
+  test('a task whose key was disabled before the restart fails with that error', async () => {
     const first = await startGateway({ config });
     const { key, id } = await makeKey(first);
     const made = await postImages<TaskBody>(

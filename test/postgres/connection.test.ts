@@ -19,7 +19,7 @@ afterAll(() => connection.end());
 
 const insert = 'INSERT INTO thing SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[])';
 
-test('statements of one flush answer in their order, with the types of their columns', async () => {
+test('results of statements that are sent together come in order, and values have the types of their columns', async () => {
   const names = ['plain', 'a "quoted" \\ one', '', null, '{NULL,x}'];
   const values = [
     toArray([1n, 2n, 3n, 4n, 9_007_199_254_740_993n]),
@@ -39,7 +39,7 @@ test('statements of one flush answer in their order, with the types of their col
   expect(selected?.rows[4]).toEqual(last);
 });
 
-test('a statement that fails skips those behind it, and the same statements work again afterwards', async () => {
+test('after a statement that fails, the following statements of its group are skipped, and they work again afterwards', async () => {
   const steps = [
     { text: insert, values: [toArray([1n]), toArray(['twice']), toArray([null])] },
     { text: 'SELECT count(*) FROM thing WHERE id >= $1::bigint', values: ['0'] },

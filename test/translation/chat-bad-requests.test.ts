@@ -50,14 +50,14 @@ test.each(ours)('$name: $code naming $param', ({ body, code, param, status }) =>
   if (code === 'unsupported_feature') expect(error.message).toMatch(/^Invalid value: .+\. Supported values are: /);
 });
 
-test.each(chatUnknownHints)('$name is left out, and listed', ({ body, field }) => {
+test.each(chatUnknownHints)('$name is left out, and its name is in `dropped`', ({ body, field }) => {
   const { request, dropped } = translated(body);
   expect([...dropped, ...unknownFields(request.source)]).toEqual([field]);
 });
 
 test.each([
   {
-    name: 'sound of a format that the interface does not have',
+    name: 'audio in a format that the interface does not define',
     body: {
       model: 'sim/small',
       messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'AAAA', format: 'midi' } }] }],
@@ -71,6 +71,6 @@ test.each([
       response_format: { type: 'json_schema', json_schema: { schema: {} } },
     },
   },
-])('$name is carried', ({ body }) => {
+])('$name is accepted and passed on', ({ body }) => {
   expect(translated(body).dropped).toEqual([]);
 });
