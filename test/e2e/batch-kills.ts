@@ -12,7 +12,7 @@ const config = 'simulator: { tokens_per_second: 0 }\n';
 export interface BatchKills {
   readonly items: number;
   readonly kills: number;
-  /** The line that steers the built-in model for an item. */
+  /** Returns the line that steers the built-in model for an item. */
   readonly line: (item: number) => string;
 }
 

@@ -10,7 +10,7 @@ let gateway: Gateway;
 let home = '';
 beforeAll(async () => {
   gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
-  // The command's HOME.
+  // HOME of the command.
   home = gateway.home.folder;
 });
 afterAll(() => endGateway(gateway));
@@ -150,7 +150,7 @@ test.each(clients)(
 );
 
 test.each([...clients.map(({ name }) => name), 'aider', 'cline', 'cursor'])(
-  '%s: --print shows what would be written, changes nothing and makes no key',
+  '%s: --print shows what would be written, but changes nothing and makes no key',
   async name => {
     const before = readdirSync(home);
     const { code, stdout } = await connect(name, '--print', '--model', 'sim/large', '--url', 'https://gate.example');
@@ -175,7 +175,7 @@ test.each([
   expect(await keys(name)).toEqual([]);
 });
 
-test('a test call that fails says why, and how to go back', async () => {
+test('if the test call fails, the command prints why, and how to undo', async () => {
   const { code, stderr } = await connect('claude-code', '--key', `sk-tg-${'0'.repeat(43)}`);
   expect(code).toBe(1);
   expect(stderr).toMatch(/Test call: POST \S+ with \S+: 401, The API key is malformed, unknown/);
@@ -184,7 +184,7 @@ test('a test call that fails says why, and how to go back', async () => {
   await connect('claude-code', '--undo');
 });
 
-test('an unknown client is a usage error that names the known ones', async () => {
+test('an unknown client is a usage error that lists the known clients', async () => {
   const { code, stderr } = await gateway.cli(['connect', 'notepad']);
   expect([code, stderr]).toEqual([2, expect.stringContaining('claude-code or codex or opencode')]);
 });
