@@ -1,4 +1,4 @@
-/** Entries and the audit, as a client of REST and the operator see them (docs/interfaces/account.md "Entries and audit"). */
+/** Entries and the audit, as REST clients and the operator see them (docs/interfaces/account.md "Entries and audit"). */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import { call, type GroupJson, newKey } from './account-client.ts';
@@ -85,9 +85,9 @@ test('every change of a balance is an entry of that balance; entries and charges
   ]);
 });
 
-test('pages of entries and charges are parts of the whole list, balances included, whatever ran at the same time', async () => {
+test('pages of entries and charges are parts of the whole list with the same balances, even if requests ran at the same time', async () => {
   const { key } = await newKey(gateway, { label: 'paged', balance: 1 });
-  // They begin together and end one after the other, the first one last.
+  // The requests start together and end one after the other, the first one last.
   await Promise.all(
     [50, 40, 30, 20, 10, 5].map(tokens => complete(gateway, ask(`Hello\n!sim tokens=${tokens} rate=200`), { key })),
   );
@@ -149,7 +149,7 @@ test('the audit shows who did what: the operator and management keys, with the v
   expect(printed.data[0]).toMatchObject({ account_id: 1, action: 'key.revoke', hash: rows.at(-1)?.hash });
 });
 
-test('the operator’s own actions are a chain of their own', async () => {
+test('actions of the operator that belong to no account have a separate hash chain', async () => {
   expect((await gateway.admin.reloadConfiguration({})).file).not.toBe('');
   const { records } = await gateway.admin.listAccountAudit({ accountId: 0n });
   expect(records.map(({ action, actorType, auditId }) => [action, actorType, auditId])).toEqual([

@@ -1,4 +1,4 @@
-/** Image tasks: what their caller gets, and that no crash, stop or clock change loses one or charges it twice. */
+/** Image tasks: what their client gets, and that no crash, stop or clock change loses a task or charges it twice. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { clockAhead } from '../fake-clock.ts';
@@ -17,7 +17,7 @@ async function create(gateway: Gateway, body: object = {}): Promise<TaskBody> {
   return task;
 }
 
-/** The task once it has ended, within 40 s. */
+/** Waits up to 40 s until a task has ended, and returns it. */
 async function ended(gateway: Gateway, taskId: string): Promise<TaskBody> {
   let last: TaskBody | undefined;
   await expect
@@ -68,7 +68,7 @@ describe('a task', () => {
     expect(task.result?.data).toEqual(atOnce.body.data);
   });
 
-  test('can edit too', async () => {
+  test('can also edit', async () => {
     const gateway = await started;
     const images = [(await makePng(40, 30, '#a02020')).toString('base64')];
     const made = await postImages<TaskBody>(gateway, 'edits', { images, prompt: 'x', async: true });
@@ -144,13 +144,13 @@ describe('a task', () => {
   });
 });
 
-describe('a gateway that ends', () => {
-  test('by kill −9 loses no task, charges each once and leaves no file beyond its hour', async () => {
-    // Room for all that a slow machine has not drawn before the next kill.
+describe('a gateway that is ended', () => {
+  test('by kill −9 loses no task, charges each once, and keeps no file for longer than an hour', async () => {
+    // There is room for all tasks that a slow machine has not drawn before the next kill.
     const roomy = config.replace('image_task_queue: 3', 'image_task_queue: 20');
     let gateway = await startGateway({ config: roomy });
     const before = await readBalance(gateway);
-    // Killed again and again, at moments spread over all stages of a task.
+    // The kills are spread over all stages of a task.
     const tasks: string[] = [];
     for (let kill = 0; kill < 6; kill += 1) {
       for (let number = 0; number < 2; number += 1) {
@@ -173,7 +173,7 @@ describe('a gateway that ends', () => {
       }
       expect(before - (await readBalance(gateway))).toBe(BigInt(tasks.length) * price);
       expect(await heldBy(gateway)).toBe(0n);
-      // Those of tasks that were drawn again are among them.
+      // These include files of tasks that were drawn again.
       expect((await listFiles(gateway)).length).toBeGreaterThanOrEqual(tasks.length);
       await gateway.kill();
       gateway = await startGateway({ config: roomy, home: gateway.home, environment: clockAhead(61).environment });
@@ -183,7 +183,7 @@ describe('a gateway that ends', () => {
     }
   });
 
-  test('by SIGTERM cuts running tasks and keeps waiting ones: the next process draws both, charged once', async () => {
+  test('by SIGTERM interrupts running tasks and keeps waiting ones; the next process draws both, and each is charged once', async () => {
     const first = await startGateway({ config });
     const before = await readBalance(first);
     const prompts = ['!sim delay_ms=5000\nx', '!sim delay_ms=5000\nx', 'x'];
@@ -230,7 +230,7 @@ describe('a gateway that ends', () => {
 });
 
 describe('a clock that moves between two starts', () => {
-  test('ends the hour of an image: it is not found, and its file is gone; the task stays for a day', async () => {
+  test('deletes images that are older than an hour, with their files, but keeps the task for a day', async () => {
     const first = await startGateway({ config });
     const made = await create(first, { n: 2 });
     const url = (await ended(first, made.task_id)).result?.data[0]?.url ?? '';

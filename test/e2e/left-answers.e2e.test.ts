@@ -12,7 +12,7 @@ import { eventually } from './upstream-callers.ts';
 
 type Json = Record<string, unknown>;
 
-/** How far the gateway's counts may be from the provider's once it has learned. */
+/** By which share the gateway's counts may differ from the provider's, once the gateway has seen some reports. */
 const margin = 0.15;
 
 let plain: BillingProvider;
@@ -72,7 +72,7 @@ async function whole(body: Json): Promise<void> {
   await response.text();
 }
 
-/** Sends a request and disconnects after that many ms. Returns the record and the bill of the request. */
+/** Sends a request and disconnects after `afterMs`. Returns the record of the request and the provider's bill. */
 async function leave(provider: BillingProvider, body: Json, afterMs: number) {
   const before = provider.bills.length;
   const aborting = new AbortController();
@@ -157,7 +157,7 @@ test.each([
   expectNear(record.usage?.outputTokens, bill.output, 0.05);
 });
 
-test('timings that the client did not ask for are not shown to it', async () => {
+test('timings are not sent to a client that did not ask for them', async () => {
   const body = makeBody('local/llama', { input: 'Hi', say: 'Hello ' }, { stream: true }, { times: 5 });
   const raw = await (await post(gateway, '/v1/chat/completions', body)).text();
   expect(raw).toContain('Hello');

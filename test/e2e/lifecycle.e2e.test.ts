@@ -51,10 +51,10 @@ async function startOnItsOwn(home: Home, command: readonly [string, ...string[]]
 const serve = [process.execPath, join(root, 'src/main.ts'), 'serve'] as const;
 const keysIn = (text: string): string[] => text.match(/\b[sm]k-tg-[0-9A-Za-z]{43}\b/g) ?? [];
 
-describe('a newcomer', () => {
+describe('the first steps', () => {
   const home = newHome();
 
-  test('first start prints two keys and a curl command that works when pasted', async () => {
+  test('the first start prints two keys and a curl command that works when pasted', async () => {
     const { output, child, ended, url } = await startOnItsOwn(home, serve, home.folder);
     const [apiKey, managementKey, ...more] = [...new Set(keysIn(output.stdout))];
     expect(apiKey).toMatch(/^sk-tg-/);
@@ -76,7 +76,7 @@ describe('a newcomer', () => {
     writeFileSync(join(home.folder, 'key'), apiKey ?? '');
   });
 
-  test('the keys are nowhere in the data directory', () => {
+  test('the keys are not in the data directory', () => {
     const key = readFileSync(join(home.folder, 'key'), 'utf8');
     for (const name of readdirSync(home.dataDir, { recursive: true, encoding: 'utf8' })) {
       if (statSync(join(home.dataDir, name)).isDirectory()) continue;
@@ -84,7 +84,7 @@ describe('a newcomer', () => {
     }
   });
 
-  test('npm start again: the same keys work, none is printed, SIGTERM to npm ends both with 0', async () => {
+  test('after npm start again, the same keys work and none is printed; SIGTERM to npm ends both with 0', async () => {
     const { output, child, ended, url } = await startOnItsOwn(home, ['npm', 'start', '--silent'], root);
     expect(keysIn(output.stdout + output.stderr)).toEqual([]);
     const key = readFileSync(join(home.folder, 'key'), 'utf8');
@@ -221,7 +221,7 @@ describe('a gateway that can’t start says why and exits 2', () => {
     const { code, stderr } = await start(newHome(), [], environment);
     expect(code, `${stderr}`).toBe(2);
     expect(stderr).toMatch(shown);
-    // A key that was refused is not shown.
+    // A refused key is not printed.
     for (const value of Object.values(environment)) if (value.length > 20) expect(stderr).not.toContain(value);
   });
 });
@@ -254,17 +254,20 @@ test('SIGTERM while the gateway starts ends it with 0, and the new keys are stil
 });
 
 // On PostgreSQL, several gateways can share a database.
-test.skipIf(isOnPostgres)('a second gateway on the same data is refused and the first continues', async () => {
-  const gateway = await startGateway();
-  const second = await runCommand(gateway.home, ['serve']);
-  expect(second.code).not.toBe(0);
-  expect(second.stderr).toMatch(/data|in use|running|lock/i);
-  expect((await complete(gateway, steer('tokens=3'))).status).toBe(200);
-  const verified = await gateway.cli(['ledger', 'verify', '--json']);
-  expect(verified.code, `${verified.stderr}`).toBe(0);
-  expect(verified.json).toBeDefined();
-  await endGateway(gateway);
-});
+test.skipIf(isOnPostgres)(
+  'a second gateway on the same data directory is refused, and the first one continues',
+  async () => {
+    const gateway = await startGateway();
+    const second = await runCommand(gateway.home, ['serve']);
+    expect(second.code).not.toBe(0);
+    expect(second.stderr).toMatch(/data|in use|running|lock/i);
+    expect((await complete(gateway, steer('tokens=3'))).status).toBe(200);
+    const verified = await gateway.cli(['ledger', 'verify', '--json']);
+    expect(verified.code, `${verified.stderr}`).toBe(0);
+    expect(verified.json).toBeDefined();
+    await endGateway(gateway);
+  },
+);
 
 test('a taken port is reported and the process ends; the next start still counts as the first and prints the new keys', async () => {
   const gateway = await startGateway();

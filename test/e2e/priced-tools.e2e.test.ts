@@ -1,10 +1,10 @@
-/** Tools that the provider runs and that have a price per call (`pricing.tools`): the cost is held before, charged as the provider reports, and shown in the receipt. */
+/** Tools that the provider runs and that have a price per call (`pricing.tools`): the cost is held before the request, charged as the provider reports the calls, and shown in the receipt. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 import { type RecordDetailJson, call, readDollars, newAccount, newKey } from './account-client.ts';
 import { dataFrame, type Json, ScriptedUpstream, typedFrame } from './scripted-upstream.ts';
 
-/** The upstreams' answers: a search or two, then a word. Tokens cost nothing, so that only the calls are charged. */
+/** The upstreams' answers: one or two searches, then a word. Tokens cost nothing, so that only the calls are charged. */
 const chatUsage = { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 };
 const chatChunk = (delta: Json, finish: string | null): string =>
   dataFrame({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason: finish }] });
@@ -143,7 +143,7 @@ interface Payer {
   readonly dollars: number;
 }
 
-/** Creates an account with that many dollars and a key. */
+/** Creates an account with a balance in dollars, and a key. */
 async function makePayer(dollars: number, settings: object = {}): Promise<Payer & { readonly accountId: bigint }> {
   const { accountId, managementKey } = await newAccount(gateway, dollars);
   return { accountId, managementKey, dollars, key: (await newKey(gateway, settings, managementKey)).key };
