@@ -20,7 +20,7 @@ async function workers(settings: Settings): Promise<Row[]> {
     const ratio = withWorkers.cpuUs / withoutWorkers.cpuUs;
     return [
       {
-        what: 'CPU of a whole chat answer, 2 workers : no workers',
+        what: 'CPU of a whole chat answer, 2 workers ÷ no workers',
         measured: `${formatNumber(ratio)} (${formatNumber(withWorkers.cpuUs)} : ${formatNumber(withoutWorkers.cpuUs)} µs; ${formatRates(runs, 'answers')})`,
         target: 'at most 1.1',
         reached: ratio <= 1.1,

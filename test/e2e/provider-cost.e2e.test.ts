@@ -53,7 +53,7 @@ afterAll(async () => {
   await endGateway(inner);
 });
 
-/** A record as the operator's command prints it; amounts in dollars. */
+/** A record as `tollgate requests list` prints it; amounts in dollars. */
 interface Shown {
   readonly request_id: string;
   readonly model: string;
@@ -100,7 +100,7 @@ beforeAll(async () => {
   for (const record of await listRecords()) shown[names.get(record.request_id) ?? ''] = record;
 });
 
-/** Returns the dollars that tokens cost at a price per million. */
+/** Returns the cost of tokens in dollars. `price`: dollars per million. */
 const perMillion = (tokens: number, price: number): number => (tokens * price) / 1e6;
 
 const expected: Readonly<Record<string, (record: Shown) => number>> = {

@@ -66,7 +66,7 @@ const upstream = await RawUpstream.start(async (socket, request) => {
   }
 });
 
-/** Sends without end, as fast as the gateway reads. */
+/** Sends endlessly, as fast as the gateway reads. */
 async function flood(socket: Socket, record: Sent): Promise<void> {
   const text = chunk(frame({ delta: { content: ' go'.repeat(2_000) } }));
   socket.write(streamHead);
@@ -100,7 +100,7 @@ afterAll(async () => {
   await upstream.stop();
 });
 
-/** Sends a request by hand. */
+/** Sends a request over a socket, without an HTTP client. */
 function ask(model: string, stream: boolean): Socket {
   const { hostname, port } = new URL(gateway.url);
   const socket = connect(Number(port), hostname);
@@ -141,7 +141,7 @@ async function leave(leaving: Leaving, framesBefore: number): Promise<number> {
   const socket = ask(model, leaving !== 'whole closed');
   await reached(model);
   if (framesBefore > 0 && leaving !== 'whole closed') await readWords(socket, wordsBefore(framesBefore));
-  // By then the gateway has read what the client can't see yet: a whole answer, or a finish that waits for its usage.
+  // By then the gateway has read what it has not sent yet: a whole answer, or a finish reason that waits for the usage.
   if (leaving === 'whole closed' || framesBefore > words) await sleep(150);
   const leftAtMs = performance.now();
   if (leaving === 'stream reset') socket.resetAndDestroy();
@@ -185,6 +185,7 @@ async function expectStopped(model: string, leftAtMs: number): Promise<void> {
   expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(1_000);
 }
 
+// LI-11 is a case of `test/translation/cases.json`.
 describe.each(leavings)('LI-11: %s', leaving => {
   test.concurrent.each(frameCounts)('after %i frames', async framesBefore => {
     const model = nameModel(leaving, framesBefore);
