@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 afterEach(async () => fixture.end());
 
-test('a hold is the input and the first slice of output, and settling replaces it by the real cost', async () => {
+test('a hold covers the input and the first slice of output, and a settle replaces it with the real cost', async () => {
   const { ledger } = fixture;
   const admitted = await ledger.admit(makeAdmitCommand(1));
   expect(admitted).toEqual({
@@ -165,7 +165,7 @@ test('a request without a price needs no money; one with a price needs a positiv
   expect(await ledger.settle(makeSettleCommand(1, 50, { multiplierPermille: 0 }))).toMatchObject({ costNanoUsd: 0n });
 });
 
-test('extend grants tokens in part and amounts wholly or not at all', async () => {
+test('`extend` may grant a part of the tokens, but an amount only completely', async () => {
   const { ledger } = fixture;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 200_000n, note: '' });
   await ledger.admit(makeAdmitCommand(1, { funds: estimate({ outputTokensWanted: 20 }) }));

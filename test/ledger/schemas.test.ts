@@ -15,10 +15,10 @@ const onlyPostgres = [
   'account.config',
   // When something of the account next expires.
   'account.due_at_ms',
-  // The gateway that made a hold, and the gateways that are alive.
+  // The gateway that made a hold, and the gateways that run.
   'hold.boot',
   'instance',
-  // Makes a row of a dictionary unique: an index of PostgreSQL takes at most 2,700 bytes of a text.
+  // Makes a row of a dictionary unique, because an index of PostgreSQL takes at most 2,700 bytes of a text.
   ...['batch', 'call_kind', 'end_user', 'endpoint', 'model', 'price', 'provider', 'tag', 'tag_set'].map(
     table => `${table}.digest`,
   ),

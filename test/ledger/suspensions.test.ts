@@ -54,7 +54,7 @@ test.skipIf(isOnPostgres)(
     await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(5n), expiresAtMs }));
     await fixture.ledger.admit(makeAdmitCommand(2, { funds: amount(7n), expiresAtMs }, 'other'));
     await fixture.ledger.close();
-    // The hold of account 1 can't be voided: the row that counts it is missing.
+    // The hold of account 1 can't be voided, because the row that counts it is missing.
     await change('CREATE TABLE lost AS SELECT * FROM key_day WHERE key_id = 1; DELETE FROM key_day WHERE key_id = 1');
     fixture.clock.step(2000);
     await fixture.open();
