@@ -337,7 +337,7 @@ describe('a conversation of responses', () => {
 });
 
 describe('in the background', () => {
-  test('a response is answered at once and polled to its end', async () => {
+  test('the request is answered at once, and the response can be polled until it ends', async () => {
     const queued = await client.responses.create({ model, input: '!sim delay_ms=700 say=Late.', background: true });
     expect([queued.status, queued.background, queued.output]).toEqual(['queued', true, []]);
     const done = await ended(queued.id);
@@ -356,7 +356,7 @@ describe('in the background', () => {
     expect([error.status, error.code]).toEqual([400, 'model_not_found']);
   });
 
-  test('a stream continues where it was cut, and its replay is the same from any place', async () => {
+  test('a stream can be continued where it was cut, and its replay is the same from any position', async () => {
     const input = '!sim tokens=60 tps=200';
     const stream = await client.responses.create({ model, input, background: true, stream: true });
     const seen: ResponseStreamEvent[] = [];
@@ -480,7 +480,7 @@ describe('in the background', () => {
   });
 });
 
-/** The text of an item's content. */
+/** Returns the text of an item's content. */
 function readText(item: unknown): string {
   const { content } = item as { content?: string | { text?: string }[] };
   return typeof content === 'string' ? content : (content ?? []).map(part => part.text ?? '').join('');

@@ -59,7 +59,7 @@ test('a transaction that throws changes nothing', async () => {
   expect(await connection.query('SELECT count(*) FROM thing')).toEqual([{ count: 5n }]);
 });
 
-test('a failed transaction is never taken for committed, even if its error was caught', async () => {
+test('a failed transaction is never reported as committed, even if its error was caught', async () => {
   const begun = connection.transaction(async own => {
     await own.query('DELETE FROM thing');
     await own.query('SELECT 1 / 0').catch(() => undefined);
@@ -68,7 +68,7 @@ test('a failed transaction is never taken for committed, even if its error was c
   expect(await connection.query('SELECT count(*) FROM thing')).toEqual([{ count: 5n }]);
 });
 
-test('a connection whose answer does not come in time is closed, and its pool continues with another', async () => {
+test('a connection whose answer does not come in time is closed, and its pool continues with another one', async () => {
   const pool = new PostgresPool({ url, connections: 1 });
   const slow = pool.run([{ text: 'SELECT pg_sleep(5)' }], 50);
   await expect(slow).rejects.toThrow(ConnectionLost);

@@ -31,11 +31,11 @@ let other: Member;
 beforeAll(async () => {
   url = await createDatabase(inject('postgresUrl'));
   pool = new PostgresPool({ url, connections: 4 });
-  // As the ledger's schema has it.
+  // This table is as in the ledger's schema.
   await pool.query(
     'CREATE TABLE IF NOT EXISTS instance (boot bigint PRIMARY KEY, number smallint, lease_until_ms bigint NOT NULL)',
   );
-  // Two first starts at once.
+  // Two gateways start for the first time at once.
   await Promise.all([migrateStores(url), migrateStores(url)]);
   one = join(1);
   other = join(2);
@@ -85,7 +85,7 @@ test('one gateway reads the documents that another stores, with all their fields
   expect(await other.documents.chunks(document, -1, 10)).toEqual(chunks);
 });
 
-test('if 20 documents of one name are put at two gateways, exactly one is stored, and the others get the stored one', async () => {
+test('if 20 documents with the same id are put at two gateways, exactly one is stored, and the others get the stored one', async () => {
   const { id } = make();
   const puts = Array.from({ length: 20 }, (_, index) =>
     (index % 2 === 0 ? one : other).documents.put(make({ id, body: toBytes(String(index)) })),
@@ -97,7 +97,7 @@ test('if 20 documents of one name are put at two gateways, exactly one is stored
   expect(new Set(winners)).toEqual(new Set([winner]));
 });
 
-test('a document that has ended is not found, and its name is free again', async () => {
+test('a document that has ended is not found, and its id can be used again', async () => {
   const document = make({ endsAtMs: Date.now() - 1 });
   await one.documents.put(document);
   expect(await one.documents.find(document)).toBeUndefined();
@@ -105,7 +105,7 @@ test('a document that has ended is not found, and its name is free again', async
   expect(await other.documents.put({ ...document, endsAtMs: Date.now() + dayMs })).toEqual({ kind: 'stored' });
 });
 
-test('of two concurrent changes of one state the first wins, and a log never has a number twice', async () => {
+test('of two concurrent updates from the same state only the first is made, and chunks never have the same number twice', async () => {
   const document = make({ finished: false, state: 'running' });
   await one.documents.put(document);
   const { kind, id } = document;
@@ -117,7 +117,7 @@ test('of two concurrent changes of one state the first wins, and a log never has
   expect((await one.documents.find(document))?.state).not.toBe('c');
 });
 
-test('the documents of an instance that is gone belong to exactly one other; those of a live one to no other', async () => {
+test('the unfinished documents of an instance that has ended are taken over by exactly one other; those of a running one by none', async () => {
   const kind = 'image_task';
   const third = join(3);
   await setLease(3, 'live');
@@ -130,12 +130,12 @@ test('the documents of an instance that is gone belong to exactly one other; tho
   const again = await Promise.all([one.documents.unfinished(kind), other.documents.unfinished(kind)]);
   expect(again.flat().map(({ id }) => id)).toEqual([task.id]);
   expect(taken.flat().map(({ id }) => id)).toContain(task.id);
-  // A gateway that wakes after its lease has ended can't change anything.
+  // A gateway that resumes after the end of its lease can't change anything.
   expect(await third.documents.update({ kind, id: task.id, state: 'completed', finished: true })).toBe('other_state');
   await third.documents.close();
 });
 
-test('a deleted document that others continue from stays stored, but hidden, until the last of them is gone', async () => {
+test('a deleted document that others continue from stays stored but can’t be found, until the last of them is removed', async () => {
   const [first, second] = [make(), make()];
   await one.documents.put(first);
   await other.documents.put({ ...second, parentId: first.id });
@@ -150,7 +150,7 @@ test('a deleted document that others continue from stays stored, but hidden, unt
   expect(left).toEqual([]);
 });
 
-test('pages continue after a document, in both orders', async () => {
+test('pages continue after a given document, in both orders', async () => {
   const [accountId, kind] = [9, 'batch'] as const;
   const ids = [];
   for (let index = 0; index < 5; index += 1) {
@@ -166,7 +166,7 @@ test('pages continue after a document, in both orders', async () => {
   expect(await list('newest_first', 'nothing')).toBeUndefined();
 });
 
-test('if space is short, the oldest finished ones of the account that has most go', async () => {
+test('if space is short, the oldest finished documents of the account with the most are removed', async () => {
   await pool.query('DELETE FROM document WHERE kind = $1::text', ['response']);
   const body = new Uint8Array(1_000);
   const documents = [0, 1, 2, 3].map(index => make({ accountId: 5, body, createdAtMs: index }));
@@ -181,7 +181,7 @@ test('if space is short, the oldest finished ones of the account that has most g
   expect(there.map(found => found !== undefined)).toEqual([false, false, true, true, true]);
 });
 
-test('as many go as are needed, also thousands of small ones of several accounts, in one look', async () => {
+test('one check removes as many documents as necessary, even thousands of small ones of several accounts', async () => {
   await pool.query('DELETE FROM document WHERE kind = $1::text', ['response']);
   const body = new Uint8Array(1_000);
   const documents = Array.from({ length: 1_400 }, (_, index) =>
@@ -202,7 +202,7 @@ test('as many go as are needed, also thousands of small ones of several accounts
   expect(left[0]?.['six']).toBeGreaterThan(0n);
 });
 
-test('a claim belongs to one gateway until it releases the claim or its lease ends', async () => {
+test('a claim belongs to one gateway until it is released or the gateway’s lease ends', async () => {
   const mortal = join(4);
   await setLease(4, 'live');
   const name = 'key of the test';
@@ -218,7 +218,7 @@ test('a claim belongs to one gateway until it releases the claim or its lease en
   await mortal.documents.close();
 });
 
-test('images, large files and journals are read by every gateway', async () => {
+test('every gateway can read images, large files and journals', async () => {
   const files = openPostgresFiles(one.database, dayMs);
   const name = await files.put(new Uint8Array([1, 2, 3]), 'image/png');
   const stored = await openPostgresFiles(other.database, dayMs).open(name);
@@ -253,7 +253,7 @@ test('images, large files and journals are read by every gateway', async () => {
   const records: string[] = [];
   await again.scan(record => void records.push(toText(record) ?? ''));
   expect([records, toText(await again.read(places[1] ?? 0))]).toEqual([['a', 'b', 'c'], 'b']);
-  // Two processes that believe that the journal is theirs can't write one place twice.
+  // Two processes that both believe to own the journal can't write the same position twice.
   await again.append(toBytes('d'), true);
   await expect(journal.append(toBytes('e'), true)).rejects.toThrow('duplicate');
   bulk.close();
@@ -261,7 +261,7 @@ test('images, large files and journals are read by every gateway', async () => {
   await files.close();
 });
 
-test('all gateways use the secret of the first', async () => {
+test('all gateways use the secret of the first one', async () => {
   expect(await shareSecrets(one.database, ['mine'])).toEqual(['mine']);
   expect(await shareSecrets(other.database, ['yours'])).toEqual(['mine']);
 });
@@ -281,7 +281,7 @@ test('the commands of docs/growth.md replace the secret in two rounds, and find 
   for (const command of queries) await pool.query(command);
 });
 
-test('a draft is discarded without a failure while the database is gone, and removed when its instance has ended', async () => {
+test('a draft can be discarded while the database is unreachable, and is removed once its instance has ended', async () => {
   const proxy = await DroppingProxy.open(url);
   const far = new PostgresPool({ url: proxy.url, connections: 1 });
   await setLease(4, 'live');
@@ -296,7 +296,7 @@ test('a draft is discarded without a failure while the database is gone, and rem
   await far.close();
   await setLease(4, 'ended');
   const others = openPostgresBulkFiles(one.database, () => 10_000_000);
-  // Any removal also removes drafts of gateways that are gone.
+  // Every removal also removes drafts of gateways that have ended.
   await others.delete('none');
   others.close();
   expect(await drafts()).toBe(0);

@@ -36,12 +36,12 @@ const refuses =
   (status: number, error: object = {}, headers: Record<string, string> = {}): Behaviour =>
   socket =>
     void socket.write(whole(status, JSON.stringify({ error: { message: `status ${status}`, ...error } }), headers));
-/** A client's request with fields that no Chat upstream knows. */
+/** The source of a request with fields that Chat upstreams do not have. */
 const strange = { protocol: Protocol.MESSAGES, body: Buffer.from('{}'), unknownFields: ['foo', 'bar'] };
 const parseBody = (request: SeenRequest | undefined): Record<string, unknown> => JSON.parse(request?.body ?? '{}');
 
 describe('the request that is sent', () => {
-  test('is a POST below the base URL that requests a stream with usage and names the model as the upstream does', async () => {
+  test('is a POST to a path below the base URL, requests a stream with usage, and has the upstream’s name of the model', async () => {
     const upstream = await upstreamThat(answers);
     const { events, failure } = await collectAnswer(
       chatUpstream(upstream.baseUrl),
@@ -112,7 +112,7 @@ describe('the request that is sent', () => {
 });
 
 describe('an answer', () => {
-  test('comes in one batch for each write of the upstream, as soon as it is there', async () => {
+  test('comes in one batch for each write of the upstream, as soon as it has arrived', async () => {
     let goOn: () => void = () => undefined;
     const upstream = await upstreamThat(socket => {
       const frames = golden.toString().split(/(?<=\n\n)/);
@@ -338,7 +338,7 @@ describe('an error status', () => {
   });
 });
 
-test('no failure names a credential, an address or a header of the upstream', async () => {
+test('no failure contains a credential, an address or a header of the upstream', async () => {
   const secrets = ['canary-key-1234567890', 'canary-header-0987654321'];
   const leak = (port: number): string =>
     `key ${secrets[0]} header ${secrets[1]} at http://127.0.0.1:${port}/v1, 127.0.0.1:${port}, localhost:${port}`;
@@ -391,7 +391,7 @@ describe('the keys of a provider', () => {
     expect(upstream.requests.map(readKey)).toEqual(['Bearer bad1', 'Bearer bad2', 'Bearer good']);
   });
 
-  test('that were all refused are not tried again by the same request', async () => {
+  test('are not tried again by the same request if all were refused', async () => {
     const upstream = await upstreamThat(refuses(401));
     const client = chatUpstream(upstream.baseUrl, { keys: makeKeys('bad1', 'bad2') });
     const hold = Hold.of({ kind: 'admitted', id: 5 });
@@ -400,7 +400,7 @@ describe('the keys of a provider', () => {
     expect([first.failure?.facts.status, again.failure?.facts.status, upstream.requests.length]).toEqual([401, 401, 2]);
   });
 
-  test('are sent in the header that the protocol wants', async () => {
+  test('are sent in the header that the protocol requires', async () => {
     const ways = { bearer: 'authorization', xApiKey: 'x-api-key', xGoogApiKey: 'x-goog-api-key' } as const;
     for (const [authentication, header] of Object.entries(ways)) {
       const upstream = await upstreamThat(answers);
