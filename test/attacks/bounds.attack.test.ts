@@ -170,7 +170,7 @@ test('limits.unsent_memory: the answers that have been stalled longest are cut, 
 test.each([
   ['limits.account_session_memory', tight],
   ['limits.session_memory', full],
-])('%s: of the responses that a WebSocket does not store, the oldest is forgotten first', async (_name, gateway) => {
+])('%s: of the responses with `store: false` on a WebSocket, the oldest is forgotten first', async (_name, gateway) => {
   const client = await SocketClient.open(gateway.url, gateway.apiKey);
   const ids: string[] = [];
   for (let turn = 0; turn < 3; turn += 1) {

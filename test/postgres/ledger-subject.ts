@@ -208,8 +208,8 @@ class PostgresSubject implements Subject {
   }
 
   /**
-   * Sends commands in one turn of the event loop: they are one batch. The first names the accounts of which something ends meanwhile: else a gateway would end it some seconds later, or with the
-   * account's next command, and not at once as the model does.
+   * Sends commands in one turn of the event loop, so that they are one batch. The first command names the accounts of which something ends by then; otherwise a gateway would end it some seconds later
+   * or with the account's next command, and not at once as the model does.
    */
   async #send(nth: number, commands: readonly TimedCommand[]): Promise<unknown[]> {
     const { writer, instances } = this.#gateway(nth);
