@@ -112,7 +112,7 @@ class Pair {
   }
 
   administer<N extends AdminCall['name']>(name: N, command: Extract<AdminCall, { name: N }>['command']): Promise<void> {
-    return this.send({ kind: 'admin', order: { id: `order ${this.#seq}`, name, command } as AdminCall });
+    return this.send({ kind: 'admin', call: { id: `admin ${this.#seq}`, name, command } as AdminCall });
   }
 
   async flush(): Promise<void> {

@@ -422,8 +422,8 @@ class Run {
   }
 
   #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K], expected: unknown): void {
-    const order = { id: `admin ${this.#seq}`, name, command } as AdminCall;
-    this.#expect({ kind: 'admin', order }, expected);
+    const call = { id: `admin ${this.#seq}`, name, command } as AdminCall;
+    this.#expect({ kind: 'admin', call }, expected);
   }
 
   #expect(command: Command, expected: unknown): void {

@@ -27,7 +27,7 @@ export type Command =
   | { readonly kind: 'extend'; readonly command: ExtendCommand }
   | { readonly kind: 'void'; readonly id: number; readonly reason: VoidReason }
   | { readonly kind: 'windows'; readonly keyId: number; readonly free: boolean }
-  | { readonly kind: 'admin'; readonly order: administrationModule.AdminCall };
+  | { readonly kind: 'admin'; readonly call: administrationModule.AdminCall };
 
 export type TimedCommand = Command & { readonly nowMs: number; readonly seq: number };
 
@@ -107,7 +107,7 @@ async function openRules(src: string): Promise<OpenSubject> {
           return key === undefined ? [] : modules.readWindows(rows, key, timed.free, nowMs);
         }
         case 'admin':
-          return modules.administer(context, timed.order, nowMs);
+          return modules.administer(context, timed.call, nowMs);
       }
     };
     const toDay = (ms: number): number => Math.floor(ms / 86_400_000);
@@ -231,7 +231,7 @@ export function encode(wire: typeof wireModule, timed: TimedCommand): wireModule
     case 'windows':
       return ['windows', nowMs, timed.keyId, timed.free];
     case 'admin':
-      return ['admin', nowMs, timed.order];
+      return ['admin', nowMs, timed.call];
   }
 }
 
