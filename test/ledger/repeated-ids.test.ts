@@ -23,7 +23,7 @@ async function open(openSubject: (typeof subjects)[keyof typeof subjects]) {
   let seq = 1;
   const run = async (command: Command): Promise<unknown> => (await opened.run([{ ...command, nowMs, seq: seq++ }]))[0];
   const order = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): Promise<unknown> =>
-    run({ kind: 'admin', order: { id: `admin ${seq}`, name, command } as AdminCall });
+    run({ kind: 'admin', call: { id: `admin ${seq}`, name, command } as AdminCall });
   await order('createAccount', { name: 'a', balance: 10_000_000_000n });
   for (const name of ['one', 'two'])
     await order('createKey', { accountId: 1, hash: makeHash(name), masked: '', settings: {} });
