@@ -93,8 +93,8 @@ export async function closedLoop(
 }
 
 /**
- * Sends requests at fixed times, whether earlier ones were answered or not. Each is timed from the millisecond in which it was due, so that a stall
- * counts for every request that it delays. The generator sleeps in between, because the upstream shares its core. Connections are opened ahead; if all are busy, one more is opened, up to `connectionsMax`.
+ * Sends requests at a fixed rate, whether earlier ones were answered or not. Each is timed from the millisecond in which it was due, so that a stall
+ * counts for every request that it delays. The generator sleeps in between, because it shares its core with the upstream. Connections are opened in advance; if all are busy, another one is opened, up to `connectionsMax`.
  */
 export async function openLoop(
   traffic: Traffic,
@@ -147,7 +147,7 @@ export async function openLoop(
   return { answers, failures, seconds: elapsed, firstMs: ascending(firstMs), endMs: ascending(endMs) };
 }
 
-/** Opens many connections, some at a time. `onBroken` is called with the one that broke. */
+/** Opens many connections, some at a time. `onBroken` is called with the index of the one that broke. */
 export async function openAll(
   traffic: Traffic,
   count: number,
