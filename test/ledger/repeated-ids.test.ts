@@ -22,11 +22,11 @@ async function open(openSubject: (typeof subjects)[keyof typeof subjects]) {
   subject = opened;
   let seq = 1;
   const run = async (command: Command): Promise<unknown> => (await opened.run([{ ...command, nowMs, seq: seq++ }]))[0];
-  const order = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): Promise<unknown> =>
+  const administer = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): Promise<unknown> =>
     run({ kind: 'admin', call: { id: `admin ${seq}`, name, command } as AdminCall });
-  await order('createAccount', { name: 'a', balance: 10_000_000_000n });
+  await administer('createAccount', { name: 'a', balance: 10_000_000_000n });
   for (const name of ['one', 'two'])
-    await order('createKey', { accountId: 1, hash: makeHash(name), masked: '', settings: {} });
+    await administer('createKey', { accountId: 1, hash: makeHash(name), masked: '', settings: {} });
   const admit = (keyId: number, requestId: string): Promise<unknown> =>
     run({ kind: 'admit', command: { ...makeAdmitCommand(id, { requestId }), key: { id: keyId, accountId: 1 } } });
   return { run, admit, violations: () => opened.violations() };

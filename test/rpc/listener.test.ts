@@ -150,7 +150,7 @@ async function quiet(probe: Probe): Promise<void> {
   expect(probe.flooded).toBeLessThan(2_000);
 }
 
-test('curl-like Connect JSON over HTTP/1.1 works on one kept connection, errors as JSON with the detail’s text', async () => {
+test('Connect JSON over HTTP/1.1, as curl sends it, is answered, and errors are JSON', async () => {
   const { baseUrl } = await start();
   const post = (body: string) =>
     fetch(`${baseUrl}/tollgate.v1.GenerationService/CountTokens`, {
