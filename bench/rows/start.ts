@@ -5,7 +5,7 @@ import { Started } from '../process.ts';
 import { type Row, type Settings, formatNumber } from '../row.ts';
 import { median } from '../statistics.ts';
 
-const main = resolve(import.meta.dirname, '../../src/main.ts');
+const main = resolve(import.meta.dirname, '../../bin/tollgate.js');
 
 /** Starts a gateway on an existing data directory. Returns the time from the start of the process to the first answer of /readyz, in ms. */
 async function readyMs(dataDir: string): Promise<number> {

@@ -14,7 +14,7 @@ import {
   startGateway,
 } from '../gateway.ts';
 
-const main = resolve(import.meta.dirname, '../../src/main.ts');
+const main = resolve(import.meta.dirname, '../../bin/tollgate.js');
 let gateway: Gateway;
 /** The path of a program with three arguments: a prompt that it sends, how many times, and its exit code. */
 let agent = '';

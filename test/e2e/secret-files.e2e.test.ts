@@ -85,7 +85,7 @@ test('the first keys can be written to a file that only its owner can read, and 
   await prepareDatabase(home);
   mkdirSync(home.folder, { recursive: true });
   const file = join(home.folder, 'first keys');
-  const { child, output, ended } = run([process.execPath, join(root, 'src/main.ts'), 'serve'], {
+  const { child, output, ended } = run([process.execPath, join(root, 'bin/tollgate.js'), 'serve'], {
     cwd: home.folder,
     env: gatewayEnvironment(home, { TOLLGATE_BOOTSTRAP_FILE: file }),
   });
@@ -113,7 +113,7 @@ test('if the file for the first keys can’t be written, the start fails as for 
   const home = makeHome();
   await prepareDatabase(home);
   const start = (file: string) =>
-    run([process.execPath, join(root, 'src/main.ts'), 'serve'], {
+    run([process.execPath, join(root, 'bin/tollgate.js'), 'serve'], {
       cwd: home.folder,
       env: gatewayEnvironment(home, { TOLLGATE_BOOTSTRAP_FILE: file }),
     });
