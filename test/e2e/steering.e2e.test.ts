@@ -1,5 +1,5 @@
 /**
- * Every key of the steering line (docs/providers.md "Rehearsals") that has an effect in Chat and, with `ignore=`, how the gateway enforces what an upstream ignores. Each request
+ * Every key of the steering line (docs/providers.md "Controlling the built-in models") that has an effect in Chat and, with `ignore=`, how the gateway enforces what an upstream ignores. Each request
  * is sent whole and as a stream; the charges are read from the ledger.
  */
 import { afterAll, describe, expect, test } from 'vitest';
