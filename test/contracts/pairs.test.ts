@@ -57,7 +57,7 @@ const user = fc
   .array(userPart, { minLength: 1, maxLength: 3 })
   .map(parts => [makeItem(messageContent(Role.USER, parts), 0)]);
 
-/** A turn of the model with text and tool calls, and their results. */
+/** Generates a turn of the model with text and tool calls, and the results of the calls. */
 const exchange = fc
   .record({ said: fc.option(anyText), calls: fc.array(fc.tuple(name, args, anyText), { minLength: 1, maxLength: 3 }) })
   .map(({ said, calls }) => (turn: number): Item[] => {
@@ -87,7 +87,7 @@ const tool: fc.Arbitrary<Tool> = fc.record({ name, description: anyText }).map(f
   },
 }));
 
-/** The names of tools as a choice lists them. */
+/** Returns the names of tools in the form of a tool choice. */
 function namesIn(tools: readonly Tool[]): ToolName[] {
   return tools.flatMap(({ tool: each }) =>
     each.case === 'function'
@@ -207,7 +207,7 @@ describe.each(Object.entries(clients))('requests of %s', (from, client) => {
         const generated = { ...drawn, ...([from, to].includes('Responses') ? { stop: [] } : {}) };
         // `gemini-2.5-flash` does not accept a schema together with tools.
         if (to === 'Gemini') delete generated.outputFormat;
-        // The request as the client writes it and the gateway decodes it.
+        // The body that the client writes is decoded as by the gateway.
         const { model, maxOutputTokens } = generated;
         const written = client.encodeRequest({ request: generated, model, maxOutputTokens, stream: true }).body;
         const request = decoded(client, written);

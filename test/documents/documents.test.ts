@@ -141,7 +141,7 @@ describe('a chain', () => {
     expect(await fixture.documents.find(named('b'))).toBeUndefined();
   });
 
-  test('stays whole when a document of it is deleted, which itself is no longer found', async () => {
+  test('stays whole when one of its documents is deleted, which can no longer be found itself', async () => {
     await put('a');
     await put('b', 'a');
     await put('c', 'b');
@@ -179,7 +179,7 @@ describe('a chain', () => {
   });
 });
 
-test('unfinished documents of a process that is gone are listed by kind, oldest first', async () => {
+test('unfinished documents of an ended process are listed by kind, oldest first', async () => {
   const at = (offsetMs: number) => ({ finished: false, state: 'queued', createdAtMs: fixture.clock.now() + offsetMs });
   await fixture.documents.put(fixture.make('late', { kind: 'image_task', ...at(5) }));
   await fixture.documents.put(fixture.make('early', { kind: 'image_task', ...at(1) }));

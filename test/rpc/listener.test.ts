@@ -99,7 +99,7 @@ test('a deadline reaches the service and the caller, over every protocol', async
   expect(new Set(calls.map(({ code }) => code)).isSubsetOf(new Set(['deadline_exceeded', 'cancelled']))).toBe(true);
 });
 
-test('a call that its caller cancels stops the service within a second, over every protocol', async () => {
+test('if the caller cancels a call, the service is stopped within a second, over every protocol', async () => {
   const { baseUrl, probe } = await start();
   for (const [name, transport] of Object.entries(transports(baseUrl))) {
     probe.stopped.length = 0;
@@ -178,7 +178,7 @@ interface GrpcClient {
   close(): void;
 }
 
-test('a plain grpc-js client with dynamically loaded protos calls it and gets DEADLINE_EXCEEDED', async () => {
+test('a grpc-js client with dynamically loaded proto files can call the listener, and gets DEADLINE_EXCEEDED', async () => {
   const { port, probe } = await start();
   const definition = loadSync('tollgate/v1/generation.proto', {
     includeDirs: [resolve(root, 'proto')],
@@ -206,7 +206,7 @@ test('a plain grpc-js client with dynamically loaded protos calls it and gets DE
   }
 });
 
-test('buf curl reads the contract by reflection and calls a method', async () => {
+test('buf curl reads the service definitions by reflection and calls a method', async () => {
   const { baseUrl } = await start();
   const call = (protocol: string) =>
     run(resolve(root, 'node_modules/.bin/buf'), [
@@ -421,7 +421,7 @@ test('a request with a missing or invalid Host is refused, and the listener cont
 
 test('a client that vanishes without closing its connection is detected by missing pongs, and its call is stopped', async () => {
   const { port, baseUrl, probe } = await start({ connections: { pingMs: 100 } });
-  // A relay that stops relaying simulates a network that drops everything.
+  // A relay that stops forwarding simulates a network that drops everything.
   const { createServer } = await import('node:net');
   let silent = false;
   const relay = createServer(near => {
