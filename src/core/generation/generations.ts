@@ -287,8 +287,8 @@ export class Generations {
     const resolved = this.resolve(requested, credential);
     const bounds = measureInTurns(requested);
     return bounds instanceof Promise
-      ? bounds.then(found => fitted(requested, resolved, found))
-      : fitted(requested, resolved, bounds);
+      ? bounds.then(found => fitToContext(requested, resolved, found))
+      : fitToContext(requested, resolved, bounds);
   }
 }
 
@@ -319,7 +319,7 @@ class ResponseSink implements GenerationSink {
 }
 
 /** Returns the request, cut to the model's context if it asks for that, and the bounds of its input. */
-function fitted(
+function fitToContext(
   requested: GenerateRequest,
   resolved: Resolved,
   bounds: MeasuredInput,

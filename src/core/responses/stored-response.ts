@@ -91,12 +91,12 @@ export function encodeBody({ head, input, inherited = [], answer, failure }: Bod
 }
 
 /** Decodes the body of a document. */
-export function storedIn(document: StoredDocument): StoredResponse {
+export function decodeResponse(document: StoredDocument): StoredResponse {
   return fromBinary(StoredResponseSchema, document.body, { readUnknownFields: false });
 }
 
 /** Decodes only the items of a document's body, because the settings and tools of a thousand turns need not be decoded to continue a conversation. */
-export function turnIn(document: StoredDocument): StoredTurn {
+export function decodeTurn(document: StoredDocument): StoredTurn {
   return fromBinary(StoredTurnSchema, document.body, { readUnknownFields: false });
 }
 
@@ -106,7 +106,7 @@ export function encodeChunk(events: readonly GenerationEvent[]): Uint8Array {
 }
 
 /** Decodes the events of a chunk. */
-export function eventsIn(chunk: Uint8Array): GenerationEvent[] {
+export function decodeEvents(chunk: Uint8Array): GenerationEvent[] {
   return fromBinary(StoredEventsSchema, chunk, { readUnknownFields: false }).events;
 }
 
