@@ -124,7 +124,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   const address = (): string => listenerUrl(environment.host, front.port, config.tls !== undefined);
   const parts = { ...resources, live, ids, publicUrl };
   const core = makeCore(parts);
-  resources.metrics.show(gaugeSources(environment.dataDir, core));
+  resources.metrics.addGauges(gaugeSources(environment.dataDir, core));
   await core.responses.recover();
   const state = { serving: false };
   const tls = openTls(config, logger);

@@ -111,7 +111,7 @@ test('two gateways that add the same names at once, in different order, give the
       dictionaries[index]?.wantTags({ of: user });
     }
     const need = dictionaries[index]?.takeWanted();
-    need?.take((await connections[index]?.run(need.steps)) ?? []);
+    need?.onResults((await connections[index]?.run(need.steps)) ?? []);
   };
   const users = ['one end', 'the middle', 'other end'];
   // Both have added a name and wait for the one in the middle, which a third transaction has locked.
