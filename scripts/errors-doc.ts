@@ -66,7 +66,7 @@ function row(code: string, { meaning, http, rpc, retry, tip }: ErrorFacets): str
   return `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }
 
-/** The page: one row per code, in the order of the table. */
+/** Returns the page: one row per code, in the order of the table. */
 export function errorsDoc(): string {
   const rows = Object.entries(errorTable).map(([code, facets]) => row(code, facets));
   const head = [
