@@ -6,8 +6,8 @@ import { defined } from '../lib/defined.ts';
 import { version } from '../lib/version.ts';
 
 /**
- * Runs a command and returns the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args` come without
- * the program's name. Errors in the program itself are thrown. Source: docs/operations.md "The command line".
+ * Runs a command and returns the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args`: the arguments without the program's
+ * name. Throws only for defects of the program. Source: docs/operations.md "The command line".
  */
 export async function runCommandLine(args: readonly string[], ports: CommandLinePorts): Promise<number> {
   let exitCode = 0;
@@ -30,7 +30,7 @@ export async function runCommandLine(args: readonly string[], ports: CommandLine
   }
 }
 
-/** Returns the program with the command `serve` alone; `exitWith` is called with its exit code. */
+/** Returns the program with only the command `serve`. `exitWith` is called with its exit code. */
 function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void): Command {
   const program = new Command('tollgate')
     .description('A self-hosted gateway to AI models: one address, one credential, every request paid for exactly.')

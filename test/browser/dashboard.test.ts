@@ -1,4 +1,4 @@
-/** The dashboard in a real browser, in front of a running gateway: signing in, each page in each colour scheme, the first minute, and what must not happen. */
+/** The dashboard of a running gateway in a real browser: signing in, each page in each colour scheme, a newcomer's first minute, and what must not happen. */
 import { brotliCompressSync } from 'node:zlib';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ afterAll(async () => {
   await endGateway(gateway);
 });
 
-/** A page that is signed in as the operator by a link. */
+/** Opens a page that is signed in as the operator with a link. */
 async function openAsOperator(path = '/dashboard/now', options = {}): Promise<WatchedPage> {
   const watched = await openPage(browser, options);
   const { url } = await gateway.admin.createSignInLink({});
@@ -62,7 +62,7 @@ const paths = [
 ];
 
 describe('signing in', () => {
-  test('a link works once, and its token leaves the address', async () => {
+  test('a link works once, and its token is removed from the address', async () => {
     const { url } = await gateway.admin.createSignInLink({});
     const watched = await openPage(browser);
     const { page } = watched;
@@ -87,7 +87,7 @@ describe('signing in', () => {
     await Promise.all([page.context().close(), second.page.context().close()]);
   });
 
-  test('a management key sees its account and no page of the operator; signing out forgets it', async () => {
+  test('with a management key, only the pages of its account are visible; signing out ends the session', async () => {
     const watched = await openPage(browser);
     const { page } = watched;
     await signIn(page, gateway.url, gateway.managementKey);
@@ -137,7 +137,7 @@ describe.each([
 ] as const)('every page %s', (_name, options) => {
   // Ten pages take a minute on a busy machine.
   test(
-    'passes the accessibility checks, violates no policy and is not wider than the screen',
+    'each page passes the accessibility checks, violates no policy and is not wider than the screen',
     { timeout: 180_000 },
     async () => {
       const requestId = await askModel(gateway.apiKey);
@@ -161,7 +161,7 @@ describe.each([
   );
 });
 
-test('the first minute: a first request from the page, its hold and receipt, a key and its first call, a cent that is not overspent', async () => {
+test('in the first minute, a newcomer can send a request from the page, see its hold and receipt, make a key and see its first call, and a cent is not overspent', async () => {
   const watched = await openAsOperator('/dashboard/playground');
   const { page } = watched;
   await page.getByRole('button', { name: 'Make a key' }).click();
@@ -181,7 +181,7 @@ test('the first minute: a first request from the page, its hold and receipt, a k
   await page.getByRole('button', { name: 'New key' }).click();
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('Name').fill('first');
-  await dialog.getByLabel('Balance of its own, in dollars').fill('1');
+  await dialog.getByLabel('Own balance, in dollars').fill('1');
   await dialog.getByRole('button', { name: 'Create key' }).click();
   const activation = page.getByRole('region', { name: 'New key' });
   await activation.getByText('for the key’s first call').waitFor();
@@ -207,7 +207,7 @@ test('the first minute: a first request from the page, its hold and receipt, a k
   expect(await readBalance(gateway)).toBeGreaterThan(0n);
 });
 
-test('the bodies of a request are shown side by side, marked, and sent again for free; its key is paused and resumed', async () => {
+test('the bodies of a request are shown side by side with their differences and can be sent again for free; its key can be paused and resumed', async () => {
   const { key, id } = await makeKey(gateway, { keepBodies: 'all' });
   const requestId = await askModel(key, { messages: [{ role: 'user', content: '<b>Pharos</b>' }] });
   const watched = await openAsOperator(`/dashboard/activity/${requestId}`);
@@ -235,7 +235,7 @@ test('the bodies of a request are shown side by side, marked, and sent again for
   await page.context().close();
 });
 
-test('filters are in the address, survive a reload, and sums have all their digits', async () => {
+test('filters are in the address and survive a reload, and sums have all digits', async () => {
   const { key } = await makeKey(gateway);
   const ids = [await askModel(key, { model: 'sim/small' }), await askModel(key, { model: 'sim/small' })];
   const records = await Promise.all(ids.map(id => readRecord(gateway, id)));
@@ -258,7 +258,7 @@ test('filters are in the address, survive a reload, and sums have all their digi
   await page.context().close();
 });
 
-test('hostile labels are shown as text: no script runs, no link is forged, the layout holds', async () => {
+test('hostile labels are shown as text: no script runs, no link is forged, and the layout does not break', async () => {
   const hostile =
     '"><img src=x onerror=document.title="owned"><a href="javascript:alert(1)">click</a>' + 'W'.repeat(80);
   const { key } = await makeKey(gateway, { label: hostile });
@@ -284,7 +284,7 @@ test('a second tab is signed in too, and signing out of one leads both to the si
   await second.getByRole('heading', { name: 'Keys', exact: true }).waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('API key or management key').waitFor();
-  // Without a click: its stream ends with the session.
+  // The second tab needs no click, because its stream ends with the session.
   await second.getByLabel('API key or management key').waitFor();
   await page.context().close();
 });
@@ -338,7 +338,7 @@ test('two tabs share one stream, and the second takes it over', async () => {
   await second.context().close();
 });
 
-test('a restart of the gateway is shown in words, and the page continues by itself', async () => {
+test('a message reports a restart of the gateway, and afterwards the page continues by itself', async () => {
   const own = await startGateway();
   const { page } = await openPage(browser);
   await signIn(page, own.url, own.managementKey);

@@ -37,7 +37,7 @@ const pageRows = 200;
 function ActivityPage() {
   const search = route.useSearch();
   const viewer = useViewer();
-  // Filters decide the span; one that ends now moves on with the hour, so that the sums have every row of the list.
+  // A span that ends now moves forward each hour, so that the sums include every row of the list.
   const hour = useHour();
   const span = useMemo(() => readSpan(search, hour * hourMs), [search, hour]);
   const chosen = useMemo(() => readChosenSpan(search, span), [search, span]);
@@ -81,7 +81,7 @@ function CsvButton({ search, span }: PartProps) {
   );
 }
 
-/** The sums of a span and of the one before it. Both parts of the page that need them share the answers. */
+/** Reads the sums of a span and of the span before it. The two parts of the page that need them share the answers. */
 function useSums({ search, span }: PartProps) {
   const { requests } = useViewer();
   const query = toAnalyticsQuery(search, span);
@@ -139,7 +139,7 @@ function Tiles({ now, before }: { readonly now: SumTotals; readonly before: SumT
   );
 }
 
-/** The mean latency, and that of the period before. */
+/** Shows the mean latency, and that of the previous period. */
 function latencyNote(now: SumTotals, before: SumTotals | undefined): string {
   if (now.requests === 0n) return 'no request yet';
   const mean = (totals: SumTotals): string => durationText(measured('latency', totals));
@@ -162,7 +162,7 @@ function SumsChart(props: PartProps) {
 
 interface ChartPanelProps extends PartProps {
   readonly chart: ReturnType<typeof toChart>;
-  /** The sums of the period before, step by step. */
+  /** The sums of the previous period, one for each step. */
   readonly previous: readonly bigint[] | undefined;
 }
 
@@ -189,7 +189,7 @@ function ChartPanel({ search, span, chart, previous }: ChartPanelProps) {
         </span>
       </h2>
       {lacksTagName(search) && (
-        <p className="quiet small">Write a tag’s name (team) into the field Tag to divide by its values.</p>
+        <p className="quiet small">Enter a tag’s name (team) in the field Tag to group by its values.</p>
       )}
       <Bars
         caption={`${measures[measure]}, ${search.from ?? periods[search.period ?? '24h'].name}`}
