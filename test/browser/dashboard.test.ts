@@ -135,25 +135,30 @@ describe.each([
   ['dark', { colorScheme: 'dark' }],
   ['on a phone', phone],
 ] as const)('every page %s', (_name, options) => {
-  test('each page passes the accessibility checks, violates no policy and is not wider than the screen', async () => {
-    const requestId = await askModel(gateway.apiKey);
-    await readRecord(gateway, requestId);
-    const watched = await openAsOperator('/dashboard/now', options);
-    const { page } = watched;
-    for (const path of [...paths, `/activity/${requestId}`]) {
-      await page.goto(`${gateway.rpcUrl}/dashboard${path}`);
-      await page.locator('main h1').waitFor();
-      await page.waitForFunction(() => document.querySelector('.skeleton') === null);
-      expect([path, ...(await findBarriers(page))]).toEqual([path]);
-      const wider = await page.evaluate(
-        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-      );
-      expect([path, wider]).toEqual([path, 0]);
-      expect([path, await page.evaluate(() => window.innerWidth)]).toEqual([path, page.viewportSize()?.width]);
-    }
-    expectClean(watched);
-    await page.context().close();
-  });
+  // Ten pages take a minute on a busy machine.
+  test(
+    'each page passes the accessibility checks, violates no policy and is not wider than the screen',
+    { timeout: 180_000 },
+    async () => {
+      const requestId = await askModel(gateway.apiKey);
+      await readRecord(gateway, requestId);
+      const watched = await openAsOperator('/dashboard/now', options);
+      const { page } = watched;
+      for (const path of [...paths, `/activity/${requestId}`]) {
+        await page.goto(`${gateway.rpcUrl}/dashboard${path}`);
+        await page.locator('main h1').waitFor();
+        await page.waitForFunction(() => document.querySelector('.skeleton') === null);
+        expect([path, ...(await findBarriers(page))]).toEqual([path]);
+        const wider = await page.evaluate(
+          () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        );
+        expect([path, wider]).toEqual([path, 0]);
+        expect([path, await page.evaluate(() => window.innerWidth)]).toEqual([path, page.viewportSize()?.width]);
+      }
+      expectClean(watched);
+      await page.context().close();
+    },
+  );
 });
 
 test('in the first minute, a newcomer can send a request from the page, see its hold and receipt, make a key and see its first call, and a cent is not overspent', async () => {
