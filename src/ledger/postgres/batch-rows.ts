@@ -84,7 +84,7 @@ export class BatchRows implements Rows {
   readonly deliveries;
   readonly eventMarks;
   /** The tables, for the engine to load rows into. */
-  readonly tables;
+  readonly tables: ReturnType<typeof makeTables>;
   readonly sumBounds: SumBounds;
   readonly undo: (() => void)[] = [];
   readonly #shared: Shared;
@@ -105,34 +105,9 @@ export class BatchRows implements Rows {
     this.#shared = shared;
     this.#locked = new Set(locked);
     const scope: BatchScope = { types: shared.types, locked: this.#locked, undo: this.undo };
-    const table = <R>(statements: TableStatements<R>): BatchTable<R> => new BatchTable(statements, scope);
     const { statements } = shared;
-    const holds = new BatchTable(statements.hold, scope, [bootColumn(shared.boot)]);
-    this.tables = {
-      account: table(statements.account),
-      subscription: table(statements.subscription),
-      period: table(statements.period),
-      group: table(statements.group),
-      key: table(statements.key),
-      managementKey: table(statements.managementKey),
-      session: table(statements.session),
-      keyDay: table(statements.keyDay),
-      planDay: table(statements.planDay),
-      limit: table(statements.limit),
-      limitUse: table(statements.limitUse),
-      hold: holds,
-      usage: table(statements.usage),
-      voided: table(statements.voided),
-      entry: table(statements.entry),
-      audit: table(statements.audit),
-      auditChain: table(statements.auditChain),
-      webhook: table(statements.webhook),
-      event: table(statements.event),
-      delivery: table(statements.delivery),
-      eventMark: table(statements.eventMark),
-      counter: table(statements.counter),
-      applied: table(statements.applied),
-    };
+    this.tables = makeTables(shared, scope);
+    const { hold: holds } = this.tables;
     const { tables } = this;
     const columns = {
       hold: statements.hold.codec.names.join(', '),
@@ -558,6 +533,36 @@ export class BatchRows implements Rows {
     }
     return steps;
   }
+}
+
+/** Makes the tables of a batch. */
+function makeTables({ statements, boot }: Shared, scope: BatchScope) {
+  const table = <R>(each: TableStatements<R>): BatchTable<R> => new BatchTable(each, scope);
+  return {
+    account: table(statements.account),
+    subscription: table(statements.subscription),
+    period: table(statements.period),
+    group: table(statements.group),
+    key: table(statements.key),
+    managementKey: table(statements.managementKey),
+    session: table(statements.session),
+    keyDay: table(statements.keyDay),
+    planDay: table(statements.planDay),
+    limit: table(statements.limit),
+    limitUse: table(statements.limitUse),
+    hold: new BatchTable(statements.hold, scope, [bootColumn(boot)]),
+    usage: table(statements.usage),
+    voided: table(statements.voided),
+    entry: table(statements.entry),
+    audit: table(statements.audit),
+    auditChain: table(statements.auditChain),
+    webhook: table(statements.webhook),
+    event: table(statements.event),
+    delivery: table(statements.delivery),
+    eventMark: table(statements.eventMark),
+    counter: table(statements.counter),
+    applied: table(statements.applied),
+  };
 }
 
 const pruneApplied: Step = {
