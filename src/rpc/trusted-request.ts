@@ -17,8 +17,8 @@ export interface DecodedSource {
   };
 }
 
-/** Decodes a raw body. `isPartial`: the input is only counted or compacted, so that some members may be missing. Throws the refusal. */
-export type DecodeSource = (source: SourceRequest, isPartial: boolean) => DecodedSource;
+/** Decodes a raw body. `isPartial`: the input is only counted or compacted, so that some members may be missing. Rejects with the refusal. */
+export type DecodeSource = (source: SourceRequest, isPartial: boolean) => Promise<DecodedSource>;
 
 /** Methods whose request must be complete, because a model answers it. */
 const answered: readonly string[] = ['Generate', 'CreateResponse'];
@@ -26,19 +26,19 @@ const answered: readonly string[] = ['Generate', 'CreateResponse'];
 /**
  * Returns a call's request so that the checked and priced fields are those that an upstream gets. An edge's raw body replaces all fields
  * that were read from it; of the fields next to it only those that the body lacks stay: the delivery and strictness. Any other caller's raw
- * body is removed. Throws the refusal of the request.
+ * body is removed. Rejects with the refusal of the request.
  */
-export function trustedRequest<Message>(
+export async function trustedRequest<Message>(
   request: Message,
   { method, requestHeader }: { readonly method: DescMethod; readonly requestHeader: Headers },
   decode: DecodeSource | undefined,
-): Message {
+): Promise<Message> {
   // A request is a message of its own, or part of another request.
   for (let each: unknown = request; isMessage(each); each = 'request' in each ? each.request : undefined) {
     if (isMessage(each, GenerateRequestSchema)) {
       const { source } = each;
       if (source !== undefined && decode !== undefined && requestHeader.has(edgeHeader)) {
-        replaceBySource(request, { requested: each, decoded: decode(source, !answered.includes(method.name)) });
+        replaceBySource(request, { requested: each, decoded: await decode(source, !answered.includes(method.name)) });
       } else {
         delete each.source;
         checkExtras(each);

@@ -41,7 +41,7 @@ export async function writeResults(tools: ResultTools, done: DoneBatch): Promise
       const line = await journal.readLine(item);
       if (line === undefined) {
         unrun += 1;
-        const name = itemName(batch, item, tools.codec.readLine(bytes, batch.endpoint));
+        const name = itemName(batch, item, await tools.codec.readLine(bytes, batch.endpoint));
         await (isMessagesBatch(batch) ? output : errors).add([tools.codec.renderUnrun(name, reason)]);
       } else await (line.kind === 'answered' || isMessagesBatch(batch) ? output : errors).add(line.pieces);
     }
