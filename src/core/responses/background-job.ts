@@ -167,10 +167,9 @@ export class BackgroundJob implements GenerationSink {
       : this.#generation.isCut
         ? { state: 'restarted' as const }
         : failedWith(error);
-    const change = await this.#ending(facts, this.#waiting);
     for (let attempt = 0; ; attempt += 1) {
       try {
-        await this.#update(change);
+        await this.#update(await this.#endingOrState(facts));
         return;
       } catch (thrown) {
         if (toGatewayError(thrown).code !== 'overloaded') return;
@@ -178,6 +177,15 @@ export class BackgroundJob implements GenerationSink {
           this.#tools.runtime.after(waitsMs[Math.min(attempt, waitsMs.length - 1)] ?? 0, resolve);
         });
       }
+    }
+  }
+
+  /** Returns the change that ends a response whose whole answer is not stored: only its state, if its output can't be encoded. */
+  async #endingOrState(facts: EndFacts): Promise<Pick<DocumentChange, 'state' | 'finished' | 'body'>> {
+    try {
+      return await this.#ending(facts, this.#waiting);
+    } catch {
+      return { state: facts.state, finished: true };
     }
   }
 
