@@ -1,6 +1,6 @@
 import { closedLoop } from './load/load.ts';
 import { type Cpu, subtractCpu } from './process.ts';
-import { type Settings, shown, shownFailures } from './row.ts';
+import { type Settings, formatNumber, formatFailures } from './row.ts';
 import { median } from './statistics.ts';
 import type { BenchModel, Target } from './targets.ts';
 
@@ -28,7 +28,7 @@ export interface Run {
 
 async function runOnce(target: Target, { model, connections }: Comparison, seconds: number): Promise<Run> {
   const before = target.process.cpu();
-  const { answers, failures, seconds: took } = await closedLoop(target.aim(model), { connections, seconds });
+  const { answers, failures, seconds: took } = await closedLoop(target.traffic(model), { connections, seconds });
   const cpu = subtractCpu(target.process.cpu(), before);
   return { name: target.name, perSecond: answers / took, ...eachAnswer(cpu, answers), failures };
 }
@@ -55,8 +55,8 @@ function summarize(runs: readonly Run[]): Run {
 
 /** Sends non-streamed requests until V8 has settled, and a tenth as many streams; for two minutes at most. */
 export async function warmUp(target: Target, { warmUpAnswers }: Settings): Promise<void> {
-  await closedLoop(target.aim('short'), { connections: 128, seconds: 90, answers: warmUpAnswers });
-  await closedLoop(target.aim('burst'), { connections: 128, seconds: 30, answers: warmUpAnswers / 10 });
+  await closedLoop(target.traffic('short'), { connections: 128, seconds: 90, answers: warmUpAnswers });
+  await closedLoop(target.traffic('burst'), { connections: 128, seconds: 30, answers: warmUpAnswers / 10 });
 }
 
 /** Loads two targets in turns, so that other load of the machine affects both equally. */
@@ -75,25 +75,25 @@ export async function compare(
 }
 
 /** Formats the answers a second of two runs, and their failures. */
-export function shownRates([ours, theirs]: readonly [Run, Run], unit: string): string {
-  return `${shown(ours.perSecond)} : ${shown(theirs.perSecond)} ${unit} a second${[ours, theirs].map(shownRunFailures).join('')}`;
+export function formatRates([ours, theirs]: readonly [Run, Run], unit: string): string {
+  return `${formatNumber(ours.perSecond)} : ${formatNumber(theirs.perSecond)} ${unit} a second${[ours, theirs].map(formatRunFailures).join('')}`;
 }
 
 /** Formats the CPU of two runs: the bare proxy's is the second. */
-export function shownOnProxyScale([ours, proxy]: readonly [Run, Run]): string {
+export function formatOnProxyScale([ours, proxy]: readonly [Run, Run]): string {
   const scaled = (ours.cpuUs / proxy.cpuUs) * proxyScaleUs;
-  return `${shown(proxy.cpuUs / ours.cpuUs)} (${shown(ours.cpuUs)} : ${shown(proxy.cpuUs)} µs; ${shown(scaled)} if the proxy’s were ${proxyScaleUs})`;
+  return `${formatNumber(proxy.cpuUs / ours.cpuUs)} (${formatNumber(ours.cpuUs)} : ${formatNumber(proxy.cpuUs)} µs; ${formatNumber(scaled)} if the proxy’s were ${proxyScaleUs})`;
 }
 
 /** Formats the CPU time of an answer by thread. */
-export function shownThreads({ threadsUs }: Run): string {
+export function formatThreads({ threadsUs }: Run): string {
   return [...threadsUs]
     .filter(([, us]) => us >= threadUsMin)
     .toSorted(([, a], [, b]) => b - a)
-    .map(([name, us]) => `${name} ${shown(us)}`)
+    .map(([name, us]) => `${name} ${formatNumber(us)}`)
     .join(', ');
 }
 
-function shownRunFailures({ name, failures }: Run): string {
-  return failures.size === 0 ? '' : `; ${name}${shownFailures(failures).slice(1)}`;
+function formatRunFailures({ name, failures }: Run): string {
+  return failures.size === 0 ? '' : `; ${name}${formatFailures(failures).slice(1)}`;
 }

@@ -175,10 +175,10 @@ try {
     const [first = 0] = times;
     const cpu = (readCpuMs() - cpuMs) / times.length;
     times.sort((one, other) => one - other);
-    const shown = (ms: number): string => `${ms.toFixed(0).padStart(7)} ms`;
+    const formatMs = (ms: number): string => `${ms.toFixed(0).padStart(7)} ms`;
     const [p50, p95] = [percentile(times, 0.5), percentile(times, 0.95)];
     process.stdout.write(
-      `${name.padEnd(42)} p50 ${shown(p50)}  p95 ${shown(p95)}  first ${shown(first)}  cpu ${shown(cpu)}\n`,
+      `${name.padEnd(42)} p50 ${formatMs(p50)}  p95 ${formatMs(p95)}  first ${formatMs(first)}  cpu ${formatMs(cpu)}\n`,
     );
   }
 } finally {

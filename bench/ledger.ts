@@ -17,7 +17,7 @@ import { codes, encode } from '../src/ledger/sqlite/codes.ts';
 import { ledgerPath, verifyLedgerFile } from '../src/ledger/sqlite/verify.ts';
 import { plans } from '../test/ledger/fixture.ts';
 import { readCpu, subtractCpu } from './process.ts';
-import { type Row, shown, table } from './row.ts';
+import { type Row, formatNumber, table } from './row.ts';
 import { median, percentile } from './statistics.ts';
 
 const callers = 64;
@@ -266,36 +266,36 @@ async function measure(seconds: number): Promise<Row[]> {
     if (violations.length > 0) throw new Error(violations.join('\n'));
 
     const ownUs = ({ pairUs, mainUs }: Load): number => pairUs - mainUs;
-    const found = ({ rate, p50Ms, p99Ms }: Load): string =>
-      `${shown(rate)} commands/s, p50 ${shown(p50Ms)} ms, p99 ${shown(p99Ms)} ms`;
+    const formatLoad = ({ rate, p50Ms, p99Ms }: Load): string =>
+      `${formatNumber(rate)} commands/s, p50 ${formatNumber(p50Ms)} ms, p99 ${formatNumber(p99Ms)} ms`;
     return [
       {
         what: 'ledger, 64 callers, empty',
-        found: found(empty),
+        measured: formatLoad(empty),
         target: 'at least 15,000/s',
         reached: empty.rate >= 15_000,
       },
       {
         what: 'ledger, 64 callers, a million records',
-        found: `${found(full)}: ${shown(full.rate / empty.rate)} of empty`,
+        measured: `${formatLoad(full)}: ${formatNumber(full.rate / empty.rate)} of empty`,
         target: 'at least 0.6 of empty',
         reached: full.rate >= 0.6 * empty.rate,
       },
       {
         what: 'CPU of admit and settle, 64 callers: without the callers’ thread; with it',
-        found: `${shown(empty.pairUs - empty.mainUs)}; ${shown(empty.pairUs)} µs empty, ${shown(full.pairUs - full.mainUs)}; ${shown(full.pairUs)} µs full`,
+        measured: `${formatNumber(empty.pairUs - empty.mainUs)}; ${formatNumber(empty.pairUs)} µs empty, ${formatNumber(full.pairUs - full.mainUs)}; ${formatNumber(full.pairUs)} µs full`,
         target: 'at most 33 µs, with it, empty',
         reached: empty.pairUs <= 33,
       },
       {
         what: 'CPU of admit and settle with 20 limits on the path, in two groups, without the callers’ thread: of that with none',
-        found: `${shown(ownUs(limited))} µs: ${shown(ownUs(limited) / ownUs(grouped))} of ${shown(ownUs(grouped))} µs (without groups ${shown(ownUs(empty))} µs)`,
+        measured: `${formatNumber(ownUs(limited))} µs: ${formatNumber(ownUs(limited) / ownUs(grouped))} of ${formatNumber(ownUs(grouped))} µs (without groups ${formatNumber(ownUs(empty))} µs)`,
         target: 'at most 1.25 of none',
         reached: ownUs(limited) <= 1.25 * ownUs(grouped),
       },
       {
         what: 'activity page of a million records: newest, and up to the 10,000th of a filter',
-        found: `${shown(page.first)} ms, ${shown(page.deep)} ms`,
+        measured: `${formatNumber(page.first)} ms, ${formatNumber(page.deep)} ms`,
         target: 'under 5 ms',
         reached: page.first < 5 && page.deep < 5,
       },

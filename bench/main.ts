@@ -65,9 +65,9 @@ for (const name of values.peers ? [...values.only, 'peers'] : values.only) {
   const bench = benches[name];
   if (bench === undefined) throw new Error(`--only ${name}: the benches are ${Object.keys(benches).join(', ')}`);
   process.stderr.write(`${name} …\n`);
-  const found = await bench(settings);
+  const measuredRows = await bench(settings);
   const load = loadavg()[0] ?? 0;
-  rows.push(...found.map(row => ({ ...row, load })));
+  rows.push(...measuredRows.map(row => ({ ...row, load })));
 }
 process.stdout.write(`${table(rows)}\n`);
 if (values.write !== undefined) writeResults(values.write, table(rows));

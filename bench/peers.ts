@@ -75,7 +75,7 @@ async function serve({ name, start, port, headers, toModel, onStop }: Served): P
   return {
     name,
     process: started,
-    aim: model => ({ port, requests: [chatRequest(toBody(model, toModel?.(model)), headers)] }),
+    traffic: model => ({ port, requests: [chatRequest(toBody(model, toModel?.(model)), headers)] }),
     stop,
   };
 }

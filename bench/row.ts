@@ -2,7 +2,7 @@
 export interface Row {
   readonly what: string;
   /** The measured value, with units. */
-  readonly found: string;
+  readonly measured: string;
   /** The target; absent: for information. */
   readonly target?: string;
   /** Whether it was reached; absent: for information. */
@@ -26,20 +26,20 @@ export interface Settings {
 
 /** Prints rows as Markdown. */
 export function table(rows: readonly LoadedRow[]): string {
-  const lines = rows.map(({ what, found, target = '', reached, load }) => {
+  const lines = rows.map(({ what, measured, target = '', reached, load }) => {
     const verdict = reached === undefined ? '' : reached ? 'yes' : 'no';
-    return `| ${what} | ${found} | ${target} | ${verdict} | ${shown(load)} |`;
+    return `| ${what} | ${measured} | ${target} | ${verdict} | ${formatNumber(load)} |`;
   });
-  return ['| what | found | to reach | reached | load |', '| --- | --- | --- | --- | --- |', ...lines].join('\n');
+  return ['| what | measured | target | reached | load |', '| --- | --- | --- | --- | --- |', ...lines].join('\n');
 }
 
 /** Formats a number with its meaningful decimals. */
-export function shown(value: number): string {
+export function formatNumber(value: number): string {
   const magnitude = Math.abs(value);
   return value.toFixed(magnitude >= 100 ? 0 : magnitude >= 10 ? 1 : 2);
 }
 
 /** Formats counts by reason (`; 12 × status 500`); '' if there are none. */
-export function shownFailures(failures: ReadonlyMap<string, number>): string {
+export function formatFailures(failures: ReadonlyMap<string, number>): string {
   return [...failures].map(([reason, count]) => `; ${count} × ${reason}`).join('');
 }

@@ -6,7 +6,7 @@ import { createClient } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-node';
 import { AdminService } from '../src/gen/tollgate/v1/admin_pb.ts';
 import { chatRequest } from './load/connection.ts';
-import type { Aim } from './load/load.ts';
+import type { Traffic } from './load/load.ts';
 import { Started } from './process.ts';
 
 /** Something that requests are sent to. */
@@ -14,7 +14,7 @@ export interface Target {
   readonly name: string;
   readonly process: Started;
   /** The target of requests for a model of the bench's upstream. */
-  aim(model: BenchModel): Aim;
+  traffic(model: BenchModel): Traffic;
   stop(): Promise<void>;
 }
 
@@ -69,7 +69,7 @@ async function server(name: string, args: readonly string[], core: 0 | 1): Promi
   return {
     name,
     process: started,
-    aim: model => ({ port, requests: [chatRequest(toBody(model))] }),
+    traffic: model => ({ port, requests: [chatRequest(toBody(model))] }),
     stop: () => started.stop(),
   };
 }
@@ -91,7 +91,7 @@ export function startProxy(upstream: Target): Promise<Target> {
 
 /** Returns the origin of the upstream. */
 export function readOrigin(upstream: Target): string {
-  return `http://127.0.0.1:${upstream.aim('short').port}`;
+  return `http://127.0.0.1:${upstream.traffic('short').port}`;
 }
 
 function writeConfig(upstream: Target): string {
@@ -116,8 +116,8 @@ export interface GatewayTarget extends Target {
   readonly apiKey: string;
   /** Made at the first start on a folder. */
   readonly managementKey: string;
-  /** Makes further accounts with a million dollars each. Returns the `aim` of requests with their keys, in turn. */
-  addAccounts(count: number): Promise<Target['aim']>;
+  /** Makes further accounts with a million dollars each. Returns the `traffic` function for their keys, which are used in turn. */
+  addAccounts(count: number): Promise<Target['traffic']>;
 }
 
 /** How to start the gateway; the defaults are those of the bare proxy. */
@@ -160,8 +160,8 @@ export async function startGateway(
   const rpcUrl = await started.printed(/^\s*internal\s+(http:\S+)/m);
   const admin = adminCalls(rpcUrl, dataDir);
   const keys = await makeKeys(admin, 1n, keyCount);
-  const aimWith =
-    (those: readonly string[]): Target['aim'] =>
+  const trafficWith =
+    (those: readonly string[]): Target['traffic'] =>
     model => ({
       port: Number(new URL(url).port),
       requests: those.map(key => chatRequest(toBody(model), toHeaders(key))),
@@ -172,8 +172,8 @@ export async function startGateway(
     url,
     apiKey: keys[0] ?? '',
     managementKey,
-    aim: aimWith(keys),
-    addAccounts: async count => aimWith(await makeAccounts(admin, count)),
+    traffic: trafficWith(keys),
+    addAccounts: async count => trafficWith(await makeAccounts(admin, count)),
     stop: async () => {
       await started.stop();
       if (given === undefined) rmSync(folder, { recursive: true, force: true });

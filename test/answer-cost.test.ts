@@ -55,8 +55,8 @@ test('a whole answer makes as many promises and bytes as written here', async ()
     { model: 'bench/short', messages: [{ role: 'user', content: 'Say something short about benches in parks.' }] },
     `authorization: Bearer ${gateway.apiKey}\r\n`,
   );
-  const aim = { port: Number(new URL(gateway.url).port), requests: [request] };
-  const { promises, bytes } = await meter.measure(aim, { warmUp, counted });
+  const traffic = { port: Number(new URL(gateway.url).port), requests: [request] };
+  const { promises, bytes } = await meter.measure(traffic, { warmUp, counted });
   expect({ promises, bytes }).toSatisfy(
     () => isNear(promises, promisesExpected) && isNear(bytes, bytesExpected),
     `about ${promisesExpected} promises and ${bytesExpected} bytes`,

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from './connection.ts';
 
 /** The target of a load: a port, and the requests that are sent to it in turn (one for each key). */
-export interface Aim {
+export interface Traffic {
   readonly port: number;
   readonly requests: readonly Buffer[];
 }
@@ -40,7 +40,7 @@ class Tally {
   }
 }
 
-function requestFor({ requests }: Aim, number: number): Buffer {
+function requestFor({ requests }: Traffic, number: number): Buffer {
   const request = requests[number % requests.length];
   if (request === undefined) throw new Error('no requests');
   return request;
@@ -52,14 +52,14 @@ function requestFor({ requests }: Aim, number: number): Buffer {
  * read afterwards belongs to the answers of the result.
  */
 export async function closedLoop(
-  aim: Aim,
+  traffic: Traffic,
   { connections, seconds, answers = Infinity }: { connections: number; seconds: number; answers?: number },
 ): Promise<LoadResult> {
   const tally = new Tally();
   const stop: (() => void)[] = [];
   let sent = 0;
   let isOver = false;
-  const open = await openAll(aim, connections, ({ message }, index) => {
+  const open = await openAll(traffic, connections, ({ message }, index) => {
     if (isOver) return;
     tally.ended += 1;
     tally.failed(message);
@@ -77,7 +77,7 @@ export async function closedLoop(
             return;
           }
           sent += 1;
-          connection.send(requestFor(aim, index), ({ status }) => {
+          connection.send(requestFor(traffic, index), ({ status }) => {
             tally.answered(status);
             next();
           });
@@ -98,13 +98,13 @@ export async function closedLoop(
  * counts for every request that it delays. The generator sleeps in between, because the upstream shares its core. Connections are opened ahead; if all are busy, one more is opened, up to `connectionsMax`.
  */
 export async function openLoop(
-  aim: Aim,
+  traffic: Traffic,
   { rate, seconds, connectionsMax = 2000 }: { rate: number; seconds: number; connectionsMax?: number },
 ): Promise<LoadResult> {
   const tally = new Tally();
   const state = { sent: 0, opened: 64 };
   const broken = ({ message }: Error): void => tally.failed(message);
-  const all = await openAll(aim, state.opened, broken);
+  const all = await openAll(traffic, state.opened, broken);
   const free = [...all];
   const waiting: number[] = [];
   const firstMs: number[] = [];
@@ -116,7 +116,7 @@ export async function openLoop(
       free.push(connection);
       return;
     }
-    connection.send(requestFor(aim, state.sent++), ({ status, firstAt, endAt }) => {
+    connection.send(requestFor(traffic, state.sent++), ({ status, firstAt, endAt }) => {
       tally.answered(status);
       firstMs.push(firstAt - due);
       endMs.push(endAt - due);
@@ -132,7 +132,7 @@ export async function openLoop(
       if (connection !== undefined) serve(connection);
       else if (state.opened < connectionsMax) {
         state.opened += 1;
-        void Connection.open(aim.port, broken).then(added => {
+        void Connection.open(traffic.port, broken).then(added => {
           all.push(added);
           serve(added);
         }, broken);
@@ -150,14 +150,14 @@ export async function openLoop(
 
 /** Opens many connections, some at a time. `onBroken` is called with the one that broke. */
 export async function openAll(
-  aim: Aim,
+  traffic: Traffic,
   count: number,
   onBroken: (reason: Error, index: number) => void,
 ): Promise<Connection[]> {
   const open: Connection[] = [];
   while (open.length < count) {
     const indexes = Array.from({ length: Math.min(100, count - open.length) }, (_, step) => open.length + step);
-    const added = indexes.map(index => Connection.open(aim.port, reason => onBroken(reason, index)));
+    const added = indexes.map(index => Connection.open(traffic.port, reason => onBroken(reason, index)));
     open.push(...(await Promise.all(added)));
   }
   return open;

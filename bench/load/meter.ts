@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Profiler } from 'node:inspector';
-import { type Aim, closedLoop } from './load.ts';
+import { type Traffic, closedLoop } from './load.ts';
 
 const preload = resolve(import.meta.dirname, '../servers/meter.ts');
 
@@ -27,9 +27,9 @@ export class Meter {
   }
 
   /** Sends whole requests and returns promises and bytes for each answer, of the main thread. Throws if one fails. */
-  async measure(aim: Aim, { warmUp, counted }: { warmUp: number; counted: number }): Promise<Count> {
+  async measure(traffic: Traffic, { warmUp, counted }: { warmUp: number; counted: number }): Promise<Count> {
     const send = async (count: number): Promise<number> => {
-      const { answers, failures } = await closedLoop(aim, { connections: 16, seconds: 60, answers: count });
+      const { answers, failures } = await closedLoop(traffic, { connections: 16, seconds: 60, answers: count });
       if (failures.size > 0) throw new Error(`failures: ${[...failures.keys()].join(', ')}`);
       return answers;
     };

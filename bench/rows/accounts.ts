@@ -10,7 +10,7 @@ import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 import { plans } from '../../test/ledger/fixture.ts';
 import { fillAccounts, fillRecords, makeRequestId, rows } from '../ledger.ts';
 import { Started } from '../process.ts';
-import { type Row, type Settings, shown } from '../row.ts';
+import { type Row, type Settings, formatNumber } from '../row.ts';
 import { median, percentile } from '../statistics.ts';
 
 const main = resolve(import.meta.dirname, '../../src/main.ts');
@@ -199,7 +199,7 @@ function toRow({ what, targetMs, runs, cpuMs }: Runs): Row {
   const p99 = median(runs.map(took => percentile(took, 0.99)));
   return {
     what: `account: ${what}`,
-    found: `p50 ${shown(p50)} ms, p99 ${shown(p99)} ms (${shown(cpuMs)} ms of CPU)`,
+    measured: `p50 ${formatNumber(p50)} ms, p99 ${formatNumber(p99)} ms (${formatNumber(cpuMs)} ms of CPU)`,
     target: `under ${targetMs} ms`,
     reached: p99 < targetMs,
   };

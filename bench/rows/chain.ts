@@ -1,4 +1,4 @@
-import { type Row, type Settings, shown } from '../row.ts';
+import { type Row, type Settings, formatNumber } from '../row.ts';
 import { percentile } from '../statistics.ts';
 import { type GatewayTarget, startGateway, startUpstream } from '../targets.ts';
 
@@ -31,10 +31,10 @@ async function times(count: number, work: () => Promise<void>): Promise<number[]
 
 function row(what: string, took: readonly number[], target?: number): Row {
   const [p50, p99] = [percentile(took, 0.5), percentile(took, 0.99)];
-  const found = `p50 ${shown(p50)} ms, p99 ${shown(p99)} ms`;
+  const measured = `p50 ${formatNumber(p50)} ms, p99 ${formatNumber(p99)} ms`;
   return target === undefined
-    ? { what, found }
-    : { what, found, target: `p50 under ${target} ms`, reached: p50 < target };
+    ? { what, measured }
+    : { what, measured, target: `p50 under ${target} ms`, reached: p50 < target };
 }
 
 /** Measures how long continuing a stored conversation takes, from the request to the whole answer, for short and long conversations. */

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Meter } from '../load/meter.ts';
-import { type Row, type Settings, shown } from '../row.ts';
+import { type Row, type Settings, formatNumber } from '../row.ts';
 import { startGateway, startUpstream } from '../targets.ts';
 
 /** Promises and bytes of a whole answer, in a run of its own: counting takes time. */
@@ -12,11 +12,14 @@ export async function cost({ warmUpAnswers }: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
   const gateway = await startGateway(upstream, { env: meter.environment });
   try {
-    const { promises, bytes } = await meter.measure(gateway.aim('short'), { warmUp: warmUpAnswers, counted: 10_000 });
+    const { promises, bytes } = await meter.measure(gateway.traffic('short'), {
+      warmUp: warmUpAnswers,
+      counted: 10_000,
+    });
     return [
       {
         what: 'promises; bytes allocated on the main thread, for a whole answer',
-        found: `${shown(promises)}; ${shown(bytes / 1000)} kB`,
+        measured: `${formatNumber(promises)}; ${formatNumber(bytes / 1000)} kB`,
         target: 'at most 12; 65 kB',
         reached: promises <= 12 && bytes <= 65_000,
       },

@@ -1,6 +1,6 @@
 import { warmUp } from '../compare.ts';
 import { type LoadResult, openLoop } from '../load/load.ts';
-import { type Row, type Settings, shown, shownFailures } from '../row.ts';
+import { type Row, type Settings, formatNumber, formatFailures } from '../row.ts';
 import { median, percentile } from '../statistics.ts';
 import { type BenchModel, type GatewayTarget, startGateway, startUpstream, type Target } from '../targets.ts';
 
@@ -16,7 +16,7 @@ interface Fairness {
   readonly gateway: GatewayTarget;
   readonly model: BenchModel;
   /** The target of the neighbours' requests. */
-  readonly quiet: Target['aim'];
+  readonly quiet: Target['traffic'];
 }
 
 /** A run without and a run with the account that sends most. */
@@ -31,7 +31,7 @@ async function runPair({ gateway, model, quiet }: Fairness, seconds: number): Pr
   const alone = await neighbourly();
   const [beside, loud] = await Promise.all([
     neighbourly(),
-    openLoop(gateway.aim(model), { rate: neighbours.rate * factor, seconds }),
+    openLoop(gateway.traffic(model), { rate: neighbours.rate * factor, seconds }),
   ]);
   return { alone, beside, loud };
 }
@@ -44,13 +44,13 @@ async function measure(fairness: Fairness, what: string, { seconds, rounds }: Se
   const ratios = pairs.map(({ alone, beside }) => percentile(beside.endMs, 0.99) / percentile(alone.endMs, 0.99));
   const ratio = median(ratios);
   const [alone, beside] = [p99(pairs.map(pair => pair.alone)), p99(pairs.map(pair => pair.beside))];
-  const spread = `${shown(Math.min(...ratios))}–${shown(Math.max(...ratios))}`;
+  const spread = `${formatNumber(Math.min(...ratios))}–${formatNumber(Math.max(...ratios))}`;
   const rate = median(pairs.map(({ loud }) => loud.answers / loud.seconds));
-  const failures = pairs.flatMap(pair => [pair.alone, pair.beside]).map(run => shownFailures(run.failures));
+  const failures = pairs.flatMap(pair => [pair.alone, pair.beside]).map(run => formatFailures(run.failures));
   return {
     what,
-    found: `${shown(ratio)} (${spread}; ${shown(beside)} : ${shown(alone)} ms beside ${shown(rate)} answers a second${failures.join('')})`,
-    target: `at most ${shown(ratioMax)}`,
+    measured: `${formatNumber(ratio)} (${spread}; ${formatNumber(beside)} : ${formatNumber(alone)} ms beside ${formatNumber(rate)} answers a second${failures.join('')})`,
+    target: `at most ${formatNumber(ratioMax)}`,
     reached: ratio <= ratioMax,
   };
 }

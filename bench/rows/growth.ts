@@ -1,5 +1,5 @@
-import { compare, shownRates, shownThreads, warmUp } from '../compare.ts';
-import { type Row, type Settings, shown } from '../row.ts';
+import { compare, formatRates, formatThreads, warmUp } from '../compare.ts';
+import { type Row, type Settings, formatNumber } from '../row.ts';
 import { startGateway, startUpstream } from '../targets.ts';
 import { postgres } from './postgres.ts';
 
@@ -21,12 +21,12 @@ async function workers(settings: Settings): Promise<Row[]> {
     return [
       {
         what: 'CPU of a whole chat answer, 2 workers : 1',
-        found: `${shown(ratio)} (${shown(ofTwo.cpuUs)} : ${shown(ofOne.cpuUs)} µs; ${shownRates(runs, 'answers')})`,
+        measured: `${formatNumber(ratio)} (${formatNumber(ofTwo.cpuUs)} : ${formatNumber(ofOne.cpuUs)} µs; ${formatRates(runs, 'answers')})`,
         target: 'at most 1.1',
         reached: ratio <= 1.1,
       },
-      { what: '… of 2 workers by thread, µs', found: shownThreads(ofTwo) },
-      { what: '… of 1 by thread, µs', found: shownThreads(ofOne) },
+      { what: '… of 2 workers by thread, µs', measured: formatThreads(ofTwo) },
+      { what: '… of 1 by thread, µs', measured: formatThreads(ofOne) },
     ];
   } finally {
     for (const target of [one, two, upstream]) await target.stop();

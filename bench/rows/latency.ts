@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { warmUp } from '../compare.ts';
 import { type LoadResult, openLoop } from '../load/load.ts';
-import { type Row, type Settings, shown, shownFailures } from '../row.ts';
+import { type Row, type Settings, formatNumber, formatFailures } from '../row.ts';
 import { median, percentile } from '../statistics.ts';
 import { startGateway, startUpstream, type Target } from '../targets.ts';
 
@@ -30,7 +30,7 @@ function summarize(runs: readonly LoadResult[], times: Times): Latency {
   return {
     p50: median(runs.map(run => percentile(run[times], 0.5))),
     p99: median(runs.map(run => percentile(run[times], 0.99))),
-    failures: runs.map(({ failures }) => shownFailures(failures)).join(''),
+    failures: runs.map(({ failures }) => formatFailures(failures)).join(''),
   };
 }
 
@@ -84,14 +84,14 @@ async function alternate(
 }
 
 function describe(gateway: Latency, direct: Latency): string {
-  const added = `p50 ${shown(gateway.p50 - direct.p50)} ms, p99 ${shown(gateway.p99 - direct.p99)} ms`;
-  return `${added} (gateway ${shown(gateway.p50)} / ${shown(gateway.p99)}, direct ${shown(direct.p50)} / ${shown(direct.p99)}${gateway.failures})`;
+  const added = `p50 ${formatNumber(gateway.p50 - direct.p50)} ms, p99 ${formatNumber(gateway.p99 - direct.p99)} ms`;
+  return `${added} (gateway ${formatNumber(gateway.p50)} / ${formatNumber(gateway.p99)}, direct ${formatNumber(direct.p50)} / ${formatNumber(direct.p99)}${gateway.failures})`;
 }
 
 async function addedLatency(targets: Targets, { seconds, rounds }: Settings): Promise<Row[]> {
   const rows: Row[] = [];
   for (const rate of rates) {
-    const runs = await alternate(targets, rounds, target => openLoop(target.aim('short'), { rate, seconds }));
+    const runs = await alternate(targets, rounds, target => openLoop(target.traffic('short'), { rate, seconds }));
     const direct = summarize(runs.direct, 'endMs');
     for (const [name, where, limit] of [
       ['spread', 'threads on two cores', { p50: 0.5, p99: 2 }],
@@ -101,7 +101,7 @@ async function addedLatency(targets: Targets, { seconds, rounds }: Settings): Pr
       const isReached = gateway.p50 - direct.p50 < limit.p50 && gateway.p99 - direct.p99 < limit.p99;
       rows.push({
         what: `added latency at ${rate} requests a second, ${where}`,
-        found: describe(gateway, direct),
+        measured: describe(gateway, direct),
         ...(rate === 1000 ? { target: `under ${limit.p50} / ${limit.p99} ms`, reached: isReached } : {}),
       });
     }
@@ -111,13 +111,13 @@ async function addedLatency(targets: Targets, { seconds, rounds }: Settings): Pr
 
 /** Times first events on two cores, where a client notices them most, of a gateway with nothing else to do and of a busy one. */
 async function addedFirstEvent(targets: Targets, { seconds, rounds }: Settings): Promise<Row[]> {
-  const first: Measure = target => openLoop(target.aim('first'), { rate: firstEvents.rate, seconds });
+  const first: Measure = target => openLoop(target.traffic('first'), { rate: firstEvents.rate, seconds });
   const besideWhole: Measure = async target => {
-    const [found] = await Promise.all([
+    const [result] = await Promise.all([
       first(target),
-      openLoop(target.aim('short'), { rate: firstEvents.busyRate, seconds }),
+      openLoop(target.traffic('short'), { rate: firstEvents.busyRate, seconds }),
     ]);
-    return found;
+    return result;
   };
   const rows: Row[] = [];
   for (const [how, measure, limitMs] of [
@@ -129,7 +129,7 @@ async function addedFirstEvent(targets: Targets, { seconds, rounds }: Settings):
     const [spread, single] = [summarize(runs.spread, 'firstMs'), summarize(runs.single, 'firstMs')];
     rows.push({
       what: `time to first event added, ${how}; threads on two cores; all on one`,
-      found: `${describe(spread, direct)}; ${describe(single, direct)}`,
+      measured: `${describe(spread, direct)}; ${describe(single, direct)}`,
       target: `p50 under ${limitMs} ms`,
       reached: spread.p50 - direct.p50 < limitMs,
     });
@@ -142,7 +142,7 @@ export async function latency(settings: Settings): Promise<Row[]> {
   const syncs: string[] = [];
   for (const rate of rates) {
     const { p50, p99 } = await measureSync(rate);
-    syncs.push(`${shown(p50)} / ${shown(p99)} ms`);
+    syncs.push(`${formatNumber(p50)} / ${formatNumber(p99)} ms`);
   }
   const direct = await startUpstream();
   const spread = await startGateway(direct, { isSpread: true });
@@ -151,7 +151,7 @@ export async function latency(settings: Settings): Promise<Row[]> {
   try {
     for (const target of [spread, single]) await warmUp(target, settings);
     return [
-      { what: `a sync by another thread at ${rates.join(', ')} a second, p50 / p99`, found: syncs.join(', ') },
+      { what: `a sync by another thread at ${rates.join(', ')} a second, p50 / p99`, measured: syncs.join(', ') },
       ...(await addedLatency(targets, settings)),
       ...(await addedFirstEvent(targets, settings)),
     ];

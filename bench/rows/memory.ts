@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from '../load/connection.ts';
 import { closedLoop, openAll } from '../load/load.ts';
-import { type Row, type Settings, shown, shownFailures } from '../row.ts';
+import { type Row, type Settings, formatNumber, formatFailures } from '../row.ts';
 import { type BenchModel, type GatewayTarget, startGateway, startUpstream, type Target } from '../targets.ts';
 
 /** Time for buffers to fill and for garbage to be collected. */
@@ -10,10 +10,10 @@ const settleMs = 4000;
 const stuckClients = { first: 20, more: 80 };
 
 async function openStreams(target: Target, model: BenchModel, count: number): Promise<Connection[]> {
-  const aim = target.aim(model);
-  const open = await openAll(aim, count, () => undefined);
+  const traffic = target.traffic(model);
+  const open = await openAll(traffic, count, () => undefined);
   for (const [index, connection] of open.entries()) {
-    const request = aim.requests[index % aim.requests.length];
+    const request = traffic.requests[index % traffic.requests.length];
     if (request !== undefined) connection.send(request, () => undefined);
     if (model === 'flood') connection.pause();
     // A burst of thousands of first requests is another measurement.
@@ -52,13 +52,13 @@ async function measureStreams(gateway: GatewayTarget): Promise<Row[]> {
   return [
     {
       what: 'memory with 1,000 open idle streams',
-      found: `${shown(withThousand)} MB`,
+      measured: `${formatNumber(withThousand)} MB`,
       target: 'under 250 MB',
       reached: withThousand < 250,
     },
     {
       what: 'memory of each further one, up to 5,000',
-      found: `${shown(eachKb)} kB`,
+      measured: `${formatNumber(eachKb)} kB`,
       target: 'under 60 kB',
       reached: eachKb < 60,
     },
@@ -70,16 +70,16 @@ async function measureSaturated(gateway: GatewayTarget, seconds: number): Promis
   await sleep(settleMs);
   const idleMb = gateway.process.residentMb();
   const saturate = async (model: BenchModel): Promise<{ mb: number; failures: string }> => {
-    const { failures } = await closedLoop(gateway.aim(model), { connections: 128, seconds });
-    return { mb: gateway.process.residentMb(), failures: shownFailures(failures) };
+    const { failures } = await closedLoop(gateway.traffic(model), { connections: 128, seconds });
+    return { mb: gateway.process.residentMb(), failures: formatFailures(failures) };
   };
   const whole = await saturate('short');
   const streamed = await saturate('burst');
   return [
-    { what: 'memory idle', found: `${shown(idleMb)} MB`, target: 'under 150 MB', reached: idleMb < 150 },
+    { what: 'memory idle', measured: `${formatNumber(idleMb)} MB`, target: 'under 150 MB', reached: idleMb < 150 },
     {
       what: `memory after ${seconds} s of saturation with whole answers, then as long with streams of 40 deltas`,
-      found: `${shown(whole.mb)}, ${shown(streamed.mb)} MB${whole.failures}${streamed.failures}`,
+      measured: `${formatNumber(whole.mb)}, ${formatNumber(streamed.mb)} MB${whole.failures}${streamed.failures}`,
       target: 'under 300 MB',
       reached: Math.max(whole.mb, streamed.mb) < 300,
     },
@@ -95,7 +95,7 @@ export async function memory({ saturationSeconds }: Settings): Promise<Row[]> {
     const stuckMb = await withGateway(upstream, measureStuck);
     const stuck: Row = {
       what: 'each client that never reads 200 MB',
-      found: `${shown(stuckMb)} MB`,
+      measured: `${formatNumber(stuckMb)} MB`,
       target: 'under 1 MB',
       reached: stuckMb < 1,
     };

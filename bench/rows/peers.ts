@@ -1,17 +1,17 @@
-import { compare, type Run, shownRates, warmUp } from '../compare.ts';
+import { compare, type Run, formatRates, warmUp } from '../compare.ts';
 import { allPeers, type Peer } from '../peers.ts';
-import { type Row, type Settings, shown } from '../row.ts';
+import { type Row, type Settings, formatNumber } from '../row.ts';
 import { startGateway, startUpstream, type Target } from '../targets.ts';
 import { measurePeerMoney } from './money.ts';
 
 /** The target of each row, as a multiple of the peer's answers a second; rows without one are for information. */
 const targets: Readonly<Record<string, number>> = { Portkey: 5, Bifrost: 1.2 };
 
-function shownPair(runs: readonly [Run, Run], unit: string): string {
+function formatPair(runs: readonly [Run, Run], unit: string): string {
   const [ours, theirs] = runs;
-  const rates = shownRates(runs, unit);
+  const rates = formatRates(runs, unit);
   if (theirs.perSecond === 0) return rates;
-  return `${shown(ours.perSecond / theirs.perSecond)} (${rates}; CPU ${shown(ours.cpuUs)} : ${shown(theirs.cpuUs)} µs)`;
+  return `${formatNumber(ours.perSecond / theirs.perSecond)} (${rates}; CPU ${formatNumber(ours.cpuUs)} : ${formatNumber(theirs.cpuUs)} µs)`;
 }
 
 async function against(peer: Peer, [gateway, theirs]: readonly [Target, Target], settings: Settings): Promise<Row[]> {
@@ -24,10 +24,10 @@ async function against(peer: Peer, [gateway, theirs]: readonly [Target, Target],
   return [
     {
       what: `chat whole, against ${peer.name} (accounting: ${peer.accounting})`,
-      found: shownPair(short, 'answers'),
+      measured: formatPair(short, 'answers'),
       ...(target === undefined ? {} : { target: `at least ${target} ×`, reached: ratio >= target }),
     },
-    { what: `64 streams of 200 chunks a second, against ${peer.name}`, found: shownPair(stream, 'streams') },
+    { what: `64 streams of 200 chunks a second, against ${peer.name}`, measured: formatPair(stream, 'streams') },
   ];
 }
 
@@ -50,7 +50,7 @@ export async function peers(settings: Settings): Promise<Row[]> {
       } catch (error) {
         rows.push({
           what: `against ${peer.name}`,
-          found: `skipped: ${error instanceof Error ? error.message : 'unknown'}`,
+          measured: `skipped: ${error instanceof Error ? error.message : 'unknown'}`,
         });
       }
     }

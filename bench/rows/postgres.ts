@@ -8,7 +8,7 @@ import { createDatabase, type PostgresServer, startPostgres } from '../../test/p
 import { closedLoop } from '../load/load.ts';
 import { LedgerProcess } from '../load/ledger-process.ts';
 import { pinSelf, readCpu, spreadSelf } from '../process.ts';
-import { type Row, type Settings, shown, shownFailures } from '../row.ts';
+import { type Row, type Settings, formatNumber, formatFailures } from '../row.ts';
 import type { LoadKey, LoadReport } from '../servers/ledger-load.ts';
 import { median } from '../statistics.ts';
 import { type GatewayTarget, startGateway, startUpstream, type Target } from '../targets.ts';
@@ -117,12 +117,12 @@ interface Measured {
   readonly fast: Cost[];
 }
 
-function showCost(cost: Cost, hasDatabase: boolean): string {
+function formatCost(cost: Cost, hasDatabase: boolean): string {
   const refused = cost.refused === 0 ? '' : `${cost.refused} refused; `;
-  const cpu = `${refused}CPU of an answer ${shown(cost.gatewayUs)} µs`;
+  const cpu = `${refused}CPU of an answer ${formatNumber(cost.gatewayUs)} µs`;
   if (!hasDatabase) return cpu;
-  const trips = `${shown(cost.roundTrips)} round trips, ${shown(cost.batchSize)} commands a batch`;
-  return `${cpu} + ${shown(cost.databaseUs)} µs in the database, ${trips}, ${shown(cost.walBytes)} bytes of WAL`;
+  const trips = `${formatNumber(cost.roundTrips)} round trips, ${formatNumber(cost.batchSize)} commands a batch`;
+  return `${cpu} + ${formatNumber(cost.databaseUs)} µs in the database, ${trips}, ${formatNumber(cost.walBytes)} bytes of WAL`;
 }
 
 function toRows(shape: string, { subject, steady, fast }: Measured, sqlite: Cost): Row[] {
@@ -136,12 +136,12 @@ function toRows(shape: string, { subject, steady, fast }: Measured, sqlite: Cost
   return [
     {
       what: `${shape}, ${subject.name}, ${ratePerSecond} answers a second`,
-      found: `admission p50 ${shown(slow.p50Ms)} ms, p99 ${shown(slow.p99Ms)} ms; ${showCost(slow, isDatabase)}`,
+      measured: `admission p50 ${formatNumber(slow.p50Ms)} ms, p99 ${formatNumber(slow.p99Ms)} ms; ${formatCost(slow, isDatabase)}`,
       ...(hasP50Target ? { target: `p50 under ${p50Max} ms`, reached: slow.p50Ms < p50Max } : {}),
     },
     {
       what: `… as fast as it can, ${callers} callers`,
-      found: `${shown(quick.perSecond)} answers a second (${shown(ratio)} of SQLite’s); ${showCost(quick, isDatabase)}`,
+      measured: `${formatNumber(quick.perSecond)} answers a second (${formatNumber(ratio)} of SQLite’s); ${formatCost(quick, isDatabase)}`,
     },
   ];
 }
@@ -196,7 +196,7 @@ async function conflictRow({ connection }: Database): Promise<Row> {
   const deadlocks = Number(row?.['deadlocks']);
   return {
     what: 'deadlocks in all of that',
-    found: `${deadlocks}; ${Number(row?.['undone'])} transactions undone`,
+    measured: `${deadlocks}; ${Number(row?.['undone'])} transactions undone`,
     target: '0',
     reached: deadlocks === 0,
   };
@@ -222,19 +222,19 @@ async function gatewayRows(server: PostgresServer, settings: Settings): Promise<
       { name: 'PostgreSQL, 3 gateways', gateways: all },
     ].map(subject => ({ ...subject, runs: [] as HttpRun[] }));
     const warmUp = { connections, seconds: 30, answers: settings.warmUpAnswers / 5 };
-    for (const gateway of [sqlite, ...all]) await closedLoop(gateway.aim('short'), warmUp);
+    for (const gateway of [sqlite, ...all]) await closedLoop(gateway.traffic('short'), warmUp);
     for (let round = 0; round < settings.rounds; round += 1)
       for (const { gateways, runs } of subjects) runs.push(await runHttp(gateways, server, settings.seconds));
     const medianRate = (runs: readonly HttpRun[]): number => median(runs.map(run => run.perSecond));
     return subjects.map(({ name, gateways, runs }) => {
       const ratio = medianRate(runs) / medianRate(subjects[0]?.runs ?? []);
       const hasTarget = gateways.length === 1 && gateways[0] !== sqlite;
-      const of = (read: (run: HttpRun) => number): string => shown(median(runs.map(read)));
+      const of = (read: (run: HttpRun) => number): string => formatNumber(median(runs.map(read)));
       const failures = new Map(runs.flatMap(run => [...run.failures]));
       const cpu = `${of(run => run.gatewayUs)} µs + ${of(run => run.databaseUs)} µs in the database`;
       return {
         what: `whole answers over HTTP, one account, ${connections} connections, ${name}`,
-        found: `${of(run => run.perSecond)} answers a second (${shown(ratio)} of SQLite’s), CPU of an answer ${cpu}${shownFailures(failures)}`,
+        measured: `${of(run => run.perSecond)} answers a second (${formatNumber(ratio)} of SQLite’s), CPU of an answer ${cpu}${formatFailures(failures)}`,
         ...(hasTarget ? { target: 'at least 0.5 of SQLite’s', reached: ratio >= 0.5 } : {}),
       };
     });
@@ -258,7 +258,7 @@ async function runHttp(gateways: readonly GatewayTarget[], server: PostgresServe
   const [gatewaysBefore, databaseBefore] = readCpus();
   const each = Math.floor(connections / gateways.length);
   const results = await Promise.all(
-    gateways.map(gateway => closedLoop(gateway.aim('short'), { connections: each, seconds })),
+    gateways.map(gateway => closedLoop(gateway.traffic('short'), { connections: each, seconds })),
   );
   const [gatewaysAfter, databaseAfter] = readCpus();
   const answers = results.reduce((sum, result) => sum + result.answers, 0);

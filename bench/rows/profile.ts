@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { warmUp } from '../compare.ts';
 import { closedLoop } from '../load/load.ts';
 import { Meter } from '../load/meter.ts';
-import { type Row, type Settings, shown } from '../row.ts';
+import { type Row, type Settings, formatNumber } from '../row.ts';
 import { startGateway, startUpstream } from '../targets.ts';
 
 /** Anything that takes less of the time is not printed. */
@@ -83,19 +83,23 @@ function sumByPart(branch: Branch, sums = new Map<string, number>()): Map<string
 /** How the main thread spends its time: by part, and from the top down. */
 function describe(root: Branch, answers: number): Row[] {
   const totalUs = sumUs(root);
-  const found = (us: number): string => `${shown(us / answers)} µs (${shown((us / totalUs) * 100)} %)`;
+  const formatTime = (us: number): string =>
+    `${formatNumber(us / answers)} µs (${formatNumber((us / totalUs) * 100)} %)`;
   const select = <T>(entries: readonly (readonly [T, number])[], min: number): (readonly [T, number])[] =>
     entries.filter(([, us]) => us / totalUs >= min).toSorted(([, a], [, b]) => b - a);
   const flat = select([...sumByPart(root)], shareMin.own).map(([part, us]) => ({
     what: `profile, own time: ${part}`,
-    found: found(us),
+    measured: formatTime(us),
   }));
   const tree: Row[] = [];
   const list = (branch: Branch, path: string): void => {
     const calls = [...branch.calls.values()].map(call => [call, sumUs(call)] as const);
     for (const [call, us] of select(calls, shareMin.branch)) {
       const name = `${path}${call.owner}`;
-      tree.push({ what: `profile, top down: ${name}`, found: `${found(us)}, own ${found(sumOwnUs(call))}` });
+      tree.push({
+        what: `profile, top down: ${name}`,
+        measured: `${formatTime(us)}, own ${formatTime(sumOwnUs(call))}`,
+      });
       list(call, `${name} › `);
     }
   };
@@ -113,7 +117,7 @@ export async function profile(settings: Settings): Promise<Row[]> {
     await warmUp(gateway, settings);
     let answered = 0;
     const taken = await meter.profile(async () => {
-      const { answers } = await closedLoop(gateway.aim('short'), { connections: 128, seconds: settings.seconds });
+      const { answers } = await closedLoop(gateway.traffic('short'), { connections: 128, seconds: settings.seconds });
       answered = answers;
     });
     return describe(merge(taken), answered);

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Started } from '../process.ts';
-import { type Row, type Settings, shown } from '../row.ts';
+import { type Row, type Settings, formatNumber } from '../row.ts';
 import { median } from '../statistics.ts';
 
 const main = resolve(import.meta.dirname, '../../src/main.ts');
@@ -33,7 +33,7 @@ export async function start({ rounds }: Settings): Promise<Row[]> {
     return [
       {
         what: 'start to ready',
-        found: `${shown(middle)} ms (first start, new data directory: ${shown(first)} ms)`,
+        measured: `${formatNumber(middle)} ms (first start, new data directory: ${formatNumber(first)} ms)`,
         target: 'under 1 s',
         reached: middle < 1000,
       },

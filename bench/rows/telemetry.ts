@@ -1,5 +1,5 @@
-import { compare, shownRates, shownThreads, warmUp } from '../compare.ts';
-import { type Row, type Settings, shown } from '../row.ts';
+import { compare, formatRates, formatThreads, warmUp } from '../compare.ts';
+import { type Row, type Settings, formatNumber } from '../row.ts';
 import { startCollector, startGateway, startUpstream } from '../targets.ts';
 
 /** CPU of a whole answer with one trace in ten, and without telemetry: twice as many alternated runs as other benches, because a few percent are looked for. */
@@ -9,7 +9,7 @@ export async function telemetry(settings: Settings): Promise<Row[]> {
   const off = await startGateway(upstream);
   const on = await startGateway(upstream, {
     env: {
-      OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `http://127.0.0.1:${collector.aim('short').port}/v1/traces`,
+      OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `http://127.0.0.1:${collector.traffic('short').port}/v1/traces`,
       OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
       OTEL_TRACES_SAMPLER_ARG: '0.1',
     },
@@ -26,12 +26,12 @@ export async function telemetry(settings: Settings): Promise<Row[]> {
     return [
       {
         what: `CPU of a whole chat answer, traces of 1 in 10 : telemetry off, medians of ${settings.rounds * 2} alternated runs`,
-        found: `${shown(percent)} % more (${shown(traced.cpuUs)} : ${shown(plain.cpuUs)} µs; ${shownRates(runs, 'answers')})`,
+        measured: `${formatNumber(percent)} % more (${formatNumber(traced.cpuUs)} : ${formatNumber(plain.cpuUs)} µs; ${formatRates(runs, 'answers')})`,
         target: 'at most 5 %',
         reached: percent <= 5,
       },
-      { what: '… by thread, µs, traces of 1 in 10', found: shownThreads(traced) },
-      { what: '… off', found: shownThreads(plain) },
+      { what: '… by thread, µs, traces of 1 in 10', measured: formatThreads(traced) },
+      { what: '… off', measured: formatThreads(plain) },
     ];
   } finally {
     for (const target of [on, off, collector, upstream]) await target.stop();

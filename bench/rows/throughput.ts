@@ -1,13 +1,13 @@
-import { compare, type Run, shownOnProxyScale, shownRates, shownThreads, warmUp } from '../compare.ts';
-import { type Row, type Settings, shown } from '../row.ts';
+import { compare, type Run, formatOnProxyScale, formatRates, formatThreads, warmUp } from '../compare.ts';
+import { type Row, type Settings, formatNumber } from '../row.ts';
 import { startGateway, startProxy, startUpstream } from '../targets.ts';
 
 /** Chunks of a long stream: as many deltas as `servers/upstream.ts` sends, its first event and its last. */
 const streamChunks = 502;
 
-function shownChunks(runs: readonly [Run, Run]): string {
+function formatChunks(runs: readonly [Run, Run]): string {
   const [ours, theirs] = [runs[0].cpuUs / streamChunks, runs[1].cpuUs / streamChunks];
-  return `${shown(theirs / ours)} (${shown(ours)} : ${shown(theirs)} µs; ${shownRates(runs, 'streams')})`;
+  return `${formatNumber(theirs / ours)} (${formatNumber(ours)} : ${formatNumber(theirs)} µs; ${formatRates(runs, 'streams')})`;
 }
 
 /** CPU of whole answers and of the chunks of streams, as ratios to the bare proxy. */
@@ -26,23 +26,23 @@ export async function throughput(settings: Settings): Promise<Row[]> {
     return [
       {
         what: 'CPU of a whole chat answer, bare proxy : gateway',
-        found: shownOnProxyScale(short),
+        measured: formatOnProxyScale(short),
         target: 'at least 0.5',
         reached: ratio(short) >= 0.5,
       },
-      { what: '… by thread, µs', found: shownThreads(short[0]) },
-      { what: '… rate, gateway : bare proxy', found: shownRates(short, 'answers') },
+      { what: '… by thread, µs', measured: formatThreads(short[0]) },
+      { what: '… rate, gateway : bare proxy', measured: formatRates(short, 'answers') },
       {
         what: 'the same, the upstream’s answer of 40 words',
-        found: `${shownOnProxyScale(words)}; ${shownRates(words, 'answers')}`,
+        measured: `${formatOnProxyScale(words)}; ${formatRates(words, 'answers')}`,
       },
       {
         what: 'CPU of a chunk, 64 streams as fast as they come, bare proxy (not parsing) : gateway',
-        found: shownChunks(torrent),
+        measured: formatChunks(torrent),
         target: 'at least 1.0',
         reached: ratio(torrent) >= 1,
       },
-      { what: 'the same, each stream with a chunk every 5 ms', found: shownChunks(stream) },
+      { what: 'the same, each stream with a chunk every 5 ms', measured: formatChunks(stream) },
     ];
   } finally {
     for (const target of [gateway, proxy, upstream]) await target.stop();

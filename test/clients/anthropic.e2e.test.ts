@@ -123,8 +123,8 @@ describe.each([
     const whole = await one.messages.create(body);
     const streamed = await one.messages.stream(body).finalMessage();
     // Gemini's signature of a call comes as a block before it, to be sent back.
-    const seal = upstream === 'gemini' ? ['thinking'] : [];
-    expect(whole.content.map(({ type }) => type)).toEqual(['text', ...seal, 'tool_use', 'tool_use']);
+    const signatureBlock = upstream === 'gemini' ? ['thinking'] : [];
+    expect(whole.content.map(({ type }) => type)).toEqual(['text', ...signatureBlock, 'tool_use', 'tool_use']);
     expect(whole.stop_reason).toBe('tool_use');
     const calls = (message: Anthropic.Message) => message.content.filter(block => block.type === 'tool_use');
     expect(calls(streamed).map(({ name, input }) => ({ name, input }))).toEqual(

@@ -49,7 +49,7 @@ const finishes: Readonly<Record<string, string>> = {
 };
 
 /** The settings of an answer. */
-export interface AnswerName {
+export interface AnswerSettings {
   readonly model: string;
   readonly responseId: string;
   /** Whether reasoning is shown. */
@@ -59,12 +59,12 @@ export interface AnswerName {
 
 /** Converts chunks to frames: text at once, then whole calls, with signatures on the first call and the last text. */
 export class GeminiAnswer {
-  readonly #name: AnswerName;
+  readonly #settings: AnswerSettings;
   readonly #calls = new Map<number, { name: string; arguments: string }[]>();
   #tier = 'standard';
 
-  constructor(name: AnswerName) {
-    this.#name = name;
+  constructor(settings: AnswerSettings) {
+    this.#settings = settings;
   }
 
   push({ choices = [], usage, service_tier: tier }: ChatChunk): GeminiFrame[] {
@@ -83,13 +83,13 @@ export class GeminiAnswer {
       known.arguments += call.function?.arguments ?? '';
     }
     const parts: Part[] = [];
-    if (this.#name.includeThoughts && delta.reasoning_content)
+    if (this.#settings.includeThoughts && delta.reasoning_content)
       parts.push({ text: delta.reasoning_content, thought: true });
     const text = (delta.content ?? '') + (delta.refusal ?? '');
     if (text !== '') parts.push({ text });
     if (finish !== null) parts.push(...callParts(calls, finish));
     // As the newest models do, a part without text signs the end of a text.
-    if (finish === 'stop' && calls.length === 0 && this.#name.signsTexts)
+    if (finish === 'stop' && calls.length === 0 && this.#settings.signsTexts)
       parts.push({ text: '', thoughtSignature: textSignature });
     if (parts.length === 0 && finish === null) return [];
     const candidate = {
@@ -116,7 +116,7 @@ export class GeminiAnswer {
   }
 
   #frame(members: Pick<GeminiFrame, 'candidates' | 'usageMetadata'>): GeminiFrame {
-    return { ...members, modelVersion: this.#name.model, responseId: this.#name.responseId };
+    return { ...members, modelVersion: this.#settings.model, responseId: this.#settings.responseId };
   }
 }
 

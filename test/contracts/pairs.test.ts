@@ -225,33 +225,33 @@ describe.each(Object.entries(clients))('requests of %s', (from, client) => {
   });
 });
 
-interface AnswerParts {
+interface DrawnAnswer {
   readonly reasoningText: string | null;
   readonly text: string;
   readonly calls: readonly (readonly [name: string, args: object])[];
   readonly cut: boolean;
 }
-const answers: fc.Arbitrary<AnswerParts> = fc.record({
+const answers: fc.Arbitrary<DrawnAnswer> = fc.record({
   reasoningText: fc.option(anyText),
   text: anyText,
   calls: fc.array(fc.tuple(name, args), { maxLength: 3 }),
   cut: fc.boolean(),
 });
 
-function toReason({ calls, cut }: AnswerParts): FinishReason {
+function toReason({ calls, cut }: DrawnAnswer): FinishReason {
   if (cut) return FinishReason.LENGTH;
   return calls.length > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP;
 }
 
 /** The answer as events, whose wire form the codec's own renderer writes. */
-function toEvents(said: AnswerParts): GenerationEvent[] {
+function toEvents(drawn: DrawnAnswer): GenerationEvent[] {
   let item = 0;
   const events = [started({})];
-  if (said.reasoningText !== null) {
+  if (drawn.reasoningText !== null) {
     events.push(
       itemOpened(0, item, makeItem(reasoningContent({}), 0)),
       partOpened(0, [item, 0], makePart(reasoningTextContent(''))),
-      delta(0, [item, 0], { kind: DeltaKind.REASONING, text: said.reasoningText }),
+      delta(0, [item, 0], { kind: DeltaKind.REASONING, text: drawn.reasoningText }),
       partClosed(0, [item, 0]),
       itemClosed(0, item),
     );
@@ -260,21 +260,21 @@ function toEvents(said: AnswerParts): GenerationEvent[] {
   const text = makeItem(messageContent(Role.ASSISTANT, []), 0);
   events.push(itemOpened(0, item, text), partOpened(0, [item, 0], makePart(textContent(''))));
   events.push(
-    delta(0, [item, 0], { kind: DeltaKind.TEXT, text: said.text }),
+    delta(0, [item, 0], { kind: DeltaKind.TEXT, text: drawn.text }),
     partClosed(0, [item, 0]),
     itemClosed(0, item),
   );
-  for (const [index, [called, input]] of said.calls.entries()) {
+  for (const [index, [called, input]] of drawn.calls.entries()) {
     item += 1;
     events.push(itemOpened(0, item, makeItem(toolCallContent({ callId: `c${index}`, name: called }), 0)));
     events.push(delta(0, [item, 0], { kind: DeltaKind.ARGUMENTS, text: JSON.stringify(input) }), itemClosed(0, item));
   }
   const usage = { $typeName: 'tollgate.v1.Usage' as const, inputTokens: 7, cacheReadTokens: 3, outputTokens: 9 };
-  events.push(finished(0, toReason(said)), completed({ usage }));
+  events.push(finished(0, toReason(drawn)), completed({ usage }));
   return events;
 }
 
-function geminiBytes({ reasoningText, text, calls, cut }: AnswerParts): Buffer {
+function geminiBytes({ reasoningText, text, calls, cut }: DrawnAnswer): Buffer {
   const parts = [
     ...(reasoningText === null ? [] : [{ text: reasoningText, thought: true }]),
     { text },
@@ -285,12 +285,15 @@ function geminiBytes({ reasoningText, text, calls, cut }: AnswerParts): Buffer {
   return Buffer.from(`data: ${JSON.stringify({ candidates, usageMetadata, responseId: 'r' })}\n\n`);
 }
 
-const upstreamBytes: Readonly<Record<string, readonly [UpstreamCodec, (said: AnswerParts) => Buffer]>> = {
-  Chat: [chatCodec, said => Buffer.from(renderFrames(chatCodec, toEvents(said), wantsEverything).join(''))],
-  Messages: [messagesCodec, said => Buffer.from(renderFrames(messagesCodec, toEvents(said), wantsEverything).join(''))],
+const upstreamBytes: Readonly<Record<string, readonly [UpstreamCodec, (drawn: DrawnAnswer) => Buffer]>> = {
+  Chat: [chatCodec, drawn => Buffer.from(renderFrames(chatCodec, toEvents(drawn), wantsEverything).join(''))],
+  Messages: [
+    messagesCodec,
+    drawn => Buffer.from(renderFrames(messagesCodec, toEvents(drawn), wantsEverything).join('')),
+  ],
   Responses: [
     responsesCodec,
-    said => Buffer.from(renderFrames(responsesCodec, toEvents(said), wantsEverything).join('')),
+    drawn => Buffer.from(renderFrames(responsesCodec, toEvents(drawn), wantsEverything).join('')),
   ],
   Gemini: [geminiCodec, geminiBytes],
 };
@@ -325,12 +328,12 @@ describe.each(Object.entries(upstreamBytes))('answers of an upstream of %s', (_,
     'reach a client of %s with what both can express, streamed and whole',
     (__, client) => {
       fc.assert(
-        fc.property(answers, said => {
-          const parsed = parseChunks(upstream, 'acme', [write(said)]);
+        fc.property(answers, drawn => {
+          const parsed = parseChunks(upstream, 'acme', [write(drawn)]);
           const expected = {
-            reasoningText: said.reasoningText ?? '',
-            items: [said.text, ...said.calls.map(([called, input]) => [called, input])],
-            finish: toReason(said),
+            reasoningText: drawn.reasoningText ?? '',
+            items: [drawn.text, ...drawn.calls.map(([called, input]) => [called, input])],
+            finish: toReason(drawn),
             input: 7,
             cached: 3,
             output: 9,

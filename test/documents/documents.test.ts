@@ -4,127 +4,127 @@ import type { Worker } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { DocumentKind } from '../../src/store/documents.ts';
-import { toBytes, dayMs, type DocumentBench, openDocumentBench, toText } from './fixture.ts';
+import { toBytes, dayMs, type DocumentFixture, openDocumentFixture, toText } from './fixture.ts';
 
-let bench: DocumentBench;
+let fixture: DocumentFixture;
 beforeEach(async () => {
-  bench = await openDocumentBench();
+  fixture = await openDocumentFixture();
 });
-afterEach(() => bench.end());
+afterEach(() => fixture.end());
 
 const named = (id: string, kind: DocumentKind = 'response') => ({ kind, id });
 
 async function listChainIds(id: string): Promise<string[] | undefined> {
-  return (await bench.documents.chain(named(id), 1))?.map(document => document.id);
+  return (await fixture.documents.chain(named(id), 1))?.map(document => document.id);
 }
 
 test('a stored document is read with all its fields, also after a restart', async () => {
-  const document = bench.make('a', { apiKeyId: 7, state: 'queued', finished: false });
-  expect(await bench.documents.put(document)).toEqual({ kind: 'stored' });
-  await bench.reopen();
-  const found = await bench.documents.find(named('a'));
+  const document = fixture.make('a', { apiKeyId: 7, state: 'queued', finished: false });
+  expect(await fixture.documents.put(document)).toEqual({ kind: 'stored' });
+  await fixture.reopen();
+  const found = await fixture.documents.find(named('a'));
   expect(toText(found?.body)).toBe('a');
   expect({ ...found, body: document.body }).toEqual(document);
 });
 
 test('a name can be used once: the second put gets the stored document', async () => {
-  await bench.documents.put(bench.make('a'));
-  const second = await bench.documents.put(bench.make('a', { body: toBytes('other') }));
+  await fixture.documents.put(fixture.make('a'));
+  const second = await fixture.documents.put(fixture.make('a', { body: toBytes('other') }));
   expect(second.kind === 'exists' && toText(second.document.body)).toBe('a');
-  expect(await bench.documents.put(bench.make('a', { kind: 'replay' }))).toEqual({ kind: 'stored' });
+  expect(await fixture.documents.put(fixture.make('a', { kind: 'replay' }))).toEqual({ kind: 'stored' });
 });
 
 test('of concurrent puts of one name exactly one is stored', async () => {
   const outcomes = await Promise.all(
-    Array.from({ length: 20 }, (_, n) => bench.documents.put(bench.make('a', { body: toBytes(String(n)) }))),
+    Array.from({ length: 20 }, (_, n) => fixture.documents.put(fixture.make('a', { body: toBytes(String(n)) }))),
   );
   expect(outcomes.filter(outcome => outcome.kind === 'stored')).toHaveLength(1);
 });
 
 test('another account’s document is not found', async () => {
-  await bench.documents.put(bench.make('a'));
-  expect(await bench.documents.find(named('a'), 2)).toBeUndefined();
-  expect(await bench.documents.chain(named('a'), 2)).toBeUndefined();
+  await fixture.documents.put(fixture.make('a'));
+  expect(await fixture.documents.find(named('a'), 2)).toBeUndefined();
+  expect(await fixture.documents.chain(named('a'), 2)).toBeUndefined();
 });
 
 test('a document ends when the clock says so, and its name is free again', async () => {
-  await bench.documents.put(bench.make('a', { endsAtMs: bench.clock.now() + dayMs }));
-  bench.clock.step(dayMs - 1);
-  expect((await bench.documents.find(named('a')))?.id).toBe('a');
-  bench.clock.step(1);
-  expect(await bench.documents.find(named('a'))).toBeUndefined();
-  expect(await bench.documents.update({ ...named('a'), state: 'x' })).toBe('not_found');
-  expect(await bench.documents.put(bench.make('a', { body: toBytes('new') }))).toEqual({ kind: 'stored' });
-  expect(toText((await bench.documents.find(named('a')))?.body)).toBe('new');
+  await fixture.documents.put(fixture.make('a', { endsAtMs: fixture.clock.now() + dayMs }));
+  fixture.clock.step(dayMs - 1);
+  expect((await fixture.documents.find(named('a')))?.id).toBe('a');
+  fixture.clock.step(1);
+  expect(await fixture.documents.find(named('a'))).toBeUndefined();
+  expect(await fixture.documents.update({ ...named('a'), state: 'x' })).toBe('not_found');
+  expect(await fixture.documents.put(fixture.make('a', { body: toBytes('new') }))).toEqual({ kind: 'stored' });
+  expect(toText((await fixture.documents.find(named('a')))?.body)).toBe('new');
 });
 
 describe('a change', () => {
   test('leaves fields that it does not name', async () => {
-    await bench.documents.put(bench.make('a', { state: 'queued', finished: false }));
-    expect(await bench.documents.update({ ...named('a'), state: 'in_progress' })).toBe('updated');
-    const found = await bench.documents.find(named('a'));
+    await fixture.documents.put(fixture.make('a', { state: 'queued', finished: false }));
+    expect(await fixture.documents.update({ ...named('a'), state: 'in_progress' })).toBe('updated');
+    const found = await fixture.documents.find(named('a'));
     expect([found?.state, found?.finished, toText(found?.body)]).toEqual(['in_progress', false, 'a']);
   });
 
   test('is done only in the state that it names', async () => {
-    await bench.documents.put(bench.make('a', { state: 'cancelled' }));
+    await fixture.documents.put(fixture.make('a', { state: 'cancelled' }));
     const change = { ...named('a'), ifState: 'in_progress', state: 'completed' };
-    expect(await bench.documents.update(change)).toBe('other_state');
-    expect((await bench.documents.find(named('a')))?.state).toBe('cancelled');
+    expect(await fixture.documents.update(change)).toBe('other_state');
+    expect((await fixture.documents.find(named('a')))?.state).toBe('cancelled');
   });
 
   test('of two at once from one state the first wins', async () => {
-    await bench.documents.put(bench.make('a', { state: 'in_progress', finished: false }));
+    await fixture.documents.put(fixture.make('a', { state: 'in_progress', finished: false }));
     const outcomes = await Promise.all([
-      bench.documents.update({ ...named('a'), ifState: 'in_progress', state: 'cancelled' }),
-      bench.documents.update({ ...named('a'), ifState: 'in_progress', state: 'completed' }),
+      fixture.documents.update({ ...named('a'), ifState: 'in_progress', state: 'cancelled' }),
+      fixture.documents.update({ ...named('a'), ifState: 'in_progress', state: 'completed' }),
     ]);
     expect(outcomes).toEqual(['updated', 'other_state']);
-    expect((await bench.documents.find(named('a')))?.state).toBe('cancelled');
+    expect((await fixture.documents.find(named('a')))?.state).toBe('cancelled');
   });
 
   test('of a missing document returns `not_found`', async () => {
-    expect(await bench.documents.update({ ...named('a'), state: 'x' })).toBe('not_found');
+    expect(await fixture.documents.update({ ...named('a'), state: 'x' })).toBe('not_found');
   });
 });
 
 describe('the log', () => {
   test('is read in order after a number, in pages', async () => {
-    await bench.documents.put(bench.make('a', { chunks: [{ seq: 0, content: toBytes('zero') }] }));
+    await fixture.documents.put(fixture.make('a', { chunks: [{ seq: 0, content: toBytes('zero') }] }));
     const chunks = [2, 5, 9].map(seq => ({ seq, content: toBytes(String(seq)) }));
-    await bench.documents.update({ ...named('a'), chunks });
+    await fixture.documents.update({ ...named('a'), chunks });
     const numbers = async (after: number, limit: number): Promise<number[]> =>
-      (await bench.documents.chunks(named('a'), after, limit)).map(chunk => chunk.seq);
+      (await fixture.documents.chunks(named('a'), after, limit)).map(chunk => chunk.seq);
     expect(await numbers(-1, 10)).toEqual([0, 2, 5, 9]);
     expect(await numbers(2, 1)).toEqual([5]);
     expect(await numbers(9, 10)).toEqual([]);
   });
 
   test('never has a number twice: the change is refused whole', async () => {
-    await bench.documents.put(bench.make('a', { chunks: [{ seq: 0, content: toBytes('zero') }] }));
+    await fixture.documents.put(fixture.make('a', { chunks: [{ seq: 0, content: toBytes('zero') }] }));
     const again = { ...named('a'), state: 'x', chunks: [{ seq: 0, content: toBytes('other') }] };
-    await expect(bench.documents.update(again)).rejects.toMatchObject({ code: 'internal' });
-    expect((await bench.documents.find(named('a')))?.state).toBe('completed');
-    expect((await bench.documents.chunks(named('a'), -1, 10)).map(chunk => toText(chunk.content))).toEqual(['zero']);
+    await expect(fixture.documents.update(again)).rejects.toMatchObject({ code: 'internal' });
+    expect((await fixture.documents.find(named('a')))?.state).toBe('completed');
+    expect((await fixture.documents.chunks(named('a'), -1, 10)).map(chunk => toText(chunk.content))).toEqual(['zero']);
   });
 
   test('a broken command does not break those beside it', async () => {
-    await bench.documents.put(bench.make('a', { chunks: [{ seq: 0, content: toBytes('zero') }] }));
+    await fixture.documents.put(fixture.make('a', { chunks: [{ seq: 0, content: toBytes('zero') }] }));
     const outcomes = await Promise.allSettled([
-      bench.documents.put(bench.make('b')),
-      bench.documents.update({ ...named('a'), chunks: [{ seq: 0, content: toBytes('other') }] }),
-      bench.documents.put(bench.make('c')),
+      fixture.documents.put(fixture.make('b')),
+      fixture.documents.update({ ...named('a'), chunks: [{ seq: 0, content: toBytes('other') }] }),
+      fixture.documents.put(fixture.make('c')),
     ]);
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
-    await bench.reopen();
-    expect((await bench.documents.find(named('b')))?.id).toBe('b');
-    expect((await bench.documents.find(named('c')))?.id).toBe('c');
+    await fixture.reopen();
+    expect((await fixture.documents.find(named('b')))?.id).toBe('b');
+    expect((await fixture.documents.find(named('c')))?.id).toBe('c');
   });
 });
 
 describe('a chain', () => {
   const put = (id: string, parentId?: string) =>
-    bench.documents.put(bench.make(id, parentId === undefined ? {} : { parentId }));
+    fixture.documents.put(fixture.make(id, parentId === undefined ? {} : { parentId }));
 
   test('is read from its beginning', async () => {
     await put('a');
@@ -136,18 +136,18 @@ describe('a chain', () => {
 
   test('needs its parent, of the same account', async () => {
     expect(await put('b', 'missing')).toEqual({ kind: 'no_parent' });
-    await bench.documents.put(bench.make('foreign', { accountId: 2 }));
+    await fixture.documents.put(fixture.make('foreign', { accountId: 2 }));
     expect(await put('b', 'foreign')).toEqual({ kind: 'no_parent' });
-    expect(await bench.documents.find(named('b'))).toBeUndefined();
+    expect(await fixture.documents.find(named('b'))).toBeUndefined();
   });
 
   test('stays whole when a document of it is deleted, which itself is no longer found', async () => {
     await put('a');
     await put('b', 'a');
     await put('c', 'b');
-    expect(await bench.documents.delete(named('a'))).toBe('deleted');
-    expect(await bench.documents.delete(named('a'))).toBe('not_found');
-    expect(await bench.documents.find(named('a'))).toBeUndefined();
+    expect(await fixture.documents.delete(named('a'))).toBe('deleted');
+    expect(await fixture.documents.delete(named('a'))).toBe('not_found');
+    expect(await fixture.documents.find(named('a'))).toBeUndefined();
     expect(await listChainIds('a')).toBeUndefined();
     expect(await listChainIds('c')).toEqual(['a', 'b', 'c']);
   });
@@ -157,36 +157,36 @@ describe('a chain', () => {
     await put('b', 'a');
     await put('c', 'b');
     await put('d', 'b');
-    await bench.documents.delete(named('a'));
-    await bench.documents.delete(named('b'));
-    await bench.documents.delete(named('c'));
+    await fixture.documents.delete(named('a'));
+    await fixture.documents.delete(named('b'));
+    await fixture.documents.delete(named('c'));
     expect(rows()).toEqual(['a', 'b', 'd']);
-    await bench.documents.delete(named('d'));
+    await fixture.documents.delete(named('d'));
     expect(rows()).toEqual([]);
     expect(storedBytes()).toBe(0);
   });
 
   test('stays whole when its beginning has ended', async () => {
     await put('a');
-    bench.clock.step(20 * dayMs);
+    fixture.clock.step(20 * dayMs);
     await put('b', 'a');
-    bench.clock.step(20 * dayMs);
+    fixture.clock.step(20 * dayMs);
     expect(await listChainIds('a')).toBeUndefined();
     expect(await listChainIds('b')).toEqual(['a', 'b']);
-    bench.clock.step(20 * dayMs);
+    fixture.clock.step(20 * dayMs);
     await put('other');
     expect(rows()).toEqual(['other']);
   });
 });
 
 test('unfinished documents of a process that is gone are listed by kind, oldest first', async () => {
-  const at = (offsetMs: number) => ({ finished: false, state: 'queued', createdAtMs: bench.clock.now() + offsetMs });
-  await bench.documents.put(bench.make('late', { kind: 'image_task', ...at(5) }));
-  await bench.documents.put(bench.make('early', { kind: 'image_task', ...at(1) }));
-  await bench.documents.put(bench.make('done', { kind: 'image_task' }));
-  await bench.documents.put(bench.make('other', at(0)));
-  await bench.reopen();
-  const left = await bench.documents.unfinished('image_task');
+  const at = (offsetMs: number) => ({ finished: false, state: 'queued', createdAtMs: fixture.clock.now() + offsetMs });
+  await fixture.documents.put(fixture.make('late', { kind: 'image_task', ...at(5) }));
+  await fixture.documents.put(fixture.make('early', { kind: 'image_task', ...at(1) }));
+  await fixture.documents.put(fixture.make('done', { kind: 'image_task' }));
+  await fixture.documents.put(fixture.make('other', at(0)));
+  await fixture.reopen();
+  const left = await fixture.documents.unfinished('image_task');
   expect(left.map(({ id, state }) => [id, state])).toEqual([
     ['early', 'queued'],
     ['late', 'queued'],
@@ -195,13 +195,13 @@ test('unfinished documents of a process that is gone are listed by kind, oldest 
 
 describe('if space is short', () => {
   beforeEach(async () => {
-    await bench.end();
-    bench = await openDocumentBench(10_400);
+    await fixture.end();
+    fixture = await openDocumentFixture(10_400);
   });
   const body = new Uint8Array(2_000);
   const put = (id: string, change = {}) => {
-    bench.clock.step(1);
-    return bench.documents.put(bench.make(id, { body, ...change }));
+    fixture.clock.step(1);
+    return fixture.documents.put(fixture.make(id, { body, ...change }));
   };
 
   test('the oldest finished documents are evicted first, never an unfinished one', async () => {
@@ -225,17 +225,17 @@ describe('if space is short', () => {
   test('a document larger than the whole space is refused, and nothing is evicted for it', async () => {
     await put('a');
     await expect(put('b', { body: new Uint8Array(10_401) })).rejects.toMatchObject({ code: 'overloaded' });
-    const grown = bench.documents.update({ ...named('a'), chunks: [{ seq: 0, content: new Uint8Array(10_401) }] });
+    const grown = fixture.documents.update({ ...named('a'), chunks: [{ seq: 0, content: new Uint8Array(10_401) }] });
     await expect(grown).rejects.toMatchObject({ code: 'overloaded' });
     expect(rows()).toEqual(['a']);
-    expect((await bench.documents.find(named('a')))?.id).toBe('a');
+    expect((await fixture.documents.find(named('a')))?.id).toBe('a');
   });
 
   test('a document that grows evicts others, not itself', async () => {
     await put('a');
     await put('b');
     await put('c');
-    await bench.documents.update({ ...named('a'), chunks: [{ seq: 0, content: new Uint8Array(4_000) }] });
+    await fixture.documents.update({ ...named('a'), chunks: [{ seq: 0, content: new Uint8Array(4_000) }] });
     expect(rows()).toEqual(['a', 'c']);
   });
 });
@@ -243,12 +243,12 @@ describe('if space is short', () => {
 describe('space is shared', () => {
   const body = new Uint8Array(2_000);
   const put = (id: string, change = {}) => {
-    bench.clock.step(1);
-    return bench.documents.put(bench.make(id, { body, ...change }));
+    fixture.clock.step(1);
+    return fixture.documents.put(fixture.make(id, { body, ...change }));
   };
   beforeEach(async () => {
-    await bench.end();
-    bench = await openDocumentBench(10_400);
+    await fixture.end();
+    fixture = await openDocumentFixture(10_400);
   });
 
   test('an account that stores much loses its own oldest documents, not those of others', async () => {
@@ -271,24 +271,24 @@ describe('space is shared', () => {
     expect(rows()).toContain('kept');
     await expect(put('second', { kind: 'replay' })).rejects.toMatchObject({ code: 'overloaded' });
     expect(await put('others', { kind: 'replay', accountId: 2 })).toEqual({ kind: 'stored' });
-    bench.clock.step(31 * dayMs);
+    fixture.clock.step(31 * dayMs);
     expect(await put('later', { kind: 'replay' })).toEqual({ kind: 'stored' });
   });
 });
 
 test('deleted content can’t be read from the files', async () => {
   const secret = 'a-word-that-nobody-else-says';
-  await bench.documents.put(bench.make('a', { body: toBytes(secret.repeat(50)) }));
+  await fixture.documents.put(fixture.make('a', { body: toBytes(secret.repeat(50)) }));
   expect(filesWith(secret)).not.toEqual([]);
-  await bench.documents.delete(named('a'));
-  await bench.documents.close();
+  await fixture.documents.delete(named('a'));
+  await fixture.documents.close();
   expect(filesWith(secret)).toEqual([]);
-  await bench.reopen().catch(() => undefined);
+  await fixture.reopen().catch(() => undefined);
 });
 
 test('a command after the end is refused', async () => {
-  await bench.documents.close();
-  await expect(bench.documents.put(bench.make('a'))).rejects.toMatchObject({ code: 'overloaded' });
+  await fixture.documents.close();
+  await expect(fixture.documents.put(fixture.make('a'))).rejects.toMatchObject({ code: 'overloaded' });
 });
 
 test('if a writer dies, its pending commands are refused; the next command starts another writer', async () => {
@@ -297,33 +297,33 @@ test('if a writer dies, its pending commands are refused; the next command start
     thread = worker;
   };
   process.once('worker', remember);
-  await bench.reopen();
-  expect(await bench.documents.put(bench.make('a'))).toEqual({ kind: 'stored' });
-  const lost = bench.documents.put(bench.make('b'));
+  await fixture.reopen();
+  expect(await fixture.documents.put(fixture.make('a'))).toEqual({ kind: 'stored' });
+  const lost = fixture.documents.put(fixture.make('b'));
   await Promise.all([expect(lost).rejects.toMatchObject({ code: 'overloaded' }), thread?.terminate()]);
-  expect(await bench.documents.put(bench.make('c'))).toEqual({ kind: 'stored' });
+  expect(await fixture.documents.put(fixture.make('c'))).toEqual({ kind: 'stored' });
   expect(rows()).toEqual(expect.arrayContaining(['a', 'c']));
 });
 
 test('a file of a newer program is not opened', async () => {
-  await bench.documents.close();
-  const db = new Database(join(bench.dataDir, 'content.db'));
+  await fixture.documents.close();
+  const db = new Database(join(fixture.dataDir, 'content.db'));
   db.exec("INSERT INTO migration VALUES (9000, 'later', '', 0)");
   db.close();
-  await expect(bench.reopen()).rejects.toMatchObject({ name: 'LedgerStartError', code: 'newer' });
+  await expect(fixture.reopen()).rejects.toMatchObject({ name: 'LedgerStartError', code: 'newer' });
 });
 
 test('1,000 documents of a chain are read within 50 ms, and the event loop turns in the meantime', async () => {
-  await bench.documents.put(bench.make('t0', { body: toBytes('x'.repeat(500)) }));
+  await fixture.documents.put(fixture.make('t0', { body: toBytes('x'.repeat(500)) }));
   const puts = Array.from({ length: 999 }, (_, n) =>
-    bench.documents.put(bench.make(`t${n + 1}`, { parentId: `t${n}`, body: toBytes('x'.repeat(500)) })),
+    fixture.documents.put(fixture.make(`t${n + 1}`, { parentId: `t${n}`, body: toBytes('x'.repeat(500)) })),
   );
   await Promise.all(puts);
   let best = Infinity;
   // The best of several: the machine is shared.
   for (let run = 0; run < 40 && best >= 50; run++) {
     const start = performance.now();
-    expect(await bench.documents.chain(named('t999'), 1)).toHaveLength(1000);
+    expect(await fixture.documents.chain(named('t999'), 1)).toHaveLength(1000);
     best = Math.min(best, performance.now() - start);
   }
   expect(best).toBeLessThan(50);
@@ -342,7 +342,7 @@ function storedBytes(): number {
 }
 
 function query<T>(sql: string): T[] {
-  const db = new Database(join(bench.dataDir, 'content.db'), { readonly: true });
+  const db = new Database(join(fixture.dataDir, 'content.db'), { readonly: true });
   try {
     return db.prepare<[], T>(sql).pluck().all();
   } finally {
@@ -351,5 +351,5 @@ function query<T>(sql: string): T[] {
 }
 
 function filesWith(word: string): string[] {
-  return readdirSync(bench.dataDir).filter(file => readFileSync(join(bench.dataDir, file)).includes(word));
+  return readdirSync(fixture.dataDir).filter(file => readFileSync(join(fixture.dataDir, file)).includes(word));
 }

@@ -17,7 +17,7 @@ export function toText(bytes: Uint8Array | undefined): string | undefined {
 }
 
 /** Documents in a temporary directory, with a clock that the test sets. */
-export interface DocumentBench {
+export interface DocumentFixture {
   readonly clock: TestClock;
   readonly dataDir: string;
   documents: Documents;
@@ -28,11 +28,11 @@ export interface DocumentBench {
 }
 
 /** Opens documents for a test; `bytesMax`: of all of them. */
-export async function openDocumentBench(bytesMax = 100_000_000): Promise<DocumentBench> {
+export async function openDocumentFixture(bytesMax = 100_000_000): Promise<DocumentFixture> {
   const directory = temporaryDirectory();
   const clock = new TestClock();
   const open = (): Promise<Documents> => openSqliteDocuments({ dataDir: directory.path, clock, bytesMax });
-  const bench: DocumentBench = {
+  const fixture: DocumentFixture = {
     clock,
     dataDir: directory.path,
     documents: await open(),
@@ -48,13 +48,13 @@ export async function openDocumentBench(bytesMax = 100_000_000): Promise<Documen
       ...change,
     }),
     async reopen() {
-      await bench.documents.close();
-      bench.documents = await open();
+      await fixture.documents.close();
+      fixture.documents = await open();
     },
     async end() {
-      await bench.documents.close();
+      await fixture.documents.close();
       directory.remove();
     },
   };
-  return bench;
+  return fixture;
 }

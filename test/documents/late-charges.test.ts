@@ -13,15 +13,15 @@ import { publicRequestId } from '../../src/lib/ids.ts';
 import { type Runtime, systemRuntime } from '../../src/lib/runtime.ts';
 import { MemoryClaims } from '../../src/store/claims.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
-import { makeAdmitCommand, makeHash, makeSettleCommand, openBench } from '../ledger/fixture.ts';
+import { makeAdmitCommand, makeHash, makeSettleCommand, openFixture } from '../ledger/fixture.ts';
 
-const bench = await openBench();
-const { clock, dataDir, ledger } = bench;
+const fixture = await openFixture();
+const { clock, dataDir, ledger } = fixture;
 const runtime: Runtime = { ...systemRuntime, now: () => clock.now() };
 const documents = await openSqliteDocuments({ dataDir, clock, bytesMax: 100_000_000 });
 afterAll(async () => {
   await documents.close();
-  await bench.end();
+  await fixture.end();
 });
 
 /** Two processes. The voids of the first reach the ledger only after `letVoid` is called. */
@@ -36,7 +36,7 @@ const one = new Replays({ documents, ledger: slow, runtime, sharedClaims: claims
 const other = new Replays({ documents, ledger, runtime, sharedClaims: claims.of(2) });
 
 const found = await ledger.findCredential(makeHash('key'));
-if (found === undefined) throw new Error('the key of the bench is missing');
+if (found === undefined) throw new Error('the key of the fixture is missing');
 const credential = found;
 
 /** Sends a request with the key "late". */

@@ -97,21 +97,21 @@ test('an id of another account gets the same 404 as an id that does not exist', 
     expect(foreign.status).toBe(404);
   }
   const key = mine.managementKey;
-  const own = other.group.group_id;
+  const foreignGroup = other.group.group_id;
   for (const [method, path, body] of [
-    ['GET', `/groups/${own}`],
-    ['PATCH', `/groups/${own}`, { name: 'changed' }],
-    ['DELETE', `/groups/${own}`],
-    ['POST', '/groups', { name: 'in another’s', parent_group_id: own }],
-    ['PATCH', `/groups/${mine.group.group_id}`, { parent_group_id: own }],
-    ['POST', '/keys', { group_id: own }],
-    ['PATCH', `/keys/${mine.apiKey.api_key_id}`, { group_id: own }],
+    ['GET', `/groups/${foreignGroup}`],
+    ['PATCH', `/groups/${foreignGroup}`, { name: 'changed' }],
+    ['DELETE', `/groups/${foreignGroup}`],
+    ['POST', '/groups', { name: 'in another’s', parent_group_id: foreignGroup }],
+    ['PATCH', `/groups/${mine.group.group_id}`, { parent_group_id: foreignGroup }],
+    ['POST', '/keys', { group_id: foreignGroup }],
+    ['PATCH', `/keys/${mine.apiKey.api_key_id}`, { group_id: foreignGroup }],
     ['POST', `/keys/${other.apiKey.api_key_id}/rotate`, {}],
     ['GET', `/limits/${other.limit.limit_id}`],
     ['PATCH', `/limits/${other.limit.limit_id}`, { max: 1000 }],
     ['DELETE', `/limits/${other.limit.limit_id}`],
     ...(['account', 'group', 'key'] as const).map(type => {
-      const id = { account: Number(other.accountId), group: own, key: other.apiKey.api_key_id }[type];
+      const id = { account: Number(other.accountId), group: foreignGroup, key: other.apiKey.api_key_id }[type];
       return ['POST', '/limits', { scope: { type, id }, unit: 'requests', window: 'day', max: 0 }] as const;
     }),
   ] as const) {
@@ -150,24 +150,24 @@ test('lists, filters and sums show only the account’s own data', async () => {
   }
 });
 
-describe.each(scopes)('the scope %s', absent => {
+describe.each(scopes)('the scope %s', tested => {
   test('without it a management key gets 403 on the routes that need it, whatever else is wrong with the request, and on no others', async () => {
-    const left = scopes.filter(scope => scope !== absent);
+    const left = scopes.filter(scope => scope !== tested);
     const key = await newManagementKey(gateway, mine.accountId, left);
     for (const [method, path, scope] of listRoutes(other)) {
       const reply = await call(gateway, method, path, { key, ...makeBody(method, path) });
-      expect([method, path, reply.status === 403]).toEqual([method, path, scope === absent]);
-      if (scope !== absent) continue;
+      expect([method, path, reply.status === 403]).toEqual([method, path, scope === tested]);
+      if (scope !== tested) continue;
       expect(reply.body.error).toMatchObject({ code: 'permission_denied' });
       expect((await call(gateway, method, path, { key, ...(method === 'GET' ? {} : { body: '{' }) })).status).toBe(403);
     }
   });
 
   test('alone it opens all routes that need it, and no others', async () => {
-    const key = await newManagementKey(gateway, mine.accountId, [absent]);
+    const key = await newManagementKey(gateway, mine.accountId, [tested]);
     for (const [method, path, scope] of listRoutes(other)) {
       const reply = await call(gateway, method, path, { key, ...makeBody(method, path) });
-      expect([method, path, reply.status !== 403]).toEqual([method, path, scope === absent]);
+      expect([method, path, reply.status !== 403]).toEqual([method, path, scope === tested]);
     }
   });
 });

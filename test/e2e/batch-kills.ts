@@ -23,7 +23,7 @@ async function readMemory({ pid }: Gateway): Promise<number> {
 }
 
 /** Runs a batch through that many kills and looks at every item and every charge. Returns the most memory that a process took, in bytes. */
-export async function killBatchOften({ items, kills, line }: BatchKills): Promise<number> {
+export async function killRunningBatch({ items, kills, line }: BatchKills): Promise<number> {
   let gateway = await startGateway({ config, balance: '1000' });
   const { home } = gateway;
   let memory = 0;

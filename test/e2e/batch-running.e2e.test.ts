@@ -10,11 +10,11 @@ import { BatchSchema } from '../../src/gen/tollgate/v1/batch_pb.ts';
 import { clockAhead } from '../fake-clock.ts';
 import { readBalance, endGateway, type Home, queryDatabase, startGateway } from '../gateway.ts';
 import { call, chatItem, createBatch, endedBatch, getBatch, readLines } from './batch-caller.ts';
-import { killBatchOften } from './batch-kills.ts';
+import { killRunningBatch } from './batch-kills.ts';
 
 test('a batch that is killed again and again gives every item one result and one charge', async () => {
   const line = (item: number): string => (item % 10 === 0 ? 'status=400' : `delay_ms=${5 + (item % 7)} tokens=5`);
-  await killBatchOften({ items: 200, kills: 3, line });
+  await killRunningBatch({ items: 200, kills: 3, line });
 }, 60_000);
 
 test('a batch continues after a restart, items that did not run in time expire free of charge, and after 30 days the batch is gone', async () => {

@@ -60,9 +60,9 @@ function makeBody(
   model: string,
   { input, say }: { input: string; say: string },
   more: Json = {},
-  order: Json = {},
+  instructions: Json = {},
 ): Json {
-  const content = `${input}\n${JSON.stringify({ say, times: 20, thinkMs: 0, ...order })}`;
+  const content = `${input}\n${JSON.stringify({ say, times: 20, thinkMs: 0, ...instructions })}`;
   return { model, messages: [{ role: 'user', content }], ...more };
 }
 

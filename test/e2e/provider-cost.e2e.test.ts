@@ -10,14 +10,14 @@ import { createBatch, endedBatch } from './batch-caller.ts';
 import { readPage } from './exposition.ts';
 
 const inner = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
-const text = 'cost: { input: 0.37, output: 1.13, caching: { read: 0.07 } }';
+const tokenCost = 'cost: { input: 0.37, output: 1.13, caching: { read: 0.07 } }';
 const gateway = await startGateway({
   config: `
 metrics: public
 providers:
   inner: { protocol: chat, base_url: "${inner.url}/v1", api_key: "\${INNER_KEY}" }
-  spoken: { protocol: messages, base_url: "${inner.url}", api_key: "\${INNER_KEY}" }
-  drawer: { protocol: images, base_url: "${inner.url}/v1", api_key: "\${INNER_KEY}" }
+  by-messages: { protocol: messages, base_url: "${inner.url}", api_key: "\${INNER_KEY}" }
+  by-images: { protocol: images, base_url: "${inner.url}/v1", api_key: "\${INNER_KEY}" }
 models:
   - id: acme/text
     context_length: 128000
@@ -25,13 +25,13 @@ models:
     endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
     capabilities: { service_tiers: [flex] }
     pricing: { input: 1, output: 2, batch: 0.75 }
-    routes: [{ provider: inner, model: sim/large, ${text} }]
+    routes: [{ provider: inner, model: sim/large, ${tokenCost} }]
   - id: acme/base
     context_length: 128000
     max_output_tokens: 8192
     endpoints: [/v1/completions]
     pricing: { input: 1, output: 2 }
-    routes: [{ provider: inner, model: sim/small, ${text} }]
+    routes: [{ provider: inner, model: sim/small, ${tokenCost} }]
   - id: acme/steep
     context_length: 128000
     max_output_tokens: 8192
@@ -41,8 +41,8 @@ models:
     context_length: 128000
     max_output_tokens: 8192
     pricing: { input: 1, output: 2 }
-    routes: [{ provider: spoken, model: sim/small }]
-  - { id: acme/draw, endpoints: [/v1/images/generations], pricing: { image: 0.05 }, routes: [{ provider: drawer, model: sim/image, cost: { image: 0.031, images: [{ size: 64x64, image: 0.017 }] } }] }
+    routes: [{ provider: by-messages, model: sim/small }]
+  - { id: acme/draw, endpoints: [/v1/images/generations], pricing: { image: 0.05 }, routes: [{ provider: by-images, model: sim/image, cost: { image: 0.031, images: [{ size: 64x64, image: 0.017 }] } }] }
   - { id: acme/embed, context_length: 8192, endpoints: [/v1/embeddings], pricing: { input: 0.5 }, routes: [{ provider: inner, model: sim/embed, cost: { input: 0.19 } }] }
   - { id: acme/rank, context_length: 8192, endpoints: [/v1/rerank], pricing: { search: 0.004 }, routes: [{ provider: inner, model: sim/rerank, cost: { search: 0.0017 } }] }
 `,
@@ -74,7 +74,7 @@ const requested: Readonly<Record<string, readonly [path: string, body: object]>>
   above: ['/v1/chat/completions', { model: 'acme/steep', messages }],
   unknown: ['/v1/chat/completions', { model: 'acme/unknown', messages }],
   image: ['/v1/images/generations', { model: 'acme/draw', prompt: 'a coin', size: '64x64', n: 2 }],
-  square: ['/v1/images/generations', { model: 'acme/draw', prompt: 'a coin', size: '128x128' }],
+  imageOfOtherSize: ['/v1/images/generations', { model: 'acme/draw', prompt: 'a coin', size: '128x128' }],
   embeddings: ['/v1/embeddings', { model: 'acme/embed', input: ['one coin', 'two coins'] }],
   rerank: ['/v1/rerank', { model: 'acme/rank', query: 'coins', documents: ['a coin', 'a note'] }],
 };
@@ -111,7 +111,7 @@ const expected: Readonly<Record<string, (record: Shown) => number>> = {
   completions: ({ input_tokens, output_tokens }) => perMillion(input_tokens, 0.37) + perMillion(output_tokens, 1.13),
   above: ({ input_tokens, output_tokens }) => perMillion(input_tokens, 11) + perMillion(output_tokens, 13),
   image: () => 0.034,
-  square: () => 0.031,
+  imageOfOtherSize: () => 0.031,
   embeddings: ({ input_tokens }) => perMillion(input_tokens, 0.19),
   rerank: () => 0.0017,
 };
@@ -157,9 +157,9 @@ test('the operator’s sums of cost, provider cost and margin equal those of the
       return Number(rows.reduce((total, row) => total + (row[name] ?? 0), 0).toFixed(9));
     });
   expect(sum(await usage())).toEqual(sum(records));
-  const divisions = ['key', 'model', 'provider', 'endpoint', 'group', 'end_user', 'tag:team', 'day'];
-  const sums = await Promise.all(divisions.map(async by => [by, sum(await usage('--by', by))]));
-  expect(sums).toEqual(divisions.map(by => [by, sum(records)]));
+  const groupings = ['key', 'model', 'provider', 'endpoint', 'group', 'end_user', 'tag:team', 'day'];
+  const sums = await Promise.all(groupings.map(async by => [by, sum(await usage('--by', by))]));
+  expect(sums).toEqual(groupings.map(by => [by, sum(records)]));
   const [steep] = (await usage('--by', 'model')).filter(row => row['model'] === 'acme/steep');
   // Its provider cost exceeds its price.
   expect(steep?.margin).toBeLessThan(0);

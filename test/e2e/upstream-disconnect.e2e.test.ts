@@ -24,14 +24,15 @@ const frames = [
   'data: [DONE]\n\n',
 ];
 /** When the client leaves: after so many frames. At 0 not even the head has arrived. The last frame ends the answer. */
-const places = Array.from({ length: frames.length }, (_, index) => index);
-const wordsBefore = (place: number): number => Math.min(words, Math.max(0, place - 1));
+const frameCounts = Array.from({ length: frames.length }, (_, index) => index);
+const wordsBefore = (framesBefore: number): number => Math.min(words, Math.max(0, framesBefore - 1));
 
 const leavings = ['stream closed', 'stream reset', 'whole closed', 'RPC cancelled', 'flowing stream closed'] as const;
 type Leaving = (typeof leavings)[number];
-const nameModel = (leaving: string, place: number): string => `gone/${leaving.replaceAll(' ', '-')}-${place}`;
+const nameModel = (leaving: string, framesBefore: number): string =>
+  `gone/${leaving.replaceAll(' ', '-')}-${framesBefore}`;
 const models = [
-  ...leavings.flatMap(leaving => places.map(place => nameModel(leaving, place))),
+  ...leavings.flatMap(leaving => frameCounts.map(framesBefore => nameModel(leaving, framesBefore))),
   'gone/flood',
   'gone/flood-in-time',
 ];
@@ -47,30 +48,30 @@ const findSent = (model: string): Sent => sent.get(model) ?? expect.fail(`no mod
 
 const upstream = await RawUpstream.start(async (socket, request) => {
   const { model } = JSON.parse(request.body) as { model: string };
-  const it = findSent(model);
-  it.request = request;
-  if (model.includes('flood')) return flood(socket, it);
-  const place = Number(model.split('-').at(-1));
-  if (place === 0) return;
+  const record = findSent(model);
+  record.request = request;
+  if (model.includes('flood')) return flood(socket, record);
+  const framesBefore = Number(model.split('-').at(-1));
+  if (framesBefore === 0) return;
   socket.write(streamHead);
-  for (const text of frames.slice(0, place)) {
+  for (const text of frames.slice(0, framesBefore)) {
     socket.write(chunk(text));
-    it.frames += 1;
+    record.frames += 1;
   }
   if (!model.includes('flowing')) return;
   while (!socket.destroyed) {
     socket.write(chunk(word));
-    it.frames += 1;
+    record.frames += 1;
     await sleep(10);
   }
 });
 
 /** Sends without end, as fast as the gateway reads. */
-async function flood(socket: Socket, it: Sent): Promise<void> {
+async function flood(socket: Socket, record: Sent): Promise<void> {
   const text = chunk(frame({ delta: { content: ' go'.repeat(2_000) } }));
   socket.write(streamHead);
   while (!socket.destroyed) {
-    it.bytes += text.length;
+    record.bytes += text.length;
     if (!socket.write(text)) await Promise.race([once(socket, 'drain'), once(socket, 'close')]).catch(() => undefined);
   }
 }
@@ -134,21 +135,21 @@ async function readWords(socket: Socket, count: number): Promise<void> {
 }
 
 /** Disconnects in the given way. Returns when. */
-async function leave(leaving: Leaving, place: number): Promise<number> {
-  const model = nameModel(leaving, place);
-  if (leaving === 'RPC cancelled') return cancel(model, place);
+async function leave(leaving: Leaving, framesBefore: number): Promise<number> {
+  const model = nameModel(leaving, framesBefore);
+  if (leaving === 'RPC cancelled') return cancel(model, framesBefore);
   const socket = ask(model, leaving !== 'whole closed');
   await reached(model);
-  if (place > 0 && leaving !== 'whole closed') await readWords(socket, wordsBefore(place));
+  if (framesBefore > 0 && leaving !== 'whole closed') await readWords(socket, wordsBefore(framesBefore));
   // By then the gateway has read what the client can't see yet: a whole answer, or a finish that waits for its usage.
-  if (leaving === 'whole closed' || place > words) await sleep(150);
+  if (leaving === 'whole closed' || framesBefore > words) await sleep(150);
   const leftAtMs = performance.now();
   if (leaving === 'stream reset') socket.resetAndDestroy();
   else socket.destroy();
   return leftAtMs;
 }
 
-async function cancel(model: string, place: number): Promise<number> {
+async function cancel(model: string, framesBefore: number): Promise<number> {
   const controller = new AbortController();
   let left = Number.NaN;
   const stop = (): void => {
@@ -157,7 +158,7 @@ async function cancel(model: string, place: number): Promise<number> {
   };
   let seen = 0;
   const replies = client.generate(rpcRequest(model, Delivery.STREAMED), { signal: controller.signal });
-  const early = place === 0 || place > words;
+  const early = framesBefore === 0 || framesBefore > words;
   if (early)
     void reached(model)
       .then(() => sleep(150))
@@ -165,7 +166,7 @@ async function cancel(model: string, place: number): Promise<number> {
   try {
     for await (const { events } of replies) {
       seen += events.filter(({ event }) => event.case === 'delta').length;
-      if (!early && seen >= wordsBefore(place) && Number.isNaN(left)) stop();
+      if (!early && seen >= wordsBefore(framesBefore) && Number.isNaN(left)) stop();
     }
   } catch {
     return left;
@@ -185,23 +186,23 @@ async function expectStopped(model: string, leftAtMs: number): Promise<void> {
 }
 
 describe.each(leavings)('LI-11: %s', leaving => {
-  test.concurrent.each(places)('after %i frames', async place => {
-    const model = nameModel(leaving, place);
-    const leftAtMs = await leave(leaving, place);
+  test.concurrent.each(frameCounts)('after %i frames', async framesBefore => {
+    const model = nameModel(leaving, framesBefore);
+    const leftAtMs = await leave(leaving, framesBefore);
     await expectStopped(model, leftAtMs);
     const record = await recordFor(model);
     expect(record.state).toBe(RecordState.CLIENT_ABORTED);
     const { inputTokens = 0, outputTokens = 0 } = record.usage ?? {};
     expect(record.costNanoUsd).toBe(BigInt(inputTokens * 1_000 + outputTokens * 10_000));
     // The usage of the whole answer is in the last frame but one.
-    const reported = place === frames.length - 1;
+    const reported = framesBefore === frames.length - 1;
     if (leaving === 'flowing stream closed') {
-      expect(outputTokens).toBeGreaterThanOrEqual(wordsBefore(place));
+      expect(outputTokens).toBeGreaterThanOrEqual(wordsBefore(framesBefore));
       expect(outputTokens).toBeLessThanOrEqual(Math.max(findSent(model).frames, reported ? 40 : 0));
       return;
     }
     expect([outputTokens, record.usageSource]).toEqual(
-      reported ? [40, UsageSource.REPORTED] : [wordsBefore(place), UsageSource.ESTIMATED],
+      reported ? [40, UsageSource.REPORTED] : [wordsBefore(framesBefore), UsageSource.ESTIMATED],
     );
     expect(inputTokens).toBe(reported ? 31 : (await recordFor(nameModel(leaving, 0))).usage?.inputTokens);
     expect(inputTokens).toBeGreaterThan(0);

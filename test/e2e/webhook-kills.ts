@@ -8,7 +8,7 @@ import { WebhookReceiver } from './webhook-receiver.ts';
 const config = 'simulator: { enabled: true }\nwebhooks: { allow_private: true }\n';
 
 /** Kills a gateway that many times. Returns how many events arrived, and in how many deliveries. */
-export async function killBeforeDelivery(times: number): Promise<{ events: number; deliveries: number }> {
+export async function killAroundDelivery(times: number): Promise<{ events: number; deliveries: number }> {
   const receiver = new WebhookReceiver();
   await receiver.open();
   let gateway = await startGateway({ config });

@@ -5,7 +5,7 @@ import { afterAll, beforeEach, expect, test } from 'vitest';
 import { endGateway, makeKey, root, startGateway } from '../gateway.ts';
 import { call, type GroupJson, type LimitJson, newAccount, newKey } from './account-client.ts';
 import { ask, complete } from './chat-client.ts';
-import { killBeforeDelivery } from './webhook-kills.ts';
+import { killAroundDelivery } from './webhook-kills.ts';
 import { WebhookReceiver } from './webhook-receiver.ts';
 
 const config = 'simulator: { tokens_per_second: 0 }\nwebhooks: { allow_private: true }\n';
@@ -219,7 +219,7 @@ test('a receiver that hangs is left after ten seconds, and holds up no other sco
 }, 60_000);
 
 test('a gateway that is killed between commit and delivery delivers after its next start, each event with one id', async () => {
-  expect(await killBeforeDelivery(3)).toMatchObject({ events: 3 });
+  expect(await killAroundDelivery(3)).toMatchObject({ events: 3 });
 }, 120_000);
 
 test('the operator’s webhook gets the events of all accounts, and an account’s only its own', async () => {

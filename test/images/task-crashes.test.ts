@@ -20,26 +20,27 @@ import { createImageSimulator } from '../../src/simulator/images/image-simulator
 import { simulatorImageModels } from '../../src/simulator/models.ts';
 import { openDiskFiles } from '../../src/store/disk/disk-files.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
-import { openBench } from '../ledger/fixture.ts';
-import { Mortal } from './mortal.ts';
+import { openFixture } from '../ledger/fixture.ts';
+import { CrashingProcess } from './crashing-process.ts';
 
-const bench = await openBench({ balance: 1_000_000_000_000n });
+const fixture = await openFixture({ balance: 1_000_000_000_000n });
 const key = `sk-tg-${'a'.repeat(43)}`;
-await bench.ledger.createKey({
+await fixture.ledger.createKey({
   accountId: 1,
   hash: createHash('sha256').update(key).digest(),
   masked: 'sk-tg-aaaa…aaaa',
   settings: {},
 });
-const folder = join(bench.dataDir, 'images');
-const openDocuments = () => openSqliteDocuments({ dataDir: bench.dataDir, clock: bench.clock, bytesMax: 100_000_000 });
+const folder = join(fixture.dataDir, 'images');
+const openDocuments = () =>
+  openSqliteDocuments({ dataDir: fixture.dataDir, clock: fixture.clock, bytesMax: 100_000_000 });
 const documents = await openDocuments();
 afterAll(async () => {
   await documents.close();
-  await bench.end();
+  await fixture.end();
 });
 
-const runtime: Runtime = { ...systemRuntime, now: () => bench.clock.now() };
+const runtime: Runtime = { ...systemRuntime, now: () => fixture.clock.now() };
 
 const processes: Images[] = [];
 // Otherwise they would look for tasks after their stores are closed.
@@ -47,12 +48,12 @@ afterEach(() => {
   for (const images of processes.splice(0)) void images.drain();
 });
 
-/** A process on the stores, which lives until `mortal` dies. */
-function processOn(mortal: Mortal) {
-  const { ledger } = bench;
+/** A process on the stores, which lives until `crashing` dies. */
+function processOn(crashing: CrashingProcess) {
+  const { ledger } = fixture;
   const files = openDiskFiles({
     folder,
-    clock: bench.clock,
+    clock: fixture.clock,
     lifetimeMs: 3_600_000,
     bytesMax: 100_000_000,
     onFailure: error => {
@@ -65,16 +66,16 @@ function processOn(mortal: Mortal) {
       providers: [{ name: 'simulator', images: createImageSimulator({ steering: true }) }],
       routes: new Map(models.map(({ id }) => [id, [{ provider: 'simulator', model: id, priority: 1, weight: 1 }]])),
     },
-    clock: bench.clock,
+    clock: fixture.clock,
   });
   const images = new Images({
-    ledger: mortal.port(ledger, ['admit', 'settle', 'void', 'findActivity']),
-    documents: mortal.port(documents, ['put', 'update', 'find', 'chunks', 'unfinished']),
-    files: mortal.port(files, ['put', 'delete']),
-    router: mortal.port(router, ['perform']),
+    ledger: crashing.watch(ledger, ['admit', 'settle', 'void', 'findActivity']),
+    documents: crashing.watch(documents, ['put', 'update', 'find', 'chunks', 'unfinished']),
+    files: crashing.watch(files, ['put', 'delete']),
+    router: crashing.watch(router, ['perform']),
     catalog: new Catalog({ models, aliases: new Map() }, () => true),
     runtime,
-    ids: new IdSource(bench.clock, ledger.lastId),
+    ids: new IdSource(fixture.clock, ledger.lastId),
     replays: new Replays({ documents, ledger, runtime }),
     exposeRoute: () => false,
     publicUrl: () => 'http://gateway',
@@ -106,10 +107,10 @@ function processOn(mortal: Mortal) {
   };
 }
 
-const immortal = (): Mortal => new Mortal(Infinity, false);
+const withoutCrash = (): CrashingProcess => new CrashingProcess(Infinity, false);
 const price = 20_000_000n;
-const balance = async (): Promise<bigint> => (await bench.ledger.findAccount(1))?.balance ?? 0n;
-const held = async (): Promise<bigint> => (await bench.ledger.findAccount(1))?.held ?? 0n;
+const balance = async (): Promise<bigint> => (await fixture.ledger.findAccount(1))?.balance ?? 0n;
+const held = async (): Promise<bigint> => (await fixture.ledger.findAccount(1))?.held ?? 0n;
 const filesNow = (): number => readdirSync(folder).length;
 
 /** A task's state as it is stored: reading it is not a call of the process. */
@@ -125,22 +126,22 @@ async function completed(id: string): Promise<void> {
 }
 
 /** Creates a task in a process that may die meanwhile. Returns the task's id; undefined if the caller never got it. */
-async function createIn(mortal: Mortal): Promise<string | undefined> {
-  const { createTask, files } = processOn(mortal);
-  const made = await Promise.race([createTask(), mortal.died]);
+async function createIn(crashing: CrashingProcess): Promise<string | undefined> {
+  const { createTask, files } = processOn(crashing);
+  const made = await Promise.race([createTask(), crashing.died]);
   const id = made?.task?.id;
-  if (id !== undefined) await Promise.race([completed(id), mortal.died]);
+  if (id !== undefined) await Promise.race([completed(id), crashing.died]);
   // A call that is to have an effect may still be running.
   await files.close();
   return id;
 }
 
 /** How many calls a task makes in a process that does not die. */
-const whole = immortal();
+const whole = withoutCrash();
 await createIn(whole);
 const moments = Array.from({ length: whole.calls }, (_, index) => [
-  { call: index + 1, doesLast: false },
-  { call: index + 1, doesLast: true },
+  { call: index + 1, completesLastCall: false },
+  { call: index + 1, completesLastCall: true },
 ]).flat();
 
 test('a task takes at least nine steps at which a process can die', () => {
@@ -148,13 +149,13 @@ test('a task takes at least nine steps at which a process can die', () => {
 });
 
 describe('a process that dies', () => {
-  test.each(moments)('at call $call, done: $doesLast', async ({ call, doesLast }) => {
+  test.each(moments)('at call $call, done: $completesLastCall', async ({ call, completesLastCall }) => {
     const [before, filesBefore] = [await balance(), filesNow()];
-    const returned = await createIn(new Mortal(call, doesLast));
+    const returned = await createIn(new CrashingProcess(call, completesLastCall));
     // The next process releases the holds of the dead one.
-    await bench.reopen();
+    await fixture.reopen();
     const left = await documents.unfinished('image_task');
-    const next = processOn(immortal());
+    const next = processOn(withoutCrash());
     await next.images.resume();
     const known = returned ?? left[0]?.id;
     if (known !== undefined) {
@@ -166,7 +167,7 @@ describe('a process that dies', () => {
     expect(await documents.unfinished('image_task')).toEqual([]);
     // Files of the dead process are swept after an hour; nothing refers to them.
     expect(filesNow() - filesBefore).toBeLessThanOrEqual(4);
-    bench.clock.step(3_600_001);
+    fixture.clock.step(3_600_001);
     await next.files.sweep();
     expect(filesNow()).toBe(0);
     await next.files.close();

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { AnalyticsQuery, AnalyticsRow, GroupRow } from '../../src/ledger/ledger.ts';
-import { makeAdmitCommand, type Bench, makeHash, openBench, makeSettleCommand } from './fixture.ts';
+import { makeAdmitCommand, type LedgerFixture, makeHash, openFixture, makeSettleCommand } from './fixture.ts';
 
 /** What the test knows of a record. */
 interface Known {
@@ -25,7 +25,7 @@ const dayMs = 24 * hourMs;
 const firstMs = Date.parse('2028-02-28T00:00:00Z');
 const keyNames = ['key', 'second', 'third'];
 const known: Known[] = [];
-let bench: Bench;
+let fixture: LedgerFixture;
 
 /** Edges of hours and days, a millisecond before and after them, and anything else within three days. */
 const times = fc.oneof(
@@ -34,8 +34,8 @@ const times = fc.oneof(
 );
 
 beforeAll(async () => {
-  bench = await openBench({ balance: 10n ** 12n });
-  const { ledger } = bench;
+  fixture = await openFixture({ balance: 10n ** 12n });
+  const { ledger } = fixture;
   const outer = expectGroupId(await ledger.createGroup({ accountId: 1, settings: { name: 'outer' } }));
   const inner = expectGroupId(await ledger.createGroup({ accountId: 1, settings: { name: 'inner', parentId: outer } }));
   // The first key is in no group.
@@ -49,15 +49,15 @@ beforeAll(async () => {
     const state = index % 7 === 0 ? 'upstream_failed' : 'completed';
     // Provider costs: some above the price, some below it, some unknown.
     const providerCost = index % 3 === 0 ? undefined : BigInt(index) * 150_000n;
-    bench.clock.nowMs = atMs;
+    fixture.clock.nowMs = atMs;
     const provider = `p${index % 2}`;
     const endUser = index % 3 === 0 ? undefined : `u${index % 4}`;
     const team = index % 5 === 0 ? undefined : `t${index % 2}`;
     const who = { ...(endUser !== undefined && { endUser }), tags: { ...(team !== undefined && { team }), n: 'x' } };
-    await bench.ledger.admit(makeAdmitCommand(id, { model, ...who }, keyNames[keyId - 1]));
+    await fixture.ledger.admit(makeAdmitCommand(id, { model, ...who }, keyNames[keyId - 1]));
     // A record counts in the hour of its admission, whenever it ends.
-    bench.clock.step(2 * hourMs);
-    const { costNanoUsd: cost } = await bench.ledger.settle(
+    fixture.clock.step(2 * hourMs);
+    const { costNanoUsd: cost } = await fixture.ledger.settle(
       makeSettleCommand(id, id, { state, provider, providerCostNanoUsd: providerCost }),
     );
     const failed = state === 'upstream_failed';
@@ -65,7 +65,7 @@ beforeAll(async () => {
     known.push({ atMs, model, keyId, output: id, cost, providerCost, failed, provider, endUser, team, groups });
   }
 });
-afterAll(() => bench.end());
+afterAll(() => fixture.end());
 
 function expectGroupId(group: GroupRow | string): number {
   if (typeof group === 'string') throw new Error(`no group was made: ${group}`);
@@ -165,7 +165,7 @@ test('the sums of any span are those of its records, wherever it begins and ends
   await fc.assert(
     fc.asyncProperty(queries, async query => {
       const expected = summed(query);
-      expect(await bench.ledger.analytics(query)).toEqual(expected.length > query.limit ? 'too_many' : expected);
+      expect(await fixture.ledger.analytics(query)).toEqual(expected.length > query.limit ? 'too_many' : expected);
     }),
     { numRuns: 500 },
   );
@@ -175,7 +175,7 @@ test('sums by anything of requests that pass any filters are those of their reco
   await fc.assert(
     fc.asyncProperty(queries, filtered, groupings, async (span, filter, groupBy) => {
       const query = { ...span, ...filter, groupBy, limit: 1000 };
-      const rows = await bench.ledger.analytics(query);
+      const rows = await fixture.ledger.analytics(query);
       if (typeof rows === 'string') throw new Error(rows);
       expect(rows).toEqual(summed(query));
     }),
@@ -194,7 +194,7 @@ test('a query that has to read too many records one by one is refused; the limit
   } as const;
   const count = (passes: (record: Known) => boolean): number => known.filter(passes).length;
   const provider = 'p1';
-  const ask = (more: Partial<AnalyticsQuery>) => bench.ledger.analytics({ ...query, ...more });
+  const ask = (more: Partial<AnalyticsQuery>) => fixture.ledger.analytics({ ...query, ...more });
   expect(await ask({ provider, recordsMax: 0 })).toBeInstanceOf(Array);
   expect(await ask({ keyId: 2, recordsMax: 0 })).toBeInstanceOf(Array);
   const ofAll = { provider, groupBy: 'api_key' } as const;
@@ -206,13 +206,13 @@ test('a query that has to read too many records one by one is refused; the limit
 });
 
 test('another account sees none of these records', async () => {
-  const { accountId } = await bench.ledger.createAccount({ name: 'other', balance: 0n });
+  const { accountId } = await fixture.ledger.createAccount({ name: 'other', balance: 0n });
   const all = { accountId, startMs: 0, endMs: undefined, granularity: 'day', groupBy: 'none', limit: 10 } as const;
-  expect(await bench.ledger.analytics(all)).toEqual([]);
+  expect(await fixture.ledger.analytics(all)).toEqual([]);
 });
 
 test('above 10,000 end users a day of one account, further ones are summed as (other); records keep their names', async () => {
-  const day = await openBench({ balance: 10n ** 12n });
+  const day = await openFixture({ balance: 10n ** 12n });
   try {
     const { ledger, clock } = day;
     const serve = async (id: number, endUser: string): Promise<void> => {

@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import type { FaultPlan } from '../../src/ledger/sqlite/fault.ts';
 import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
-import { makeAdmitCommand, amount, openBench, plans, settleAmount } from './fixture.ts';
+import { makeAdmitCommand, amount, openFixture, plans, settleAmount } from './fixture.ts';
 
 const callers = 4;
 const rounds = 3;
@@ -20,18 +20,18 @@ function isOverloaded(error: unknown): boolean {
  * Returns how often the fault came and how many admits were refused.
  */
 export async function brokenLoad(plan: Omit<FaultPlan, 'fired'>): Promise<{ fired: number; refused: number }> {
-  const bench = await openBench();
-  await bench.ledger.close();
+  const fixture = await openFixture();
+  await fixture.ledger.close();
   const fired = new SharedArrayBuffer(4);
-  const { dataDir, clock } = bench;
-  bench.ledger = await openSqliteLedger({
+  const { dataDir, clock } = fixture;
+  fixture.ledger = await openSqliteLedger({
     dataDir,
     clock,
     dailyLimitUnit: 'dollars',
     plans,
     fault: { ...plan, fired },
   });
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const charges = new Map<number, bigint>();
   let nextId = 1;
   let refused = 0;
@@ -67,24 +67,24 @@ export async function brokenLoad(plan: Omit<FaultPlan, 'fired'>): Promise<{ fire
       }
     }
   };
-  const creditor = async (): Promise<void> => {
+  const addCredits = async (): Promise<void> => {
     for (let round = 0; round < rounds; round++) {
       const done = await ledger.addCredit({ accountId: 1, amount: 3n, note: '' }).catch(isOverloaded);
       if (typeof done === 'object') credited += 3n;
     }
   };
   try {
-    await Promise.all([creditor(), ...Array.from({ length: callers }, (_, number) => caller(number))]);
-    await bench.reopen();
-    const account = await bench.ledger.findAccount(1);
+    await Promise.all([addCredits(), ...Array.from({ length: callers }, (_, number) => caller(number))]);
+    await fixture.reopen();
+    const account = await fixture.ledger.findAccount(1);
     const spent = [...charges.values()].reduce((sum, cost) => sum + cost, 0n);
     assert.deepEqual([account?.balance, account?.held], [10_000_000_000n + credited - spent, 0n]);
-    assert.equal(bench.ledger.voidedHoldsAtStart, 0);
-    const records = await bench.ledger.listActivity({ accountId: 1, limit: 1000, offset: 0 });
+    assert.equal(fixture.ledger.voidedHoldsAtStart, 0);
+    const records = await fixture.ledger.listActivity({ accountId: 1, limit: 1000, offset: 0 });
     const charged = records.map(record => `${record.requestId}: ${record.costNanoUsd}`);
     assert.deepEqual(charged.sort(), [...charges].map(([id, cost]) => `req_${id}: ${cost}`).sort());
   } finally {
-    await bench.end();
+    await fixture.end();
   }
   return { fired: Atomics.load(new Int32Array(fired), 0), refused };
 }

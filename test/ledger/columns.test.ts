@@ -10,7 +10,14 @@ import { Analytics } from '../../src/ledger/reader/analytics.ts';
 import { HistoryReads } from '../../src/ledger/reader/history.ts';
 import { ledgerPath } from '../../src/ledger/sqlite/verify.ts';
 import { type Connection, openForReading } from '../../src/lib/sqlite/database.ts';
-import { type Bench, isOnPostgres, makeAdmitCommand, makeHash, makeSettleCommand, openBench } from './fixture.ts';
+import {
+  type LedgerFixture,
+  isOnPostgres,
+  makeAdmitCommand,
+  makeHash,
+  makeSettleCommand,
+  openFixture,
+} from './fixture.ts';
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
@@ -19,7 +26,7 @@ const endMs = firstMs + 4 * dayMs;
 const sizes = { recordsOfDaysMin: 5, recordsOfHoursMin: 4, recordsOfDayMax: 40, recordsCombinedMin: 1 };
 const requestsMax = 150;
 
-let bench: Bench;
+let fixture: LedgerFixture;
 let db: Connection;
 let store: ColumnStore;
 let builder: ColumnBuilder;
@@ -29,11 +36,11 @@ async function serve(index: number, atMs: number): Promise<void> {
   const key = ['key', 'second', 'third'][index % 3];
   const tags = index % 5 === 0 ? {} : { team: `t${index % 2}` };
   const endUser = index % 4 === 0 ? {} : { endUser: `u${index % 7}` };
-  bench.clock.nowMs = atMs;
+  fixture.clock.nowMs = atMs;
   const endpoint = index % 6 === 0 ? '/v1/messages' : '/v1/responses';
   const requested = { model: `m${(index * 11) % 4}`, endpoint, tags, ...endUser };
-  await bench.ledger.admit(makeAdmitCommand(index + 1, requested, key));
-  bench.clock.step(1000);
+  await fixture.ledger.admit(makeAdmitCommand(index + 1, requested, key));
+  fixture.clock.step(1000);
   const state = index % 9 === 0 ? 'upstream_failed' : 'completed';
   // Provider costs: above 4 bytes, above the price, and unknown.
   const providerCost = [undefined, 5_000_000_000n, 70_000n][index % 3];
@@ -43,14 +50,14 @@ async function serve(index: number, atMs: number): Promise<void> {
     providerCostNanoUsd: providerCost,
     latencyMs: index * 600,
   } as const;
-  await bench.ledger.settle(makeSettleCommand(index + 1, index * 3, order));
+  await fixture.ledger.settle(makeSettleCommand(index + 1, index * 3, order));
 }
 
 // In PostgreSQL there are no column files.
 describe.skipIf(isOnPostgres)('column files', () => {
   beforeEach(async () => {
-    bench = await openBench({ balance: 10n ** 12n });
-    const { ledger } = bench;
+    fixture = await openFixture({ balance: 10n ** 12n });
+    const { ledger } = fixture;
     const outer = await ledger.createGroup({ accountId: 1, settings: { name: 'outer' } });
     if (typeof outer === 'string') throw new Error(outer);
     const inner = await ledger.createGroup({ accountId: 1, settings: { name: 'inner', parentId: outer.groupId } });
@@ -72,13 +79,13 @@ describe.skipIf(isOnPostgres)('column files', () => {
       { numRuns: requestsMax, seed: 3 },
     );
     for (const [index, ms] of at.entries()) await serve(index, Math.min(firstMs + ms, endMs - 1));
-    db = openForReading(ledgerPath(bench.dataDir));
-    store = new ColumnStore(findColumnsFolder(ledgerPath(bench.dataDir)));
+    db = openForReading(ledgerPath(fixture.dataDir));
+    store = new ColumnStore(findColumnsFolder(ledgerPath(fixture.dataDir)));
     builder = new ColumnBuilder(db, store, sizes);
   });
   afterEach(async () => {
     db.close();
-    await bench.end();
+    await fixture.end();
   });
 
   const span = fc.record({
@@ -176,7 +183,7 @@ describe.skipIf(isOnPostgres)('column files', () => {
       [2, requestsMax],
       [3, requestsMax + 1],
     ] as const) {
-      await bench.ledger.updateKey({ keyId, accountId: 1, settings: { balance: 10n ** 10n } });
+      await fixture.ledger.updateKey({ keyId, accountId: 1, settings: { balance: 10n ** 10n } });
       for (let index = from; index < from + 60; index += 3) await serve(index, firstMs + (index % 50) * 2 * hourMs);
     }
     build();
@@ -196,7 +203,7 @@ describe.skipIf(isOnPostgres)('column files', () => {
   });
 
   test('requests of an endpoint are listed, the newest first', async () => {
-    const list = (endpoint: string) => bench.ledger.listActivity({ accountId: 1, limit: 1000, offset: 0, endpoint });
+    const list = (endpoint: string) => fixture.ledger.listActivity({ accountId: 1, limit: 1000, offset: 0, endpoint });
     const messages = await list('/v1/messages');
     expect(messages).toHaveLength(requestsMax / 6);
     const times = messages.map(({ createdAtMs }) => createdAtMs);
@@ -238,7 +245,7 @@ describe.skipIf(isOnPostgres)('column files', () => {
   test('a damaged, shortened or missing file is read from the ledger and made again', () => {
     build();
     const expected = read({ ...combined });
-    const folder = join(findColumnsFolder(ledgerPath(bench.dataDir)), '1');
+    const folder = join(findColumnsFolder(ledgerPath(fixture.dataDir)), '1');
     const [first = '', second = '', third = ''] = readdirSync(folder);
     truncateSync(join(folder, first), 5);
     truncateSync(join(folder, second), statSync(join(folder, second)).size - 200);
@@ -249,7 +256,7 @@ describe.skipIf(isOnPostgres)('column files', () => {
   test('files of records that the ledger no longer keeps are removed', async () => {
     build();
     const beforeMs = firstMs + 2 * dayMs;
-    await bench.ledger.removeOld({ activityBeforeMs: beforeMs, auditBeforeMs: 0, eventsBeforeMs: 0 });
+    await fixture.ledger.removeOld({ activityBeforeMs: beforeMs, auditBeforeMs: 0, eventsBeforeMs: 0 });
     expect(read({ ...combined }, store)).toEqual(read({ ...combined }));
     build();
     expect(Math.min(...store.list(1).map(({ from }) => from * hourMs))).toBeGreaterThanOrEqual(beforeMs);

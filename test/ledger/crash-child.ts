@@ -49,11 +49,11 @@ async function payByPlan(id: number, round: number): Promise<void> {
   say(`settled ${id} ${costNanoUsd}`);
 }
 
-async function creditor(): Promise<never> {
+async function addCredits(): Promise<never> {
   for (;;) {
     await ledger.addCredit({ accountId: 1, amount: 12_345n, note: 'load' });
     say('credited 12345');
   }
 }
 
-await Promise.all([creditor(), ...Array.from({ length: callers }, (_, number) => caller(number))]);
+await Promise.all([addCredits(), ...Array.from({ length: callers }, (_, number) => caller(number))]);

@@ -1,17 +1,25 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { makeAdmitCommand, type Bench, dollar, estimate, makeHash, openBench, settleAmount } from './fixture.ts';
+import {
+  makeAdmitCommand,
+  type LedgerFixture,
+  dollar,
+  estimate,
+  makeHash,
+  openFixture,
+  settleAmount,
+} from './fixture.ts';
 
-let bench: Bench;
+let fixture: LedgerFixture;
 beforeEach(async () => {
-  bench = await openBench();
+  fixture = await openFixture();
 });
-afterEach(() => bench.end());
+afterEach(() => fixture.end());
 
 const key = { accountId: 1, hash: makeHash('new'), masked: 'sk-tg-new' };
 const ofNewKey = { key: { hash: makeHash('new') } };
 
 test('a key is admitted until its expiry and not from that millisecond on, and a later expiry lets it work again', async () => {
-  const { ledger, clock } = bench;
+  const { ledger, clock } = fixture;
   const expiresAtMs = clock.nowMs + 1000;
   expect(await ledger.createKey({ ...key, settings: { expiresAtMs } })).toMatchObject({ keyId: 2, expiresAtMs });
   clock.nowMs = expiresAtMs - 1;
@@ -28,7 +36,7 @@ test('a key is admitted until its expiry and not from that millisecond on, and a
 });
 
 test('an expired key’s balance goes back to its account (held money when its hold ends), also if the process was down', async () => {
-  const { ledger, clock } = bench;
+  const { ledger, clock } = fixture;
   const expiresAtMs = clock.nowMs + 1000;
   await ledger.createKey({ ...key, settings: { balance: 4n * dollar, expiresAtMs } });
   const hold = { ...ofNewKey, funds: estimate(), expiresAtMs: clock.nowMs + 3_600_000 };
@@ -36,18 +44,18 @@ test('an expired key’s balance goes back to its account (held money when its h
   if (admitted.kind !== 'admitted') throw new Error('not admitted');
   const { heldNanoUsd: held } = admitted;
   expect(held).toBeGreaterThan(0n);
-  await bench.ledger.close();
+  await fixture.ledger.close();
   clock.nowMs = expiresAtMs;
-  await bench.open();
-  expect(await bench.ledger.findKey(2, 1)).toMatchObject({ balance: held });
-  expect(await bench.ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - held });
-  expect(await bench.ledger.settle(settleAmount(1, 3n))).toMatchObject({ kind: 'settled', costNanoUsd: 3n });
-  expect(await bench.ledger.findKey(2, 1)).toMatchObject({ balance: 0n });
-  expect(await bench.ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 3n });
+  await fixture.open();
+  expect(await fixture.ledger.findKey(2, 1)).toMatchObject({ balance: held });
+  expect(await fixture.ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - held });
+  expect(await fixture.ledger.settle(settleAmount(1, 3n))).toMatchObject({ kind: 'settled', costNanoUsd: 3n });
+  expect(await fixture.ledger.findKey(2, 1)).toMatchObject({ balance: 0n });
+  expect(await fixture.ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 3n });
 });
 
 test('a balance is back when the account is next looked at, without any other command', async () => {
-  const { ledger, clock } = bench;
+  const { ledger, clock } = fixture;
   await ledger.createKey({ ...key, settings: { balance: 4n * dollar, expiresAtMs: clock.nowMs + 1000 } });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 6n * dollar });
   clock.nowMs += 1000;

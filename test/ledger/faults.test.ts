@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'vitest';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { brokenLoad } from './broken-load.ts';
-import { makeAdmitCommand, amount, type Bench, dollar, openBench, plans, settleAmount } from './fixture.ts';
+import { makeAdmitCommand, amount, type LedgerFixture, dollar, openFixture, plans, settleAmount } from './fixture.ts';
 
 /** If a step of the writer's thread fails, replies to callers stay true. `test/long` lets every step fail in turn. */
 
@@ -24,10 +24,10 @@ test('a writer that dies in the middle of a statement is started again, and noth
   }
 });
 
-let bench: Bench | undefined;
+let fixture: LedgerFixture | undefined;
 afterEach(async () => {
-  await bench?.end();
-  bench = undefined;
+  await fixture?.end();
+  fixture = undefined;
 });
 
 async function refused(promise: Promise<unknown>): Promise<unknown> {
@@ -38,13 +38,13 @@ async function refused(promise: Promise<unknown>): Promise<unknown> {
 }
 
 test('while the disk is full, admits are refused at once and settles wait; both work again when it has room', async () => {
-  bench = await openBench();
-  const { dataDir, clock } = bench;
-  await bench.ledger.close();
+  fixture = await openFixture();
+  const { dataDir, clock } = fixture;
+  await fixture.ledger.close();
   // The first commit is the admit. The next four fail: the settle, the credit, and the first repeats.
   const fault = { point: 'commit', kind: 'SQLITE_FULL', nth: 2, times: 4 } as const;
-  bench.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans, fault });
-  const { ledger } = bench;
+  fixture.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans, fault });
+  const { ledger } = fixture;
   // Starts the reader's thread now, because that may take longer than the disk stays full.
   await ledger.findAccount(1);
   expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }))).toMatchObject({ kind: 'admitted' });
@@ -64,8 +64,8 @@ test('while the disk is full, admits are refused at once and settles wait; both 
 });
 
 test('with 20,000 commands waiting, further admits are refused, but never settles or voids', async () => {
-  bench = await openBench();
-  const { ledger } = bench;
+  fixture = await openFixture();
+  const { ledger } = fixture;
   await ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
   await ledger.admit(makeAdmitCommand(2, { funds: amount(5n) }));
   const waiting = Array.from({ length: 20_000 }, (_, n) =>
@@ -82,13 +82,13 @@ test('with 20,000 commands waiting, further admits are refused, but never settle
 });
 
 test('closing waits until all earlier commands are durable, and later ones are refused', async () => {
-  bench = await openBench();
-  const { ledger } = bench;
+  fixture = await openFixture();
+  const { ledger } = fixture;
   const sent = Array.from({ length: 100 }, (_, n) => ledger.admit(makeAdmitCommand(1 + n, { funds: amount(1n) })));
   const closed = ledger.close();
   expect(await refused(ledger.admit(makeAdmitCommand(500)))).toEqual(['overloaded', 1000]);
   expect((await Promise.all(sent)).every(reply => reply.kind === 'admitted')).toBe(true);
   await closed;
-  await bench.open();
-  expect(bench.ledger.voidedHoldsAtStart).toBe(100);
+  await fixture.open();
+  expect(fixture.ledger.voidedHoldsAtStart).toBe(100);
 });

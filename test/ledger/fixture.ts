@@ -163,7 +163,7 @@ export function temporaryDirectory(): { path: string; remove(): void } {
 export type TestLedger = SqliteLedger | PostgresLedger;
 
 /** A ledger with account 1 and its key 1 (named "key"), in a directory of its own. */
-export interface Bench {
+export interface LedgerFixture {
   readonly clock: TestClock;
   readonly dataDir: string;
   ledger: TestLedger;
@@ -182,7 +182,7 @@ export interface Bench {
 }
 
 /** Makes a limit of one request a day of key 1, with these changes. Throws if the ledger refuses it. */
-export async function makeLimit(ledger: Bench['ledger'], change: Partial<NewLimit>): Promise<LimitRow> {
+export async function makeLimit(ledger: LedgerFixture['ledger'], change: Partial<NewLimit>): Promise<LimitRow> {
   const made = await ledger.createLimit({
     accountId: 1,
     scope: 'key',
@@ -203,7 +203,9 @@ export async function makeLimit(ledger: Bench['ledger'], change: Partial<NewLimi
 }
 
 /** Opens a ledger for a test; `balance` in nano-dollars. */
-export async function openBench(options: Partial<SqliteLedgerOptions> & { balance?: bigint } = {}): Promise<Bench> {
+export async function openFixture(
+  options: Partial<SqliteLedgerOptions> & { balance?: bigint } = {},
+): Promise<LedgerFixture> {
   const directory = temporaryDirectory();
   const clock = new TestClock();
   const { balance = 10n * dollar, ...rest } = options;
@@ -216,32 +218,32 @@ export async function openBench(options: Partial<SqliteLedgerOptions> & { balanc
     apiKey: { hash: makeHash('key'), masked: 'sk-tg-abcd…wxyz' },
     managementKey: { hash: makeHash('management'), masked: 'mk-tg-abcd…wxyz', scopes: ['keys:read'] },
   });
-  const bench: Bench = {
+  const fixture: LedgerFixture = {
     clock,
     dataDir: directory.path,
     ledger: first,
     openingCpuMs: 0,
     async open() {
       const before = process.cpuUsage();
-      bench.ledger = await open();
+      fixture.ledger = await open();
       const { user, system } = process.cpuUsage(before);
-      bench.openingCpuMs = (user + system) / 1000;
+      fixture.openingCpuMs = (user + system) / 1000;
     },
     async reopen() {
-      await bench.ledger.close();
-      await bench.open();
+      await fixture.ledger.close();
+      await fixture.open();
     },
     query,
     failDatabase,
     async end() {
-      const early = await verify(bench.ledger);
-      await bench.ledger.close();
+      const early = await verify(fixture.ledger);
+      await fixture.ledger.close();
       const violations = early ?? verifyLedgerFile(directory.path);
       directory.remove();
       if (violations.length > 0) throw new Error(violations.join('\n'));
     },
   };
-  return bench;
+  return fixture;
 }
 
 /** Returns whether the tests of the ledger run on PostgreSQL: `npm run test:postgres`. */
@@ -255,7 +257,7 @@ interface TestEngine {
   verify(ledger: TestLedger): Promise<string[] | undefined>;
   query(text: string): Promise<readonly Record<string, unknown>[]>;
   /** Only on PostgreSQL. */
-  readonly failDatabase: Bench['failDatabase'];
+  readonly failDatabase: LedgerFixture['failDatabase'];
 }
 
 /** Returns how to open a ledger of the engine that the tests run on; on PostgreSQL, in a database of its own. */

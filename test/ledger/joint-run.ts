@@ -58,12 +58,17 @@ const step = fc.oneof(
     arbitrary: fc.record({ kind: fc.constant('extend' as const), nth, tokens: fc.integer({ min: 1, max: 200 }) }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('limit' as const), limit }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('relimit' as const), nth, limit }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('unlimit' as const), nth }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('updateLimit' as const), nth, limit }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('deleteLimit' as const), nth }) },
   {
     weight: 4,
     arbitrary: fc.record({
-      kind: fc.constantFrom('look' as const, 'break' as const, 'restart' as const, 'stop' as const),
+      kind: fc.constantFrom(
+        'compare' as const,
+        'invalidSettle' as const,
+        'restart' as const,
+        'verifyAndRestart' as const,
+      ),
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('webhook' as const), on: fc.boolean() }) },
@@ -106,7 +111,7 @@ class Pair {
     if (this.#seq % 3 === 0) await this.flush();
   }
 
-  order<N extends AdminCall['name']>(name: N, command: Extract<AdminCall, { name: N }>['command']): Promise<void> {
+  administer<N extends AdminCall['name']>(name: N, command: Extract<AdminCall, { name: N }>['command']): Promise<void> {
     return this.send({ kind: 'admin', order: { id: `order ${this.#seq}`, name, command } as AdminCall });
   }
 
@@ -150,20 +155,25 @@ class Pair {
 }
 
 async function setUp(pair: Pair, limits: readonly SomeLimit[]): Promise<void> {
-  await pair.order('createAccount', { name: 'one', balance: 100_000n });
-  await pair.order('createGroup', { accountId: 1, settings: { name: 'team' } });
+  await pair.administer('createAccount', { name: 'one', balance: 100_000n });
+  await pair.administer('createGroup', { accountId: 1, settings: { name: 'team' } });
   for (const key of [1, 2]) {
-    await pair.order('createKey', { accountId: 1, hash: makeHash(`${key}`), masked: '', settings: { groupId: 1 } });
+    await pair.administer('createKey', {
+      accountId: 1,
+      hash: makeHash(`${key}`),
+      masked: '',
+      settings: { groupId: 1 },
+    });
   }
   for (const each of limits) await addLimit(pair, each);
 }
 
 async function addLimit(pair: Pair, each: SomeLimit): Promise<void> {
-  await pair.order('createLimit', toLimit(each, pair.nowMs));
+  await pair.administer('createLimit', toLimit(each, pair.nowMs));
   pair.limits++;
 }
 
-async function take(pair: Pair, each: Step): Promise<void> {
+async function runStep(pair: Pair, each: Step): Promise<void> {
   const id = 'nth' in each ? Math.max(1, pair.lastId - each.nth) : 0;
   switch (each.kind) {
     case 'admit': {
@@ -188,33 +198,33 @@ async function take(pair: Pair, each: Step): Promise<void> {
       return pair.send({ kind: 'extend', command: { id, outputTokens: each.tokens } });
     case 'limit':
       return addLimit(pair, each.limit);
-    case 'relimit': {
+    case 'updateLimit': {
       const { max, models, endUsers, timeZone, action, raised } = toLimit(each.limit, pair.nowMs);
       const change = { max, action, raised, ...(each.nth % 2 === 0 ? {} : { models, endUsers, timeZone }) };
-      return pair.order('updateLimit', { limitId: 3 + (each.nth % 12), accountId: 1, change });
+      return pair.administer('updateLimit', { limitId: 3 + (each.nth % 12), accountId: 1, change });
     }
-    case 'unlimit':
-      return pair.order('deleteLimit', { limitId: 3 + (each.nth % 12), accountId: 1 });
-    case 'look':
+    case 'deleteLimit':
+      return pair.administer('deleteLimit', { limitId: 3 + (each.nth % 12), accountId: 1 });
+    case 'compare':
       await pair.send({ kind: 'windows', keyId: 1, free: false });
       return pair.compare();
-    case 'break':
+    case 'invalidSettle':
       return pair.send({ kind: 'settle', command: settleAmount(pair.lastId, -1n) });
     case 'restart':
       return pair.restart();
-    case 'stop':
+    case 'verifyAndRestart':
       await pair.verify();
       return pair.restart();
     case 'webhook':
       if (each.on)
-        await pair.order('createWebhook', {
+        await pair.administer('createWebhook', {
           accountId: 1,
           url: 'https://a.example/',
           events: ['limit.threshold'],
           secret: '',
           disabled: false,
         });
-      else await pair.order('deleteWebhook', { accountId: 1, webhookId: 1 });
+      else await pair.administer('deleteWebhook', { accountId: 1, webhookId: 1 });
       return undefined;
     case 'wait':
       pair.nowMs += each.ms;
@@ -228,7 +238,7 @@ export async function jointProperty(src: string): Promise<fc.IAsyncProperty<[Som
   return fc.asyncProperty(limits, fc.array(step, { minLength: 20, maxLength: 60 }), async (made, steps) => {
     const pair = new Pair([openPlain(plans, 'dollars'), openJoint(plans, 'dollars')]);
     await setUp(pair, made);
-    for (const each of steps) await take(pair, each);
+    for (const each of steps) await runStep(pair, each);
     await pair.close();
   });
 }

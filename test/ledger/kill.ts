@@ -7,7 +7,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { systemClock } from '../../src/lib/clock.ts';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
-import { makeHash, openBench } from './fixture.ts';
+import { makeHash, openFixture } from './fixture.ts';
 
 const child = join(import.meta.dirname, 'crash-child.ts');
 
@@ -56,18 +56,18 @@ async function runAndKill(dataDir: string, afterMs: number, said: Acknowledged):
  * (the slowest depends on the machine).
  */
 export async function killOften(times: number): Promise<{ settled: number; openingCpuMs: number }> {
-  const bench = await openBench();
-  const { accountId } = await bench.ledger.createAccount({ name: 'planned', balance: 20_000_000_000n });
-  await bench.ledger.createKey({ accountId, hash: makeHash('planned'), masked: '', settings: {} });
+  const fixture = await openFixture();
+  const { accountId } = await fixture.ledger.createAccount({ name: 'planned', balance: 20_000_000_000n });
+  await fixture.ledger.createKey({ accountId, hash: makeHash('planned'), masked: '', settings: {} });
   // By the clock of the killed processes, which is the system's.
-  bench.clock.nowMs = systemClock.now();
-  await bench.ledger.startSubscription({ accountId, plan: 'core', period: 'monthly' });
-  await bench.ledger.close();
+  fixture.clock.nowMs = systemClock.now();
+  await fixture.ledger.startSubscription({ accountId, plan: 'core', period: 'monthly' });
+  await fixture.ledger.close();
   const said: Acknowledged = { settled: new Map(), voided: new Set(), credited: 0n, openingCpuMs: [] };
   for (let kill = 0; kill < times; kill++) {
-    await runAndKill(bench.dataDir, 20 + ((kill * 37) % 180), said);
-    assert.deepEqual(verifyLedgerFile(bench.dataDir), []);
-    const db = new Database(join(bench.dataDir, 'ledger.sqlite'), { readonly: true });
+    await runAndKill(fixture.dataDir, 20 + ((kill * 37) % 180), said);
+    assert.deepEqual(verifyLedgerFile(fixture.dataDir), []);
+    const db = new Database(join(fixture.dataDir, 'ledger.sqlite'), { readonly: true });
     db.defaultSafeIntegers(true);
     const charged = new Map(
       db
@@ -81,8 +81,8 @@ export async function killOften(times: number): Promise<{ settled: number; openi
     assert(credits >= said.credited, 'credits');
     db.close();
   }
-  await bench.open();
-  await bench.end();
+  await fixture.open();
+  await fixture.end();
   const openings = said.openingCpuMs.sort((a, b) => a - b);
   return { settled: said.settled.size, openingCpuMs: openings[openings.length >> 1] ?? Infinity };
 }

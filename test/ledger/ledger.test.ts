@@ -3,23 +3,23 @@ import { publicRequestId } from '../../src/lib/ids.ts';
 import {
   makeAdmitCommand,
   amount,
-  type Bench,
+  type LedgerFixture,
   dollar,
   estimate,
   makeHash,
-  openBench,
+  openFixture,
   settleAmount,
   makeSettleCommand,
 } from './fixture.ts';
 
-let bench: Bench;
+let fixture: LedgerFixture;
 beforeEach(async () => {
-  bench = await openBench();
+  fixture = await openFixture();
 });
-afterEach(async () => bench.end());
+afterEach(async () => fixture.end());
 
 test('a hold is the input and the first slice of output, and settling replaces it by the real cost', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const admitted = await ledger.admit(makeAdmitCommand(1));
   expect(admitted).toEqual({
     kind: 'admitted',
@@ -42,7 +42,7 @@ test('a hold is the input and the first slice of output, and settling replaces i
 });
 
 test('a record keeps its arithmetic and is found by its request id, by its own account only', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const requestId = publicRequestId(7);
   await ledger.admit(makeAdmitCommand(7, { requestId }));
   await ledger.settle(makeSettleCommand(7, 50, { multiplierPermille: 2000, serviceTier: 'priority' }));
@@ -61,7 +61,7 @@ test('a record keeps its arithmetic and is found by its request id, by its own a
 });
 
 test('a repeated settle returns the same and charges once; a settle with another charge is a conflict', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.admit(makeAdmitCommand(1));
   const first = await ledger.settle(makeSettleCommand(1, 50));
   expect(await ledger.settle(makeSettleCommand(1, 50))).toEqual(first);
@@ -71,7 +71,7 @@ test('a repeated settle returns the same and charges once; a settle with another
 });
 
 test('a repeated admit holds once and returns the same, also after it was settled; an admit that differs is a conflict', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const first = await ledger.admit(makeAdmitCommand(1));
   expect(await ledger.admit(makeAdmitCommand(1))).toEqual(first);
   expect(await ledger.findAccount(1)).toMatchObject({ held: 4_196_000n });
@@ -93,7 +93,7 @@ test('a repeated admit holds once and returns the same, also after it was settle
 });
 
 test('a voided hold is released and leaves no record; a repeated void returns the same', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.admit(makeAdmitCommand(1));
   expect(await ledger.void(1, 'rejected')).toBe('voided');
   expect(await ledger.void(1, 'rejected')).toBe('voided');
@@ -105,7 +105,7 @@ test('a voided hold is released and leaves no record; a repeated void returns th
 });
 
 test('funds for less than the wanted slice grant what they can pay; a request that they can’t pay at all is refused', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 1_000_000n, note: '' });
   // 1,000,000 − 100,000 of input pays 225 output tokens at 4,000: 100 leave room for another request like it, an extension takes the rest.
   expect(await ledger.admit(makeAdmitCommand(1))).toMatchObject({
@@ -136,7 +136,7 @@ test('funds for less than the wanted slice grant what they can pay; a request th
 });
 
 test('what cannot pay for the input and the least output is refused, to the nano-dollar', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const least = 100_000n + 16n * 4000n;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + least - 1n, note: '' });
   expect(await ledger.admit(makeAdmitCommand(1))).toMatchObject({ kind: 'denied', code: 'insufficient_balance' });
@@ -149,7 +149,7 @@ test('what cannot pay for the input and the least output is refused, to the nano
 });
 
 test('a request that costs nothing needs no money; one that costs next to nothing needs a positive balance', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar, note: '' });
   expect(await ledger.admit(makeAdmitCommand(1, { funds: undefined }))).toMatchObject({
     kind: 'admitted',
@@ -164,7 +164,7 @@ test('a request that costs nothing needs no money; one that costs next to nothin
 });
 
 test('extend grants tokens in part and amounts wholly or not at all', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 200_000n, note: '' });
   await ledger.admit(makeAdmitCommand(1, { funds: estimate({ outputTokensWanted: 20 }) }));
   expect(await ledger.extend({ id: 1, outputTokens: 100 })).toEqual({
@@ -180,7 +180,7 @@ test('extend grants tokens in part and amounts wholly or not at all', async () =
 });
 
 test('a cost beyond the hold is debited from money that no other hold covers; the rest is written off', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 100n, note: '' });
   await ledger.admit(makeAdmitCommand(1, { funds: amount(30n) }));
   await ledger.admit(makeAdmitCommand(2, { funds: amount(50n) }));
@@ -199,7 +199,7 @@ test('a cost beyond the hold is debited from money that no other hold covers; th
 });
 
 test('keys and management keys are found by their hash until they are revoked; other hashes are not found', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   expect(await ledger.findCredential(makeHash('key'))).toEqual({
     kind: 'api_key',
     keyId: 1,
@@ -223,12 +223,12 @@ test('keys and management keys are found by their hash until they are revoked; o
 
 test('the first account is created once', async () => {
   const again = { hash: makeHash('again'), masked: '' };
-  const made = await bench.ledger.bootstrap({
+  const made = await fixture.ledger.bootstrap({
     accountName: 'again',
     balance: 1n,
     apiKey: again,
     managementKey: { ...again, scopes: [] },
   });
   expect(made).toBe(false);
-  expect(await bench.ledger.listAccounts()).toMatchObject([{ accountId: 1, name: 'default', balance: 10n * dollar }]);
+  expect(await fixture.ledger.listAccounts()).toMatchObject([{ accountId: 1, name: 'default', balance: 10n * dollar }]);
 });

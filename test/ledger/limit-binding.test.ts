@@ -3,37 +3,37 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Admitted, Denied, LimitRow, NewLimit } from '../../src/ledger/ledger.ts';
 import {
   amount,
-  type Bench,
+  type LedgerFixture,
   dollar,
   estimate,
   makeAdmitCommand,
   makeLimit,
   makeSettleCommand,
   noUsage,
-  openBench,
+  openFixture,
 } from './fixture.ts';
 
-let bench: Bench;
+let fixture: LedgerFixture;
 let nextId: number;
 beforeEach(async () => {
-  bench = await openBench({ balance: 1000n * dollar });
+  fixture = await openFixture({ balance: 1000n * dollar });
   nextId = 1;
 });
-afterEach(async () => bench.end());
+afterEach(async () => fixture.end());
 
 const admit = (change: Parameters<typeof makeAdmitCommand>[1] = {}): Promise<Admitted | Denied> =>
-  bench.ledger.admit(makeAdmitCommand(nextId++, { funds: amount(1n), ...change }));
+  fixture.ledger.admit(makeAdmitCommand(nextId++, { funds: amount(1n), ...change }));
 
-const limit = (change: Partial<NewLimit>): Promise<LimitRow> => makeLimit(bench.ledger, change);
+const limit = (change: Partial<NewLimit>): Promise<LimitRow> => makeLimit(fixture.ledger, change);
 
 async function makeGroup(settings: { parentId?: number; balance?: bigint } = {}): Promise<number> {
-  const made = await bench.ledger.createGroup({ accountId: 1, settings: { name: 'group', ...settings } });
+  const made = await fixture.ledger.createGroup({ accountId: 1, settings: { name: 'group', ...settings } });
   if (typeof made === 'string') throw new Error(made);
   return made.groupId;
 }
 
 const putKeyInto = async (groupId: number): Promise<unknown> =>
-  bench.ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId } });
+  fixture.ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId } });
 
 test('the limits of all groups above the key’s group bind', async () => {
   const top = await makeGroup();
@@ -43,7 +43,7 @@ test('the limits of all groups above the key’s group bind', async () => {
   const above = await limit({ scope: 'group', scopeId: top, max: 1n });
   expect(await admit()).toMatchObject({ kind: 'admitted' });
   expect(await admit()).toMatchObject({ denial: { row: { id: above.limitId, scopeId: top }, used: 1, max: 1 } });
-  await bench.ledger.deleteLimit({ limitId: above.limitId, accountId: 1 });
+  await fixture.ledger.deleteLimit({ limitId: above.limitId, accountId: 1 });
   expect(await admit()).toMatchObject({ kind: 'admitted' });
   expect(await admit()).toMatchObject({ denial: { row: { id: limitId, scopeId: middle }, used: 2, max: 2 } });
 });
@@ -63,8 +63,8 @@ test('if two groups have a balance, the one nearest to the key pays', async () =
   const near = await makeGroup({ parentId: far, balance: 10n });
   await putKeyInto(near);
   expect(await admit({ funds: amount(7n) })).toMatchObject({ kind: 'admitted', availableNanoUsd: 3n });
-  expect(await bench.ledger.findGroup(near, 1)).toMatchObject({ balance: 10n, held: 7n });
-  expect(await bench.ledger.findGroup(far, 1)).toMatchObject({ balance: 100n, held: 0n });
+  expect(await fixture.ledger.findGroup(near, 1)).toMatchObject({ balance: 10n, held: 7n });
+  expect(await fixture.ledger.findGroup(far, 1)).toMatchObject({ balance: 100n, held: 0n });
 });
 
 test('a removed group takes its limits with it', async () => {
@@ -72,10 +72,10 @@ test('a removed group takes its limits with it', async () => {
   const kept = await makeGroup();
   const { limitId } = await limit({ scope: 'group', scopeId: group });
   const other = await limit({ scope: 'group', scopeId: kept });
-  expect(await bench.ledger.deleteGroup({ groupId: group, accountId: 1 })).toBe('deleted');
-  expect(await bench.ledger.findLimit(limitId, 1)).toBeUndefined();
-  expect(await bench.ledger.updateLimit({ limitId, accountId: 1, change: { max: 9n } })).toBe('not_found');
-  const rows = await bench.ledger.listLimits({ accountId: 1, scope: 'group' });
+  expect(await fixture.ledger.deleteGroup({ groupId: group, accountId: 1 })).toBe('deleted');
+  expect(await fixture.ledger.findLimit(limitId, 1)).toBeUndefined();
+  expect(await fixture.ledger.updateLimit({ limitId, accountId: 1, change: { max: 9n } })).toBe('not_found');
+  const rows = await fixture.ledger.listLimits({ accountId: 1, scope: 'group' });
   expect(rows.map(row => row.limitId)).toEqual([other.limitId]);
 });
 
@@ -96,9 +96,9 @@ test('if two limits that count the same are used up, the one that is first in th
   const hour = await limit({ unit: 'tokens', window: 'hour', max: 295n });
   expect(await admit({ funds, text: funds })).toMatchObject({ windows: [{ max: 290, remaining: 90 }] });
   // More than was held: the estimate of the input missed.
-  await bench.ledger.settle(makeSettleCommand(1, 0, { usage: { ...noUsage, input: 300 } }));
+  await fixture.ledger.settle(makeSettleCommand(1, 0, { usage: { ...noUsage, input: 300 } }));
   expect(await admit({ funds, text: funds })).toMatchObject({
     denial: { row: { id: hour.limitId }, used: 300, max: 295 },
-    windows: [{ unit: 'tokens', max: 295, remaining: 0, resetAtMs: bench.clock.nowMs + 3_600_000 }],
+    windows: [{ unit: 'tokens', max: 295, remaining: 0, resetAtMs: fixture.clock.nowMs + 3_600_000 }],
   });
 });

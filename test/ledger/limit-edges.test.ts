@@ -5,31 +5,31 @@ import type { Admitted, Denied, LimitRow, LimitUnit, LimitWindow, NewLimit } fro
 import {
   makeAdmitCommand,
   amount,
-  type Bench,
+  type LedgerFixture,
   dollar,
   estimate,
   makeHash,
   makeLimit,
   noUsage,
-  openBench,
+  openFixture,
   settleAmount,
   makeSettleCommand,
   temporaryDirectory,
 } from './fixture.ts';
 
-let bench: Bench;
+let fixture: LedgerFixture;
 let nextId: number;
 beforeEach(async () => {
-  bench = await openBench({ balance: 1000n * dollar });
+  fixture = await openFixture({ balance: 1000n * dollar });
   nextId = 1;
 });
-afterEach(async () => bench.end());
+afterEach(async () => fixture.end());
 
-const limit = (change: Partial<NewLimit>): Promise<LimitRow> => makeLimit(bench.ledger, change);
+const limit = (change: Partial<NewLimit>): Promise<LimitRow> => makeLimit(fixture.ledger, change);
 
 const admit = (change: Parameters<typeof makeAdmitCommand>[1] = {}, key = 'key'): Promise<Admitted | Denied> =>
-  bench.ledger.admit(makeAdmitCommand(nextId++, { funds: amount(1n), ...change }, key));
-const shown = async (limitId: number): Promise<LimitRow | undefined> => bench.ledger.findLimit(limitId, 1);
+  fixture.ledger.admit(makeAdmitCommand(nextId++, { funds: amount(1n), ...change }, key));
+const shown = async (limitId: number): Promise<LimitRow | undefined> => fixture.ledger.findLimit(limitId, 1);
 const passed = (replies: readonly (Admitted | Denied)[]): number =>
   replies.filter(({ kind }) => kind === 'admitted').length;
 /** The whole output is held at once. */
@@ -50,11 +50,11 @@ const scopes = [
 
 /** Makes an account with a key of that name in a group. Returns the id of each scope. */
 async function makeOwner(name: string): Promise<Record<'account' | 'group' | 'key', number>> {
-  const { accountId: account } = await bench.ledger.createAccount({ name, balance: 1000n * dollar });
-  const group = await bench.ledger.createGroup({ accountId: account, settings: { name: 'team' } });
+  const { accountId: account } = await fixture.ledger.createAccount({ name, balance: 1000n * dollar });
+  const group = await fixture.ledger.createGroup({ accountId: account, settings: { name: 'team' } });
   if (typeof group === 'string') throw new Error(group);
   const settings = { groupId: group.groupId };
-  const key = await bench.ledger.createKey({ accountId: account, hash: makeHash(name), masked: '', settings });
+  const key = await fixture.ledger.createKey({ accountId: account, hash: makeHash(name), masked: '', settings });
   if (typeof key === 'string') throw new Error(key);
   return { account, group: group.groupId, key: key.keyId };
 }
@@ -77,7 +77,7 @@ test.each(edges)(
         code: unit === 'usd' ? 'spending_limit' : 'rate_limit',
         denial: { row: { id: limitId, scope, scopeId, window } },
       });
-      const row = await bench.ledger.findLimit(limitId, owner.account);
+      const row = await fixture.ledger.findLimit(limitId, owner.account);
       expect((row?.used ?? 0n) + (row?.held ?? 0n) <= max).toBe(true);
       expect(row?.remaining).toBe(max - (row?.used ?? 0n) - (row?.held ?? 0n));
     }
@@ -92,24 +92,24 @@ test('running requests count until they end, however they end, and a kill frees 
     retryAfterMs: 1000,
     denial: { unit: 'concurrent', used: 3, max: 3, row: { window: null } },
   });
-  await bench.ledger.settle(settleAmount(1, 1n));
-  await bench.ledger.void(2, 'rejected');
+  await fixture.ledger.settle(settleAmount(1, 1n));
+  await fixture.ledger.void(2, 'rejected');
   expect(await shown(limitId)).toMatchObject({ used: 1n, held: 0n, remaining: 2n, resetsAtMs: null });
-  expect(await admit({ expiresAtMs: bench.clock.nowMs + 60_000 })).toMatchObject({ kind: 'admitted' });
+  expect(await admit({ expiresAtMs: fixture.clock.nowMs + 60_000 })).toMatchObject({ kind: 'admitted' });
   expect(await admit()).toMatchObject({ kind: 'admitted' });
   expect(await admit()).toMatchObject({ kind: 'denied' });
   // The files are copied while the ledger runs, which simulates a kill.
   const left = temporaryDirectory();
-  cpSync(bench.dataDir, left.path, { recursive: true });
-  await bench.ledger.close();
-  for (const file of readdirSync(bench.dataDir)) rmSync(join(bench.dataDir, file));
-  cpSync(left.path, bench.dataDir, { recursive: true });
+  cpSync(fixture.dataDir, left.path, { recursive: true });
+  await fixture.ledger.close();
+  for (const file of readdirSync(fixture.dataDir)) rmSync(join(fixture.dataDir, file));
+  cpSync(left.path, fixture.dataDir, { recursive: true });
   left.remove();
-  await bench.open();
+  await fixture.open();
   // The hold of another service stays.
   expect(await shown(limitId)).toMatchObject({ used: 1n, remaining: 2n });
   expect(passed(await Promise.all([admit(), admit(), admit()]))).toBe(2);
-  bench.clock.step(60_000);
+  fixture.clock.step(60_000);
   expect(await admit()).toMatchObject({ kind: 'admitted' });
 });
 
@@ -122,7 +122,7 @@ test('tokens are held for input and slices, counted as reported, and the correct
     outputTokensAvailable: 750,
     windows: [{ limit: 'limit', unit: 'tokens', max: 1500, remaining: 750 }],
   });
-  expect(await bench.ledger.extend({ id: 1, outputTokens: 1024 })).toMatchObject({
+  expect(await fixture.ledger.extend({ id: 1, outputTokens: 1024 })).toMatchObject({
     outputTokens: 750,
     outputTokensAvailable: 0,
   });
@@ -134,9 +134,9 @@ test('tokens are held for input and slices, counted as reported, and the correct
   // Requests that count no tokens are not limited.
   expect(await admit()).toMatchObject({ kind: 'admitted' });
   const usage = { ...noUsage, input: 100, cacheRead: 900, output: 600, reasoning: 100 };
-  await bench.ledger.settle(makeSettleCommand(1, 0, { usage }));
+  await fixture.ledger.settle(makeSettleCommand(1, 0, { usage }));
   expect(await shown(limitId)).toMatchObject({ used: 1600n, held: 0n, remaining: 0n });
-  bench.clock.step(3_600_000);
+  fixture.clock.step(3_600_000);
   expect(await shown(limitId)).toMatchObject({ used: 0n, remaining: 1500n });
 });
 
@@ -144,8 +144,8 @@ test('a token limit also binds free requests, which are extended as far as it al
   await limit({ unit: 'tokens', window: 'total', max: 500n });
   const free = { funds: undefined, free: true, model: 'acme/small:free', text: estimate() };
   expect(await admit(free)).toMatchObject({ heldNanoUsd: 0n, outputTokens: 150, outputTokensAvailable: 250 });
-  expect(await bench.ledger.extend({ id: 1, outputTokens: 1024 })).toMatchObject({ outputTokens: 250 });
-  expect(await bench.ledger.extend({ id: 1, outputTokens: 1 })).toMatchObject({ kind: 'denied' });
+  expect(await fixture.ledger.extend({ id: 1, outputTokens: 1024 })).toMatchObject({ outputTokens: 250 });
+  expect(await fixture.ledger.extend({ id: 1, outputTokens: 1 })).toMatchObject({ kind: 'denied' });
   expect(await admit(free)).toMatchObject({ code: 'rate_limit', denial: { unit: 'tokens' } });
 });
 
@@ -153,14 +153,14 @@ test('an answer that lasts longer than a minute never uses more than the limit o
   const { limitId } = await limit({ unit: 'tokens', window: 'minute', max: 2000n });
   const funds = estimate();
   const first = await admit({ funds, text: funds });
-  bench.clock.step(59_000);
+  fixture.clock.step(59_000);
   const small = estimate({ outputTokensWanted: 16 });
   expect(await admit({ funds: small, text: small })).toMatchObject({ kind: 'admitted', outputTokens: 16 });
   const before = await shown(limitId);
-  bench.clock.step(600_000);
+  fixture.clock.step(600_000);
   let more = 0n;
   for (;;) {
-    const { kind, outputTokens } = await bench.ledger.extend({ id: 1, outputTokens: 5000 });
+    const { kind, outputTokens } = await fixture.ledger.extend({ id: 1, outputTokens: 5000 });
     if (kind === 'denied') break;
     more += BigInt(outputTokens);
   }
@@ -172,20 +172,20 @@ test('an answer that lasts longer than a minute never uses more than the limit o
 test('use beyond a request’s first hold counts in the minute of its admission once it is charged', async () => {
   const { limitId } = await limit({ unit: 'usd', window: 'minute', max: 10n });
   expect(await admit({ funds: undefined })).toMatchObject({ kind: 'admitted', heldNanoUsd: 0n });
-  bench.clock.step(30_000);
-  await bench.ledger.settle(settleAmount(1, 4n));
+  fixture.clock.step(30_000);
+  await fixture.ledger.settle(settleAmount(1, 4n));
   expect(await shown(limitId)).toMatchObject({ used: 4n, remaining: 6n });
-  bench.clock.step(30_000);
+  fixture.clock.step(30_000);
   expect(await shown(limitId)).toMatchObject({ used: 0n, remaining: 10n });
 });
 
 test('a clock that steps back never gives the same allowance twice, whatever the window', async () => {
   for (const window of windows) await limit({ window, max: 5n });
-  bench.clock.set('2026-10-25T00:30:00Z');
+  fixture.clock.set('2026-10-25T00:30:00Z');
   const times = ['2026-10-25T00:59:59Z', '2026-10-24T23:59:59Z', '2026-10-25T00:30:00Z', '2026-10-25T00:59:59Z'];
   let all = 0;
   for (const time of times) {
-    bench.clock.set(time);
+    fixture.clock.set(time);
     all += passed(await Promise.all(Array.from({ length: 20 }, () => admit())));
   }
   expect(all).toBe(5);
@@ -205,7 +205,7 @@ test('days are those of the time zone, of 23 and 25 hours too, and no day counts
     ['2026-03-29T21:59:59.999Z', 0],
     ['2026-03-29T22:00:00.000Z', 2],
   ] as const) {
-    bench.clock.set(time);
+    fixture.clock.set(time);
     const most = time.endsWith('22:00:00.000Z') && time.startsWith('2026-10-24') ? 1 : time.includes('00:30') ? 1 : 5;
     const replies: (Admitted | Denied)[] = [];
     for (let n = 0; n < most; n++) replies.push(await admit());
@@ -227,14 +227,14 @@ test('patterns count and bind only matching models; each end user is counted sep
 });
 
 test('a raise lifts the maximum until its end and no longer; an alert never refuses; 0 refuses all', async () => {
-  const raised = { max: 2n, untilMs: bench.clock.nowMs + 1000 };
+  const raised = { max: 2n, untilMs: fixture.clock.nowMs + 1000 };
   const { limitId } = await limit({ max: 1n, raised });
   await limit({ max: 0n, action: 'alert' });
   expect(passed([await admit(), await admit(), await admit()])).toBe(2);
   expect(await shown(limitId)).toMatchObject({ used: 2n, remaining: 0n, raised });
-  bench.clock.step(1000);
+  fixture.clock.step(1000);
   expect(await admit()).toMatchObject({ denial: { used: 2, max: 1 } });
-  await bench.ledger.deleteLimit({ limitId, accountId: 1 });
+  await fixture.ledger.deleteLimit({ limitId, accountId: 1 });
   expect(await admit()).toMatchObject({ kind: 'admitted' });
   await limit({ max: 0n });
   expect(await admit()).toMatchObject({ denial: { max: 0 } });
@@ -245,7 +245,7 @@ test('a new limit counts what its window already has; a changed time zone or pat
   const made = await limit({ max: 10n });
   expect(made).toMatchObject({ used: 3n, remaining: 7n });
   const change = { models: ['a'] };
-  expect(await bench.ledger.updateLimit({ limitId: made.limitId, accountId: 1, change })).toMatchObject({ used: 2n });
+  expect(await fixture.ledger.updateLimit({ limitId: made.limitId, accountId: 1, change })).toMatchObject({ used: 2n });
   const spent = await limit({ unit: 'usd', window: 'total', scope: 'account', max: dollar });
   expect(spent).toMatchObject({ used: 0n, held: 3n });
 });
@@ -260,9 +260,9 @@ test('if two limits that count the same both lack room, the one that is first in
 });
 
 test('the limits of a request refuse in a fixed order, and a refused request counts in none', async () => {
-  const group = await bench.ledger.createGroup({ accountId: 1, settings: { name: 'team' } });
+  const group = await fixture.ledger.createGroup({ accountId: 1, settings: { name: 'team' } });
   const scopeId = typeof group === 'string' ? 0 : group.groupId;
-  await bench.ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId: scopeId } });
+  await fixture.ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId: scopeId } });
   const account = await limit({ scope: 'account', window: 'minute', max: 0n });
   const ofGroup = await limit({ scope: 'group', scopeId, max: 0n });
   const ofKey = await limit({ window: 'total', max: 0n });
@@ -270,14 +270,14 @@ test('the limits of a request refuse in a fixed order, and a refused request cou
   const running = await limit({ unit: 'concurrent', window: null, max: 5n });
   for (const { limitId } of rows) {
     expect(await admit()).toMatchObject({ denial: { row: { id: limitId } } });
-    await bench.ledger.updateLimit({ limitId, accountId: 1, change: { max: 9n } });
+    await fixture.ledger.updateLimit({ limitId, accountId: 1, change: { max: 9n } });
   }
   expect(await admit()).toMatchObject({ kind: 'admitted' });
   for (const { limitId } of [...rows, running]) expect(await shown(limitId)).toMatchObject({ used: 1n });
 });
 
 test('an account does not change the operator’s limits, and no one the free windows; fields of keys are views of their limits', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const locked = await limit({ locked: true });
   const [free] = await ledger.listLimits({ accountId: 1, scope: 'account' });
   const { limitId: freeId } = free ?? locked;
@@ -317,7 +317,7 @@ test('an account does not change the operator’s limits, and no one the free wi
 });
 
 test('a rotated key keeps its id, money and limits; its old secret works until the overlap ends, whatever follows', async () => {
-  const { ledger, clock } = bench;
+  const { ledger, clock } = fixture;
   await ledger.updateKey({ keyId: 1, accountId: 1, settings: { balance: dollar, minuteLimit: 3 } });
   const rotate = (to: string, overlapMs: number) =>
     ledger.rotateKey({ keyId: 1, accountId: 1, hash: makeHash(to), masked: to, overlapMs });
@@ -337,7 +337,7 @@ test('a rotated key keeps its id, money and limits; its old secret works until t
 });
 
 test('groups are nested at most 5 deep, never in themselves; their money pays before the account’s and returns to it', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const make = async (parentId: number | null, settings = {}): Promise<number> => {
     const made = await ledger.createGroup({ accountId: 1, settings: { name: 'group', parentId, ...settings } });
     return typeof made === 'string' ? -1 : made.groupId;
@@ -362,7 +362,7 @@ test('groups are nested at most 5 deep, never in themselves; their money pays be
 });
 
 test('if a group is removed while its request runs, the rest of the hold returns to the account', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const made = await ledger.createGroup({ accountId: 1, settings: { name: 'group', balance: 10n } });
   const groupId = typeof made === 'string' ? -1 : made.groupId;
   await ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId } });
@@ -375,7 +375,7 @@ test('if a group is removed while its request runs, the rest of the hold returns
 });
 
 test('slices leave room where funds are short: $0.03 run most of a hundred small answers at once, and never spend a cent more', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.addCredit({ accountId: 1, amount: -1000n * dollar + 30_000_000n, note: '' });
   // 30,000,000 nano-dollars pay 20 slices of 1,024 output tokens; an input costs 10 tokens.
   const funds = estimate({ inputTokens: 40, inputNanoUsd: 14_000n, outputPicoUsd: 1_450_000n });
@@ -391,7 +391,7 @@ test('slices leave room where funds are short: $0.03 run most of a hundred small
 });
 
 test('a remaining balance that pays five answers lets five run', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const funds = estimate({ inputTokens: 40, inputNanoUsd: 40_000n });
   await ledger.addCredit({ accountId: 1, amount: -1000n * dollar + 5n * (40_000n + 100n * 4000n), note: '' });
   expect(passed(await Promise.all(Array.from({ length: 5 }, () => admit({ funds }))))).toBe(5);

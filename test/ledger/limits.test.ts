@@ -3,41 +3,41 @@ import type { Admitted, Denied } from '../../src/ledger/ledger.ts';
 import {
   makeAdmitCommand,
   amount,
-  type Bench,
+  type LedgerFixture,
   dollar,
   estimate,
   makeHash,
-  openBench,
+  openFixture,
   settleAmount,
 } from './fixture.ts';
 
-let bench: Bench;
+let fixture: LedgerFixture;
 let nextId = 1;
 
 async function admit(change: Parameters<typeof makeAdmitCommand>[1] = {}, key = 'key'): Promise<Admitted | Denied> {
-  return bench.ledger.admit(makeAdmitCommand(nextId++, { funds: amount(1n), ...change }, key));
+  return fixture.ledger.admit(makeAdmitCommand(nextId++, { funds: amount(1n), ...change }, key));
 }
 
-async function limit(settings: Parameters<Bench['ledger']['updateKey']>[0]['settings']): Promise<void> {
-  await bench.ledger.updateKey({ keyId: 1, accountId: 1, settings });
+async function limit(settings: Parameters<LedgerFixture['ledger']['updateKey']>[0]['settings']): Promise<void> {
+  await fixture.ledger.updateKey({ keyId: 1, accountId: 1, settings });
 }
 
-afterEach(async () => bench.end());
+afterEach(async () => fixture.end());
 
 describe('with daily limits in dollars', () => {
   beforeEach(async () => {
-    bench = await openBench();
+    fixture = await openFixture();
   });
 
   test('a minute limit admits exactly its number in any 60 s, and says when the next may come', async () => {
     await limit({ minuteLimit: 3 });
-    const start = bench.clock.nowMs;
+    const start = fixture.clock.nowMs;
     for (const remaining of [2, 1, 0]) {
       expect(await admit()).toMatchObject({
         kind: 'admitted',
         windows: [{ limit: 'minute_limit', max: 3, remaining, resetAtMs: start + 60_000 }],
       });
-      bench.clock.step(1000);
+      fixture.clock.step(1000);
     }
     expect(await admit()).toEqual({
       kind: 'denied',
@@ -53,9 +53,9 @@ describe('with daily limits in dollars', () => {
       retryAfterMs: 57_000,
       windows: [{ limit: 'minute_limit', unit: 'requests', max: 3, remaining: 0, resetAtMs: start + 60_000 }],
     });
-    bench.clock.nowMs = start + 59_999;
+    fixture.clock.nowMs = start + 59_999;
     expect(await admit()).toMatchObject({ kind: 'denied', retryAfterMs: 1000 });
-    bench.clock.nowMs = start + 60_000;
+    fixture.clock.nowMs = start + 60_000;
     expect(await admit()).toMatchObject({ kind: 'admitted' });
     expect(await admit()).toMatchObject({ kind: 'denied', retryAfterMs: 1000 });
   });
@@ -64,12 +64,12 @@ describe('with daily limits in dollars', () => {
     await limit({ minuteLimit: 2 });
     await admit();
     await admit();
-    bench.clock.step(-3_600_000);
+    fixture.clock.step(-3_600_000);
     expect(await admit()).toMatchObject({ kind: 'denied', retryAfterMs: 61_000 });
-    bench.clock.step(3_600_000 + 60_000);
+    fixture.clock.step(3_600_000 + 60_000);
     expect(await admit()).toMatchObject({ kind: 'admitted' });
     // Back to a time at which the first two still count in addition to the third.
-    bench.clock.step(-1);
+    fixture.clock.step(-1);
     expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 3, max: 2 } });
   });
 
@@ -87,10 +87,10 @@ describe('with daily limits in dollars', () => {
 
   test('a limit lowered below its use opens when enough requests have left the window', async () => {
     await limit({ minuteLimit: 3 });
-    const start = bench.clock.nowMs;
+    const start = fixture.clock.nowMs;
     for (let i = 0; i < 3; i++) {
       await admit();
-      bench.clock.step(10_000);
+      fixture.clock.step(10_000);
     }
     await limit({ minuteLimit: 1 });
     expect(await admit()).toMatchObject({ kind: 'denied', denial: { resetAtMs: start + 80_000 } });
@@ -98,18 +98,18 @@ describe('with daily limits in dollars', () => {
 
   test('voided and settled requests still count in the minute', async () => {
     await limit({ minuteLimit: 2 });
-    await bench.ledger.admit(makeAdmitCommand(900));
-    await bench.ledger.void(900, 'rejected');
-    await bench.ledger.admit(makeAdmitCommand(901));
-    await bench.ledger.settle(settleAmount(901, 5n));
+    await fixture.ledger.admit(makeAdmitCommand(900));
+    await fixture.ledger.void(900, 'rejected');
+    await fixture.ledger.admit(makeAdmitCommand(901));
+    await fixture.ledger.settle(settleAmount(901, 5n));
     expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 2 } });
-    expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageMinute: 2 });
+    expect(await fixture.ledger.findKey(1, 1)).toMatchObject({ usageMinute: 2 });
   });
 
   test('free windows belong to the account: 20 requests a minute and 200 a day over all keys and free models', async () => {
-    await bench.ledger.createKey({ accountId: 1, hash: makeHash('second'), masked: '', settings: {} });
-    await bench.ledger.createAccount({ name: 'other', balance: 0n });
-    await bench.ledger.createKey({ accountId: 2, hash: makeHash('other'), masked: '', settings: {} });
+    await fixture.ledger.createKey({ accountId: 1, hash: makeHash('second'), masked: '', settings: {} });
+    await fixture.ledger.createAccount({ name: 'other', balance: 0n });
+    await fixture.ledger.createKey({ accountId: 2, hash: makeHash('other'), masked: '', settings: {} });
     const free = (n: number, key = 'key'): Promise<Admitted | Denied> =>
       admit({ model: `m${n}:free`, free: true, funds: undefined }, key);
     for (let i = 0; i < 20; i++) {
@@ -128,26 +128,26 @@ describe('with daily limits in dollars', () => {
     expect(await free(0, 'other')).toMatchObject({ kind: 'admitted' });
     expect(await admit()).toMatchObject({ kind: 'admitted', windows: [] });
     for (let i = 20; i < 200; i++) {
-      if (i % 20 === 0) bench.clock.step(60_000);
+      if (i % 20 === 0) fixture.clock.step(60_000);
       expect(await free(i)).toMatchObject({ kind: 'admitted' });
     }
-    bench.clock.step(60_000);
+    fixture.clock.step(60_000);
     expect(await free(0)).toMatchObject({
       code: 'rate_limit',
       denial: { limit: 'free_day', used: 200, max: 200, resetAtMs: Date.parse('2026-05-11T00:00:00Z') },
-      retryAfterMs: Date.parse('2026-05-11T00:00:00Z') - bench.clock.nowMs,
+      retryAfterMs: Date.parse('2026-05-11T00:00:00Z') - fixture.clock.nowMs,
     });
-    bench.clock.set('2026-05-10T23:59:59.999Z');
+    fixture.clock.set('2026-05-10T23:59:59.999Z');
     expect(await free(0)).toMatchObject({ kind: 'denied', retryAfterMs: 1 });
-    bench.clock.set('2026-05-11T00:00:00Z');
+    fixture.clock.set('2026-05-11T00:00:00Z');
     expect(await free(0)).toMatchObject({ kind: 'admitted' });
   });
 
   test('a daily limit counts settled plus held of this key and day, names itself, and ends at midnight UTC', async () => {
     await limit({ dailyLimit: 1 });
-    await bench.ledger.admit(makeAdmitCommand(900, { funds: amount(400_000_000n) }));
-    await bench.ledger.settle(settleAmount(900, 300_000_000n));
-    await bench.ledger.admit(makeAdmitCommand(901, { funds: amount(600_000_000n) }));
+    await fixture.ledger.admit(makeAdmitCommand(900, { funds: amount(400_000_000n) }));
+    await fixture.ledger.settle(settleAmount(900, 300_000_000n));
+    await fixture.ledger.admit(makeAdmitCommand(901, { funds: amount(600_000_000n) }));
     expect(await admit({ funds: amount(100_000_001n) })).toEqual({
       kind: 'denied',
       code: 'spending_limit',
@@ -165,45 +165,45 @@ describe('with daily limits in dollars', () => {
     expect(await admit({ funds: amount(100_000_000n) })).toMatchObject({ kind: 'admitted', availableNanoUsd: 0n });
     expect(await admit({ funds: amount(0n) })).toMatchObject({ code: 'spending_limit' });
     expect(await admit({ funds: undefined })).toMatchObject({ kind: 'admitted' });
-    expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageToday: 300_000_000n });
-    bench.clock.set('2026-05-11T00:00:00Z');
+    expect(await fixture.ledger.findKey(1, 1)).toMatchObject({ usageToday: 300_000_000n });
+    fixture.clock.set('2026-05-11T00:00:00Z');
     expect(await admit({ funds: amount(dollar) })).toMatchObject({ kind: 'admitted' });
     // Request 901 counts on the day of its admission, so settling it frees nothing today.
-    await bench.ledger.settle(settleAmount(901, 1n));
+    await fixture.ledger.settle(settleAmount(901, 1n));
     expect(await admit()).toMatchObject({ code: 'spending_limit', denial: { used: dollar } });
-    expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageToday: 0n });
+    expect(await fixture.ledger.findKey(1, 1)).toMatchObject({ usageToday: 0n });
   });
 
   test('a daily limit bounds the output like funds, and an extension of a request counts on the day of its admission', async () => {
     await limit({ dailyLimit: 1 });
-    await bench.ledger.admit(makeAdmitCommand(900, { funds: amount(dollar - 200_000n) }));
+    await fixture.ledger.admit(makeAdmitCommand(900, { funds: amount(dollar - 200_000n) }));
     expect(await admit({ funds: estimate() })).toMatchObject({
       kind: 'admitted',
       outputTokens: 25,
       outputTokensAvailable: 0,
     });
     const own = nextId - 1;
-    bench.clock.set('2026-05-11T00:00:00Z');
-    expect(await bench.ledger.extend({ id: own, outputTokens: 1 })).toMatchObject({ kind: 'denied' });
+    fixture.clock.set('2026-05-11T00:00:00Z');
+    expect(await fixture.ledger.extend({ id: own, outputTokens: 1 })).toMatchObject({ kind: 'denied' });
     expect(await admit({ funds: estimate() })).toMatchObject({ kind: 'admitted', outputTokens: 1024 });
   });
 
   test('a cost over the hold is debited only up to the cap, the rest written off', async () => {
     await limit({ dailyLimit: 1 });
-    await bench.ledger.admit(makeAdmitCommand(900, { funds: amount(900_000_000n) }));
-    await bench.ledger.admit(makeAdmitCommand(901, { funds: amount(60_000_000n) }));
-    expect(await bench.ledger.settle(settleAmount(901, 200_000_000n))).toMatchObject({
+    await fixture.ledger.admit(makeAdmitCommand(900, { funds: amount(900_000_000n) }));
+    await fixture.ledger.admit(makeAdmitCommand(901, { funds: amount(60_000_000n) }));
+    expect(await fixture.ledger.settle(settleAmount(901, 200_000_000n))).toMatchObject({
       costNanoUsd: 100_000_000n,
       writtenOffNanoUsd: 100_000_000n,
     });
     await limit({ dailyLimit: 0 });
-    expect(await bench.ledger.settle(settleAmount(900, 950_000_000n))).toMatchObject({ costNanoUsd: 950_000_000n });
+    expect(await fixture.ledger.settle(settleAmount(900, 950_000_000n))).toMatchObject({ costNanoUsd: 950_000_000n });
   });
 
   test('a cap that is lowered while a request runs does not touch what that request holds', async () => {
-    await bench.ledger.admit(makeAdmitCommand(900, { funds: amount(3n * dollar) }));
+    await fixture.ledger.admit(makeAdmitCommand(900, { funds: amount(3n * dollar) }));
     await limit({ dailyLimit: 1 });
-    expect(await bench.ledger.settle(settleAmount(900, 3n * dollar + 5n))).toMatchObject({
+    expect(await fixture.ledger.settle(settleAmount(900, 3n * dollar + 5n))).toMatchObject({
       costNanoUsd: 3n * dollar,
       writtenOffNanoUsd: 5n,
     });
@@ -216,12 +216,12 @@ describe('with daily limits in dollars', () => {
     ['2026-12-31T23:59:59.999Z', '2027-01-01T00:00:00.000Z'],
     ['2026-04-30T23:59:59.999Z', '2026-05-01T00:00:00.000Z'],
   ])('a monthly limit lasts until %s and starts again at %s', async (last, first) => {
-    bench.clock.set(last);
-    bench.clock.step(-27 * 86_400_000);
-    await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 1000n });
-    await bench.ledger.admit(makeAdmitCommand(900, { funds: amount(600n) }));
-    await bench.ledger.settle(settleAmount(900, 600n));
-    bench.clock.set(last);
+    fixture.clock.set(last);
+    fixture.clock.step(-27 * 86_400_000);
+    await fixture.ledger.setMonthlyLimit({ keyId: 1, limit: 1000n });
+    await fixture.ledger.admit(makeAdmitCommand(900, { funds: amount(600n) }));
+    await fixture.ledger.settle(settleAmount(900, 600n));
+    fixture.clock.set(last);
     expect(await admit({ funds: amount(401n) })).toEqual({
       kind: 'denied',
       code: 'spending_limit',
@@ -237,38 +237,38 @@ describe('with daily limits in dollars', () => {
       windows: [],
     });
     expect(await admit({ funds: amount(400n) })).toMatchObject({ kind: 'admitted' });
-    bench.clock.set(first);
+    fixture.clock.set(first);
     expect(await admit({ funds: amount(1000n) })).toMatchObject({ kind: 'admitted' });
-    bench.clock.set(last);
+    fixture.clock.set(last);
     expect(await admit()).toMatchObject({ code: 'spending_limit', denial: { used: 1000n } });
-    await bench.ledger.setMonthlyLimit({ keyId: 1, limit: undefined });
+    await fixture.ledger.setMonthlyLimit({ keyId: 1, limit: undefined });
     expect(await admit()).toMatchObject({ kind: 'admitted' });
   });
 
   test('29 February is a day of its own', async () => {
     await limit({ dailyLimit: 1 });
     for (const day of ['2028-02-28', '2028-02-29', '2028-03-01']) {
-      bench.clock.set(`${day}T00:00:00Z`);
+      fixture.clock.set(`${day}T00:00:00Z`);
       expect(await admit({ funds: amount(dollar) })).toMatchObject({ kind: 'admitted' });
-      bench.clock.set(`${day}T23:59:59.999Z`);
+      fixture.clock.set(`${day}T23:59:59.999Z`);
       expect(await admit()).toMatchObject({ code: 'spending_limit' });
     }
   });
 
   test('limits refuse in a fixed order, and a refusal by one uses nothing of the others', async () => {
-    await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 1n });
+    await fixture.ledger.setMonthlyLimit({ keyId: 1, limit: 1n });
     await limit({ minuteLimit: 1, dailyLimit: 1, allowedModels: ['acme/large'] });
     expect(await admit({ model: 'acme/small' })).toMatchObject({ code: 'model_not_allowed' });
     expect(await admit({ funds: amount(20n * dollar) })).toMatchObject({ denial: { limit: 'daily_limit' } });
     expect(await admit({ funds: amount(2n) })).toMatchObject({ denial: { limit: 'monthly_limit' } });
-    await bench.ledger.setMonthlyLimit({ keyId: 1, limit: undefined });
+    await fixture.ledger.setMonthlyLimit({ keyId: 1, limit: undefined });
     await limit({ dailyLimit: 0 });
     expect(await admit({ funds: amount(20n * dollar) })).toMatchObject({ code: 'insufficient_balance' });
-    expect(await bench.ledger.windows(1, false)).toMatchObject([{ remaining: 1 }]);
+    expect(await fixture.ledger.windows(1, false)).toMatchObject([{ remaining: 1 }]);
     expect(await admit()).toMatchObject({ kind: 'admitted' });
     await limit({ dailyLimit: 1 });
     expect(await admit({ funds: amount(20n * dollar) })).toMatchObject({ denial: { limit: 'minute_limit' } });
-    await bench.ledger.setKeyState({ keyId: 1, accountId: 1, state: 'disabled' });
+    await fixture.ledger.setKeyState({ keyId: 1, accountId: 1, state: 'disabled' });
     expect(await admit({ model: 'acme/small' })).toMatchObject({ code: 'key_disabled' });
   });
 
@@ -285,7 +285,7 @@ describe('with daily limits in dollars', () => {
   });
 
   test('credentials that may not generate are refused: unknown 401, management 403, disabled 403, revoked 401', async () => {
-    const { ledger } = bench;
+    const { ledger } = fixture;
     expect(await admit({}, 'nobody')).toEqual({ kind: 'denied', code: 'invalid_api_key', windows: [] });
     expect(await admit({}, 'management')).toEqual({ kind: 'denied', code: 'permission_denied', windows: [] });
     await ledger.setManagementKeyState({ keyId: 1, state: 'disabled' });
@@ -308,7 +308,7 @@ describe('with daily limits in dollars', () => {
   });
 
   test('1,000 requests at once on 5 cents never spend or hold more, to the nano-dollar', async () => {
-    const { ledger } = bench;
+    const { ledger } = fixture;
     await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 50_000_000n, note: '' });
     const replies = await Promise.all(
       Array.from({ length: 1000 }, async (_, n) => {
@@ -326,7 +326,7 @@ describe('with daily limits in dollars', () => {
   });
 
   test('revoking, disabling and limits apply from the next admission on, while other requests run', async () => {
-    const { ledger } = bench;
+    const { ledger } = fixture;
     await ledger.createKey({ accountId: 1, hash: makeHash('busy'), masked: '', settings: {} });
     let running = true;
     let ran = 0;
@@ -361,12 +361,12 @@ describe('with daily limits in dollars', () => {
 
 describe('with daily limits in requests', () => {
   beforeEach(async () => {
-    bench = await openBench({ dailyLimitUnit: 'requests' });
+    fixture = await openFixture({ dailyLimitUnit: 'requests' });
   });
 
   test('a daily limit counts admitted requests of the UTC day, free ones too, and shows as a window', async () => {
     await limit({ dailyLimit: 2, minuteLimit: 10 });
-    expect(await bench.ledger.findCredential(makeHash('key'))).toMatchObject({ hasWindow: true });
+    expect(await fixture.ledger.findCredential(makeHash('key'))).toMatchObject({ hasWindow: true });
     expect(await admit()).toMatchObject({
       kind: 'admitted',
       windows: [
@@ -380,9 +380,9 @@ describe('with daily limits in requests', () => {
       denial: { limit: 'daily_limit', unit: 'requests', used: 2, max: 2 },
       retryAfterMs: 12 * 3_600_000,
     });
-    bench.clock.set('2026-05-11T00:00:00Z');
+    fixture.clock.set('2026-05-11T00:00:00Z');
     expect(await admit({ funds: amount(5n * dollar) })).toMatchObject({ kind: 'admitted' });
-    bench.clock.step(-1);
+    fixture.clock.step(-1);
     expect(await admit()).toMatchObject({ code: 'rate_limit', retryAfterMs: 1 });
   });
 });

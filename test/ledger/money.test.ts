@@ -1,20 +1,28 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { makeAdmitCommand, amount, type Bench, dollar, makeHash, openBench, settleAmount } from './fixture.ts';
+import {
+  makeAdmitCommand,
+  amount,
+  type LedgerFixture,
+  dollar,
+  makeHash,
+  openFixture,
+  settleAmount,
+} from './fixture.ts';
 
-let bench: Bench;
+let fixture: LedgerFixture;
 beforeEach(async () => {
-  bench = await openBench();
+  fixture = await openFixture();
 });
-afterEach(async () => bench.end());
+afterEach(async () => fixture.end());
 
-const settings = (change: Parameters<Bench['ledger']['updateKey']>[0]['settings']) => ({
+const settings = (change: Parameters<LedgerFixture['ledger']['updateKey']>[0]['settings']) => ({
   keyId: 1,
   accountId: 1,
   settings: change,
 });
 
 test('a key’s balance is moved out of the account’s and back; only it pays, even if it is 0', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   expect(await ledger.updateKey(settings({ balance: 3n * dollar }))).toMatchObject({ balance: 3n * dollar });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 7n * dollar });
   expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(3n * dollar) }))).toMatchObject({
@@ -34,7 +42,7 @@ test('a key’s balance is moved out of the account’s and back; only it pays, 
 });
 
 test('a change that moves money fails as a whole if holds cover that money', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.admit(makeAdmitCommand(1, { funds: amount(4n * dollar) }));
   expect(await ledger.updateKey(settings({ balance: 6n * dollar + 1n, label: 'no' }))).toBe('insufficient');
   expect(await ledger.findKey(1, 1)).toMatchObject({ balance: null, label: '' });
@@ -55,7 +63,7 @@ test('a change that moves money fails as a whole if holds cover that money', asy
 });
 
 test('a deleted key’s money moves back at once, held money when its hold ends', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.updateKey(settings({ balance: 5n * dollar }));
   await ledger.admit(makeAdmitCommand(1, { funds: amount(2n * dollar) }));
   await ledger.admit(makeAdmitCommand(2, { funds: amount(dollar) }));
@@ -78,7 +86,7 @@ test('a deleted key’s money moves back at once, held money when its hold ends'
 });
 
 test('if a hold of a deleted key is voided, its money goes to the account', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.updateKey(settings({ balance: dollar }));
   await ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
   await ledger.setKeyState({ keyId: 1, accountId: undefined, state: 'revoked' });
@@ -88,7 +96,7 @@ test('if a hold of a deleted key is voided, its money goes to the account', asyn
 });
 
 test('a new key gets no more than the account has; a refused command makes no key', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const key = { accountId: 1, hash: makeHash('new'), masked: 'sk-tg-new' };
   expect(await ledger.createKey({ ...key, settings: { balance: 10n * dollar + 1n } })).toBe('insufficient');
   expect(await ledger.createKey({ ...key, accountId: 9, settings: {} })).toBe('not_found');
@@ -103,7 +111,7 @@ test('a new key gets no more than the account has; a refused command makes no ke
     keepBodies: null,
     paused: false,
     masked: 'sk-tg-new',
-    createdAtMs: bench.clock.nowMs,
+    createdAtMs: fixture.clock.nowMs,
     label: 'all',
     dailyLimit: 0,
     minuteLimit: 0,
@@ -122,7 +130,7 @@ test('a new key gets no more than the account has; a refused command makes no ke
 });
 
 test('another account’s key is not found', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.createAccount({ name: 'other', balance: 0n });
   expect(await ledger.findKey(1, 2)).toBeUndefined();
   expect(await ledger.updateKey({ keyId: 1, accountId: 2, settings: { label: 'mine' } })).toBe('not_found');
@@ -131,7 +139,7 @@ test('another account’s key is not found', async () => {
 });
 
 test('an update changes only the given settings; a key shows when it was last used', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.updateKey(
     settings({ label: 'a', dailyLimit: 5, minuteLimit: 6, useSubsFirst: false, fallbackToPayg: false }),
   );
@@ -147,13 +155,13 @@ test('an update changes only the given settings; a key shows when it was last us
   });
   await ledger.updateKey(settings({ fallbackToPayg: true }));
   await ledger.admit(makeAdmitCommand(1));
-  const usedAt = bench.clock.nowMs;
-  bench.clock.step(86_400_000);
+  const usedAt = fixture.clock.nowMs;
+  fixture.clock.step(86_400_000);
   expect(await ledger.findKey(1, undefined)).toMatchObject({ lastUsedAtMs: usedAt, usageMinute: 0, usageToday: 0n });
 });
 
 test('management keys have their own scopes and states', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const made = await ledger.createManagementKey({
     accountId: 1,
     hash: makeHash('m2'),
@@ -166,7 +174,7 @@ test('management keys have their own scopes and states', async () => {
     masked: 'mk',
     scopes: ['keys:read'],
     disabled: false,
-    createdAtMs: bench.clock.nowMs,
+    createdAtMs: fixture.clock.nowMs,
   });
   expect(await ledger.createManagementKey({ accountId: 7, hash: makeHash('m3'), masked: '', scopes: [] })).toBe(
     'not_found',
@@ -184,7 +192,7 @@ test('management keys have their own scopes and states', async () => {
 });
 
 test('money above 2^53 nano-dollars stays exact', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const much = 9_007_199_254_740_993n;
   const account = await ledger.createAccount({ name: 'rich', balance: much });
   expect(account.balance).toBe(much);

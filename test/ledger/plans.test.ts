@@ -3,12 +3,12 @@ import type { FundsEstimate, KeySettings } from '../../src/ledger/ledger.ts';
 import {
   makeAdmitCommand,
   amount,
-  type Bench,
+  type LedgerFixture,
   dollar,
   estimate,
   makeHash,
   noUsage,
-  openBench,
+  openFixture,
   plans,
   settleAmount,
   makeSettleCommand,
@@ -24,26 +24,26 @@ const small = {
 };
 const dayMs = 86_400_000;
 
-let bench: Bench;
+let fixture: LedgerFixture;
 beforeEach(async () => {
-  bench = await openBench({ plans: small });
+  fixture = await openFixture({ plans: small });
 });
-afterEach(async () => bench.end());
+afterEach(async () => fixture.end());
 
 const start = (plan: 'core' | 'core_pro' = 'core', period: 'biweekly' | 'monthly' = 'biweekly') =>
-  bench.ledger.startSubscription({ accountId: 1, plan, period });
-const set = (settings: KeySettings) => bench.ledger.updateKey({ keyId: 1, accountId: 1, settings });
-const balance = async () => (await bench.ledger.findAccount(1))?.balance;
-const plan = () => bench.ledger.findSubscription(1);
+  fixture.ledger.startSubscription({ accountId: 1, plan, period });
+const set = (settings: KeySettings) => fixture.ledger.updateKey({ keyId: 1, accountId: 1, settings });
+const balance = async () => (await fixture.ledger.findAccount(1))?.balance;
+const plan = () => fixture.ledger.findSubscription(1);
 const names = Array.from({ length: 10 }, (_, id) => publicRequestId(id));
 /** Admits a request at another tier than the standard one, for which free requests can't pay. */
 const admit = (id: number, change: Partial<FundsEstimate> = {}, model = 'acme/large') =>
-  bench.ledger.admit(makeAdmitCommand(id, { requestId: names[id] ?? '', model, funds: estimate(change) }));
+  fixture.ledger.admit(makeAdmitCommand(id, { requestId: names[id] ?? '', model, funds: estimate(change) }));
 /** Admits a request at the standard tier. */
 const admitStandard = (id: number, model = 'acme/large') => admit(id, { freeDaily: true }, model);
 /** Returns who paid which tokens of a request, in the order of its buckets. */
 const lines = async (id: number) =>
-  (await bench.ledger.findActivity(1, names[id] ?? ''))?.lines.map(line => [
+  (await fixture.ledger.findActivity(1, names[id] ?? ''))?.lines.map(line => [
     line.kind,
     line.tokens,
     line.paidBy,
@@ -55,9 +55,9 @@ test('a plan starts when its price can be paid, in one step with the debit; a se
     accountId: 1,
     plan: 'core',
     period: 'biweekly',
-    startedAtMs: bench.clock.nowMs,
-    periodStartMs: bench.clock.nowMs,
-    periodEndMs: bench.clock.nowMs + 14 * dayMs,
+    startedAtMs: fixture.clock.nowMs,
+    periodStartMs: fixture.clock.nowMs,
+    periodEndMs: fixture.clock.nowMs + 14 * dayMs,
     cancelled: false,
     tokens: 10_000,
     tokensUsed: 0,
@@ -67,14 +67,14 @@ test('a plan starts when its price can be paid, in one step with the debit; a se
   expect(await balance()).toBe(8n * dollar);
   expect(await start('core_pro', 'monthly')).toBe('conflict');
   expect(await balance()).toBe(8n * dollar);
-  expect(await bench.ledger.startSubscription({ accountId: 9, plan: 'core', period: 'monthly' })).toBe('not_found');
+  expect(await fixture.ledger.startSubscription({ accountId: 9, plan: 'core', period: 'monthly' })).toBe('not_found');
 });
 
 test('a plan’s price takes only what no hold covers', async () => {
-  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(8n * dollar + 1n) }));
+  await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(8n * dollar + 1n) }));
   expect(await start()).toBe('insufficient');
   expect(await plan()).toBeUndefined();
-  await bench.ledger.void(1, 'cancelled');
+  await fixture.ledger.void(1, 'cancelled');
   expect(await start()).toMatchObject({ plan: 'core' });
 });
 
@@ -82,8 +82,8 @@ test('free daily requests come first, cost nothing, and are taken at the standar
   await start();
   expect(await admitStandard(1)).toMatchObject({ kind: 'admitted', heldNanoUsd: 0n, outputTokensAvailable: Infinity });
   expect(await plan()).toMatchObject({ freeLeftToday: 1, tokensHeld: 0 });
-  expect(await bench.ledger.extend({ id: 1, outputTokens: 5000 })).toMatchObject({ outputTokens: 5000 });
-  expect(await bench.ledger.settle(makeSettleCommand(1, 7000))).toMatchObject({
+  expect(await fixture.ledger.extend({ id: 1, outputTokens: 5000 })).toMatchObject({ outputTokens: 5000 });
+  expect(await fixture.ledger.settle(makeSettleCommand(1, 7000))).toMatchObject({
     costNanoUsd: 0n,
     writtenOffNanoUsd: 0n,
   });
@@ -94,7 +94,7 @@ test('free daily requests come first, cost nothing, and are taken at the standar
   // Of another tier: from the budget.
   await admit(2);
   expect(await plan()).toMatchObject({ freeLeftToday: 1, tokensHeld: 1124, tokensUsed: 0 });
-  await bench.ledger.void(2, 'cancelled');
+  await fixture.ledger.void(2, 'cancelled');
   await admitStandard(3);
   await admitStandard(4);
   expect(await plan()).toMatchObject({ freeLeftToday: 0, tokensHeld: 1124 });
@@ -104,42 +104,42 @@ test('free daily requests come first, cost nothing, and are taken at the standar
 test('a free daily request of several choices counts each of them, and one of more than are left is not free', async () => {
   await start();
   const admitChoices = (id: number, requests: number) =>
-    bench.ledger.admit(
+    fixture.ledger.admit(
       makeAdmitCommand(id, { requestId: names[id] ?? '', requests, funds: estimate({ freeDaily: true }) }),
     );
   await admitChoices(1, 3);
   expect(await plan()).toMatchObject({ freeLeftToday: 2, tokensHeld: 1124 });
   expect(await admitChoices(2, 2)).toMatchObject({ kind: 'admitted', heldNanoUsd: 0n });
   expect(await plan()).toMatchObject({ freeLeftToday: 0, tokensHeld: 1124 });
-  await bench.ledger.settle(makeSettleCommand(2, 10));
+  await fixture.ledger.settle(makeSettleCommand(2, 10));
   expect(await plan()).toMatchObject({ freeLeftToday: 0 });
-  await bench.ledger.void(1, 'cancelled');
+  await fixture.ledger.void(1, 'cancelled');
 });
 
 test('a free request that the upstream fails or that never runs is not counted; an answered one is', async () => {
   await start();
   await admitStandard(1);
-  await bench.ledger.settle(makeSettleCommand(1, 0, { usage: noUsage, state: 'upstream_failed' }));
+  await fixture.ledger.settle(makeSettleCommand(1, 0, { usage: noUsage, state: 'upstream_failed' }));
   expect(await plan()).toMatchObject({ freeLeftToday: 2 });
   await admitStandard(2);
-  await bench.ledger.void(2, 'rejected');
+  await fixture.ledger.void(2, 'rejected');
   expect(await plan()).toMatchObject({ freeLeftToday: 2 });
   await admitStandard(3);
-  await bench.ledger.settle(makeSettleCommand(3, 1, { state: 'client_aborted' }));
+  await fixture.ledger.settle(makeSettleCommand(3, 1, { state: 'client_aborted' }));
   expect(await plan()).toMatchObject({ freeLeftToday: 1 });
 });
 
 test('free requests are counted per UTC day, on the day of their admission', async () => {
-  bench.clock.set('2026-05-10T23:59:59.999Z');
+  fixture.clock.set('2026-05-10T23:59:59.999Z');
   await start();
   await admitStandard(1);
   await admitStandard(2);
   expect(await plan()).toMatchObject({ freeLeftToday: 0 });
-  bench.clock.step(1);
+  fixture.clock.step(1);
   expect(await plan()).toMatchObject({ freeLeftToday: 2 });
-  await bench.ledger.void(1, 'gateway_failure');
+  await fixture.ledger.void(1, 'gateway_failure');
   expect(await plan()).toMatchObject({ freeLeftToday: 2 });
-  bench.clock.step(-1);
+  fixture.clock.step(-1);
   expect(await plan()).toMatchObject({ freeLeftToday: 1 });
 });
 
@@ -147,7 +147,7 @@ test('the plan pays input and output once, whatever the tier or cache, and money
   await start();
   await admit(1);
   const usage = { input: 100, cacheRead: 20, cacheWrite5m: 30, cacheWrite1h: 40, output: 50, reasoning: 10, images: 0 };
-  expect(await bench.ledger.settle(makeSettleCommand(1, 0, { usage, multiplierPermille: 2000 }))).toMatchObject({
+  expect(await fixture.ledger.settle(makeSettleCommand(1, 0, { usage, multiplierPermille: 2000 }))).toMatchObject({
     costNanoUsd: 0n,
   });
   expect(await plan()).toMatchObject({ tokensUsed: 240, tokensHeld: 0 });
@@ -176,7 +176,7 @@ test('for a request that exceeds the budget, money pays the rest, in the order i
     images: 0,
   };
   // Money pays 100 of the cache reads and the output: (100 × 1,000 + 10 × 4,000) × 0.95.
-  expect(await bench.ledger.settle(makeSettleCommand(1, 0, { usage }))).toMatchObject({ costNanoUsd: 133_000n });
+  expect(await fixture.ledger.settle(makeSettleCommand(1, 0, { usage }))).toMatchObject({ costNanoUsd: 133_000n });
   expect(await lines(1)).toEqual([
     ['input', 200, 'subscription', 1000],
     ['cache_read', 100, 'subscription', 1000],
@@ -193,28 +193,28 @@ test('plan tokens that a hold did not need return to the plan, and extensions ta
   await admit(1, { outputTokensWanted: 9000 });
   expect(await plan()).toMatchObject({ tokensHeld: 9100 });
   // 900 tokens of the plan are left; money pays the rest.
-  expect(await bench.ledger.extend({ id: 1, outputTokens: 1000 })).toMatchObject({
+  expect(await fixture.ledger.extend({ id: 1, outputTokens: 1000 })).toMatchObject({
     outputTokens: 1000,
     heldNanoUsd: 100n * 4000n,
   });
-  await bench.ledger.settle(makeSettleCommand(1, 10));
+  await fixture.ledger.settle(makeSettleCommand(1, 10));
   expect(await plan()).toMatchObject({ tokensUsed: 110, tokensHeld: 0 });
-  expect(await bench.ledger.findAccount(1)).toMatchObject({ balance: 8n * dollar, held: 0n });
+  expect(await fixture.ledger.findAccount(1)).toMatchObject({ balance: 8n * dollar, held: 0n });
 });
 
 test('without the fallback only the plan pays: at its end the output is cut, and later requests are refused with the time of its reset', async () => {
   await start();
   await set({ fallbackToPayg: false });
   const funds = estimate({ outputTokensWanted: 20_000 });
-  expect(await bench.ledger.admit(makeAdmitCommand(1, { funds }))).toMatchObject({
+  expect(await fixture.ledger.admit(makeAdmitCommand(1, { funds }))).toMatchObject({
     // The slice leaves room for another such request.
     outputTokens: 4900,
     outputTokensAvailable: 5000,
     availableNanoUsd: 0n,
   });
-  expect(await bench.ledger.extend({ id: 1, outputTokens: 20_000 })).toMatchObject({ outputTokens: 5000 });
-  expect(await bench.ledger.extend({ id: 1, outputTokens: 1 })).toMatchObject({ kind: 'denied' });
-  const resetAtMs = bench.clock.nowMs + 14 * dayMs;
+  expect(await fixture.ledger.extend({ id: 1, outputTokens: 20_000 })).toMatchObject({ outputTokens: 5000 });
+  expect(await fixture.ledger.extend({ id: 1, outputTokens: 1 })).toMatchObject({ kind: 'denied' });
+  const resetAtMs = fixture.clock.nowMs + 14 * dayMs;
   expect(await admit(2)).toEqual({
     kind: 'denied',
     code: 'subscription_exhausted',
@@ -222,7 +222,7 @@ test('without the fallback only the plan pays: at its end the output is cut, and
     retryAfterMs: 14 * dayMs,
     windows: [],
   });
-  await bench.ledger.cancelSubscription(1);
+  await fixture.ledger.cancelSubscription(1);
   expect(await admit(2)).toEqual({
     kind: 'denied',
     code: 'subscription_exhausted',
@@ -230,7 +230,7 @@ test('without the fallback only the plan pays: at its end the output is cut, and
     windows: [],
   });
   // The request used more than was held, and no other payer may pay.
-  expect(await bench.ledger.settle(makeSettleCommand(1, 9950))).toEqual({
+  expect(await fixture.ledger.settle(makeSettleCommand(1, 9950))).toEqual({
     kind: 'settled',
     costNanoUsd: 0n,
     writtenOffNanoUsd: 50n * 4000n,
@@ -251,19 +251,19 @@ test('without a plan, or for a model that no plan pays, a key without the fallba
   const nobody = { kind: 'denied', code: 'subscription_exhausted', windows: [] };
   expect(await admitStandard(1)).toEqual(nobody);
   await start();
-  expect(await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(1n) }))).toEqual(nobody);
-  expect(await bench.ledger.admit(makeAdmitCommand(3, { funds: undefined }))).toMatchObject({ kind: 'admitted' });
+  expect(await fixture.ledger.admit(makeAdmitCommand(2, { funds: amount(1n) }))).toEqual(nobody);
+  expect(await fixture.ledger.admit(makeAdmitCommand(3, { funds: undefined }))).toMatchObject({ kind: 'admitted' });
   expect(await plan()).toMatchObject({ tokensHeld: 0, freeLeftToday: 2 });
 });
 
 test('with money first the plan pays once the money is spent, also within a request', async () => {
   await start();
   await set({ useSubsFirst: false });
-  await bench.ledger.addCredit({ accountId: 1, amount: -8n * dollar + 140_000n, note: '' });
+  await fixture.ledger.addCredit({ accountId: 1, amount: -8n * dollar + 140_000n, note: '' });
   // 100,000 for the input and 10 output tokens; 1,014 by the plan.
   expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 1024, heldNanoUsd: 140_000n });
   expect(await plan()).toMatchObject({ tokensHeld: 1014 });
-  expect(await bench.ledger.settle(makeSettleCommand(1, 100))).toMatchObject({
+  expect(await fixture.ledger.settle(makeSettleCommand(1, 100))).toMatchObject({
     costNanoUsd: 140_000n,
     writtenOffNanoUsd: 0n,
   });
@@ -279,12 +279,12 @@ test('with money first the plan pays once the money is spent, also within a requ
 
 test('dollar limits bind only what money pays, and not the plan', async () => {
   await start();
-  await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 1n });
+  await fixture.ledger.setMonthlyLimit({ keyId: 1, limit: 1n });
   expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 1024, outputTokensAvailable: 8876 });
-  await bench.ledger.settle(makeSettleCommand(1, 9800));
+  await fixture.ledger.settle(makeSettleCommand(1, 9800));
   expect(await plan()).toMatchObject({ tokensUsed: 9900 });
   expect(await admit(2)).toMatchObject({ code: 'spending_limit', denial: { limit: 'monthly_limit' } });
-  await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 64_000n });
+  await fixture.ledger.setMonthlyLimit({ keyId: 1, limit: 64_000n });
   expect(await admit(3)).toMatchObject({ kind: 'admitted', outputTokens: 16, outputTokensAvailable: 0 });
 });
 
@@ -293,65 +293,65 @@ test('a key’s own balance pays what the plan does not, and never the account',
   await set({ balance: 38_000n });
   // 400 output tokens of the plan, 10 of the key.
   expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 155, outputTokensAvailable: 255 });
-  expect(await bench.ledger.extend({ id: 1, outputTokens: 1024 })).toMatchObject({ outputTokens: 255 });
-  expect(await bench.ledger.settle(makeSettleCommand(1, 410))).toMatchObject({ costNanoUsd: 38_000n });
+  expect(await fixture.ledger.extend({ id: 1, outputTokens: 1024 })).toMatchObject({ outputTokens: 255 });
+  expect(await fixture.ledger.settle(makeSettleCommand(1, 410))).toMatchObject({ costNanoUsd: 38_000n });
   expect((await lines(1))?.at(-1)).toEqual(['output', 10, 'key_balance', 50]);
   expect(await admit(2)).toMatchObject({ code: 'insufficient_balance' });
 });
 
 test('a request that costs nothing, an image and other services’ work never touch the plan', async () => {
   await start();
-  await bench.ledger.admit(makeAdmitCommand(1, { funds: undefined, free: true, model: 'acme/small:free' }));
-  await bench.ledger.settle(makeSettleCommand(1, 500, { prices: { ...sheet, input: 0n, output: 0n } }));
-  await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(dollar) }));
-  await bench.ledger.settle(settleAmount(2, dollar));
+  await fixture.ledger.admit(makeAdmitCommand(1, { funds: undefined, free: true, model: 'acme/small:free' }));
+  await fixture.ledger.settle(makeSettleCommand(1, 500, { prices: { ...sheet, input: 0n, output: 0n } }));
+  await fixture.ledger.admit(makeAdmitCommand(2, { funds: amount(dollar) }));
+  await fixture.ledger.settle(settleAmount(2, dollar));
   expect(await plan()).toMatchObject({ tokensUsed: 0, tokensHeld: 0, freeLeftToday: 2 });
   expect(await balance()).toBe(7n * dollar);
 });
 
 test('a plan for some models pays only those; its discount applies to all text', async () => {
-  await bench.end();
+  await fixture.end();
   const some = { ...small, core_pro: { ...small.core_pro, models: ['acme/large'], freeDailyRequests: 1 } };
-  bench = await openBench({ plans: some });
+  fixture = await openFixture({ plans: some });
   await start('core_pro', 'monthly');
   await admitStandard(1, 'acme/small');
   expect(await plan()).toMatchObject({ tokensHeld: 0, freeLeftToday: 1 });
-  expect(await bench.ledger.settle(makeSettleCommand(1, 0))).toMatchObject({ costNanoUsd: 95_000n });
+  expect(await fixture.ledger.settle(makeSettleCommand(1, 0))).toMatchObject({ costNanoUsd: 95_000n });
   expect(await lines(1)).toEqual([['input', 100, 'account', 50]]);
-  await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(dollar) }));
-  expect(await bench.ledger.settle(settleAmount(2, dollar))).toMatchObject({ costNanoUsd: dollar });
+  await fixture.ledger.admit(makeAdmitCommand(2, { funds: amount(dollar) }));
+  expect(await fixture.ledger.settle(settleAmount(2, dollar))).toMatchObject({ costNanoUsd: dollar });
 });
 
 test('periods are renewed when they are over, at the first read or request; tokens do not carry over', async () => {
   await start();
   await admit(1);
-  await bench.ledger.settle(makeSettleCommand(1, 900));
-  bench.clock.step(14 * dayMs - 1);
+  await fixture.ledger.settle(makeSettleCommand(1, 900));
+  fixture.clock.step(14 * dayMs - 1);
   expect(await plan()).toMatchObject({ tokensUsed: 1000 });
-  bench.clock.step(1);
+  fixture.clock.step(1);
   expect(await balance()).toBe(6n * dollar);
   expect(await plan()).toMatchObject({
     tokensUsed: 0,
-    periodStartMs: bench.clock.nowMs,
-    periodEndMs: bench.clock.nowMs + 14 * dayMs,
+    periodStartMs: fixture.clock.nowMs,
+    periodEndMs: fixture.clock.nowMs + 14 * dayMs,
   });
-  bench.clock.step(14 * dayMs);
+  fixture.clock.step(14 * dayMs);
   await admit(2);
   expect(await balance()).toBe(4n * dollar);
 });
 
 test('a monthly plan of the 31st is renewed on the leap day, at its time to the millisecond, and then on the 31st', async () => {
-  bench.clock.set('2028-01-31T10:00:00.500Z');
+  fixture.clock.set('2028-01-31T10:00:00.500Z');
   await start('core_pro', 'monthly');
   for (const [time, dollars] of [
     ['2028-02-29T10:00:00.500Z', 7n],
     ['2028-03-31T10:00:00.500Z', 4n],
   ] as const) {
     const nextMs = Date.parse(time);
-    bench.clock.nowMs = nextMs - 1;
+    fixture.clock.nowMs = nextMs - 1;
     expect(await plan()).toMatchObject({ periodEndMs: nextMs });
     expect(await balance()).toBe(dollars * dollar);
-    bench.clock.nowMs = nextMs;
+    fixture.clock.nowMs = nextMs;
     expect(await plan()).toMatchObject({ periodStartMs: nextMs, tokensUsed: 0 });
     expect(await balance()).toBe((dollars - 3n) * dollar);
   }
@@ -359,65 +359,68 @@ test('a monthly plan of the 31st is renewed on the leap day, at its time to the 
 
 test('periods that passed while the gateway was stopped are not debited, the current one is', async () => {
   await start();
-  const startedAtMs = bench.clock.nowMs;
-  await bench.ledger.close();
-  bench.clock.step(14 * dayMs * 3 + 5);
-  await bench.open();
+  const startedAtMs = fixture.clock.nowMs;
+  await fixture.ledger.close();
+  fixture.clock.step(14 * dayMs * 3 + 5);
+  await fixture.open();
   expect(await balance()).toBe(6n * dollar);
   expect(await plan()).toMatchObject({ startedAtMs, periodStartMs: startedAtMs + 42 * dayMs });
 });
 
 test('a balance that is too small ends a plan at its renewal; held money does not count', async () => {
   await start();
-  await bench.ledger.addCredit({ accountId: 1, amount: -5n * dollar, note: '' });
-  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar + 1n) }));
-  bench.clock.step(14 * dayMs);
+  await fixture.ledger.addCredit({ accountId: 1, amount: -5n * dollar, note: '' });
+  await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar + 1n) }));
+  fixture.clock.step(14 * dayMs);
   expect(await plan()).toBeUndefined();
   expect(await balance()).toBe(3n * dollar);
-  await bench.ledger.addCredit({ accountId: 1, amount: dollar, note: '' });
+  await fixture.ledger.addCredit({ accountId: 1, amount: dollar, note: '' });
   expect(await plan()).toBeUndefined();
-  expect(await start()).toMatchObject({ plan: 'core', startedAtMs: bench.clock.nowMs });
+  expect(await start()).toMatchObject({ plan: 'core', startedAtMs: fixture.clock.nowMs });
 });
 
 test('holds that a crash left are released before a plan is renewed', async () => {
   await start();
-  await bench.ledger.addCredit({ accountId: 1, amount: -6n * dollar, note: '' });
-  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
-  await bench.ledger.close();
-  bench.clock.step(14 * dayMs);
-  await bench.open();
-  expect(await plan()).toMatchObject({ periodStartMs: bench.clock.nowMs });
+  await fixture.ledger.addCredit({ accountId: 1, amount: -6n * dollar, note: '' });
+  await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
+  await fixture.ledger.close();
+  fixture.clock.step(14 * dayMs);
+  await fixture.open();
+  expect(await plan()).toMatchObject({ periodStartMs: fixture.clock.nowMs });
   expect(await balance()).toBe(0n);
 });
 
 test('a cancelled plan pays until its period ends, and can be started again then', async () => {
   await start();
-  expect(await bench.ledger.cancelSubscription(1)).toMatchObject({ cancelled: true });
-  expect(await bench.ledger.cancelSubscription(1)).toMatchObject({ cancelled: true });
+  expect(await fixture.ledger.cancelSubscription(1)).toMatchObject({ cancelled: true });
+  expect(await fixture.ledger.cancelSubscription(1)).toMatchObject({ cancelled: true });
   expect(await start()).toBe('conflict');
-  bench.clock.step(14 * dayMs - 1);
+  fixture.clock.step(14 * dayMs - 1);
   await admit(1);
   expect(await plan()).toMatchObject({ tokensHeld: 1124 });
-  bench.clock.step(1);
+  fixture.clock.step(1);
   expect(await plan()).toBeUndefined();
-  expect(await bench.ledger.cancelSubscription(1)).toBe('not_found');
+  expect(await fixture.ledger.cancelSubscription(1)).toBe('not_found');
   // The request was admitted during the period, so the plan pays it to the end.
-  expect(await bench.ledger.extend({ id: 1, outputTokens: 100 })).toMatchObject({ outputTokens: 100, heldNanoUsd: 0n });
-  expect(await bench.ledger.settle(makeSettleCommand(1, 1100))).toMatchObject({ costNanoUsd: 0n });
+  expect(await fixture.ledger.extend({ id: 1, outputTokens: 100 })).toMatchObject({
+    outputTokens: 100,
+    heldNanoUsd: 0n,
+  });
+  expect(await fixture.ledger.settle(makeSettleCommand(1, 1100))).toMatchObject({ costNanoUsd: 0n });
   expect(await balance()).toBe(8n * dollar);
   expect(await start()).toMatchObject({ tokensUsed: 0 });
 });
 
 test('a clock that steps back renews nothing twice and gives no second budget', async () => {
   await start();
-  bench.clock.step(14 * dayMs);
+  fixture.clock.step(14 * dayMs);
   await admit(1);
-  await bench.ledger.settle(makeSettleCommand(1, 900));
-  bench.clock.step(-14 * dayMs);
+  await fixture.ledger.settle(makeSettleCommand(1, 900));
+  fixture.clock.step(-14 * dayMs);
   expect(await plan()).toMatchObject({ tokensUsed: 1000 });
-  await bench.reopen();
+  await fixture.reopen();
   expect(await plan()).toMatchObject({ tokensUsed: 1000 });
-  bench.clock.step(14 * dayMs);
+  fixture.clock.step(14 * dayMs);
   expect(await plan()).toMatchObject({ tokensUsed: 1000 });
   expect(await balance()).toBe(6n * dollar);
 });
@@ -426,40 +429,42 @@ test('1,000 requests at once on a nearly spent budget: the plan pays the rest of
   await start();
   await set({ fallbackToPayg: false });
   const funds = estimate({ outputTokensWanted: 16 });
-  const admits = Array.from({ length: 1000 }, (_, index) => bench.ledger.admit(makeAdmitCommand(index + 1, { funds })));
+  const admits = Array.from({ length: 1000 }, (_, index) =>
+    fixture.ledger.admit(makeAdmitCommand(index + 1, { funds })),
+  );
   const admitted = (await Promise.all(admits)).filter(reply => reply.kind === 'admitted').map(reply => reply.id);
   // 10,000 / 116
   expect(admitted).toHaveLength(86);
   // Each uses more than was held for it.
-  await Promise.all(admitted.map(id => bench.ledger.settle(makeSettleCommand(id, 100))));
+  await Promise.all(admitted.map(id => fixture.ledger.settle(makeSettleCommand(id, 100))));
   expect(await plan()).toMatchObject({ tokensUsed: 10_000, tokensHeld: 0 });
   expect(await balance()).toBe(8n * dollar);
 });
 
 test('1,000 requests at once over the end of plan and money: neither is overspent', async () => {
   await start();
-  await bench.ledger.addCredit({ accountId: 1, amount: -8n * dollar + 1_000_000n, note: '' });
+  await fixture.ledger.addCredit({ accountId: 1, amount: -8n * dollar + 1_000_000n, note: '' });
   const key = { accountId: 1, hash: makeHash('money first'), masked: '' };
-  await bench.ledger.createKey({ ...key, settings: { useSubsFirst: false } });
+  await fixture.ledger.createKey({ ...key, settings: { useSubsFirst: false } });
   const funds = estimate({ outputTokensWanted: 100 });
   const admits = Array.from({ length: 1000 }, (_, index) =>
-    bench.ledger.admit(makeAdmitCommand(index + 1, { funds }, index % 2 === 0 ? 'key' : 'money first')),
+    fixture.ledger.admit(makeAdmitCommand(index + 1, { funds }, index % 2 === 0 ? 'key' : 'money first')),
   );
   const admitted = (await Promise.all(admits)).filter(reply => reply.kind === 'admitted').map(reply => reply.id);
   expect(admitted.length).toBeGreaterThan(50);
-  await Promise.all(admitted.map(id => bench.ledger.settle(makeSettleCommand(id, 16))));
+  await Promise.all(admitted.map(id => fixture.ledger.settle(makeSettleCommand(id, 16))));
   const after = await plan();
   expect(after?.tokensHeld).toBe(0);
   expect(after?.tokensUsed).toBeLessThanOrEqual(10_000);
-  expect(await bench.ledger.findAccount(1)).toMatchObject({ held: 0n });
+  expect(await fixture.ledger.findAccount(1)).toMatchObject({ held: 0n });
 });
 
 test('a repeated admit and a repeated settle of a request with two payers return the same and charge once', async () => {
   await start('core_pro', 'monthly');
   const first = await admit(1);
   expect(await admit(1)).toEqual(first);
-  const settled = await bench.ledger.settle(makeSettleCommand(1, 900));
-  expect(await bench.ledger.settle(makeSettleCommand(1, 900))).toEqual(settled);
-  expect(await bench.ledger.settle(makeSettleCommand(1, 901))).toMatchObject({ kind: 'conflict' });
+  const settled = await fixture.ledger.settle(makeSettleCommand(1, 900));
+  expect(await fixture.ledger.settle(makeSettleCommand(1, 900))).toEqual(settled);
+  expect(await fixture.ledger.settle(makeSettleCommand(1, 901))).toMatchObject({ kind: 'conflict' });
   expect(await plan()).toMatchObject({ tokensUsed: 500 });
 });

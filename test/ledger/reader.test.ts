@@ -9,27 +9,27 @@ import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import {
   makeAdmitCommand,
   amount,
-  type Bench,
+  type LedgerFixture,
   dollar,
-  openBench,
+  openFixture,
   plans,
   settleAmount,
   makeSettleCommand,
 } from './fixture.ts';
 
-let bench: Bench;
+let fixture: LedgerFixture;
 /** The threads that were started since the ledger was opened. */
 let started: Worker[];
 const remember = (worker: Worker): void => void started.push(worker);
 
 beforeEach(async () => {
-  bench = await openBench();
+  fixture = await openFixture();
   started = [];
   process.on('worker', remember);
 });
 afterEach(async () => {
   process.off('worker', remember);
-  await bench.end();
+  await fixture.end();
 });
 
 /** Ends the nth thread of the reader as soon as it starts, as a crash would. */
@@ -46,7 +46,7 @@ async function readErrorCode(promise: Promise<unknown>): Promise<unknown> {
 }
 
 test('the thread starts with the first read and serves all later ones', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
   await ledger.settle(settleAmount(1, 5n));
   expect(started).toHaveLength(0);
@@ -56,7 +56,7 @@ test('the thread starts with the first read and serves all later ones', async ()
 });
 
 test('a read that follows a change sees it, and each change returns its result', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   for (let round = 1; round <= 200; round++) {
     const label = `round ${round}`;
     expect(await ledger.updateKey({ keyId: 1, accountId: 1, settings: { label } })).toMatchObject({ label });
@@ -69,17 +69,17 @@ test('a read that follows a change sees it, and each change returns its result',
 });
 
 test('reads are answered in order while the ledger closes; later ones are refused', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const reads = Array.from({ length: 50 }, () => ledger.findAccount(1));
   const closed = ledger.close();
   expect(await Promise.all(reads)).toEqual(Array.from({ length: 50 }, () => expect.objectContaining({ accountId: 1 })));
   await closed;
   expect(await readErrorCode(ledger.findAccount(1))).toBe('overloaded');
-  await bench.open();
+  await fixture.open();
 });
 
 test('with 2,000 reads waiting further ones are refused, and the waiting ones are answered', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const waiting = Array.from({ length: 2000 }, () => readErrorCode(ledger.findAccount(1)));
   expect(await readErrorCode(ledger.findAccount(1))).toBe('overloaded');
   expect(new Set(await Promise.all(waiting))).toEqual(new Set(['done']));
@@ -87,7 +87,7 @@ test('with 2,000 reads waiting further ones are refused, and the waiting ones ar
 });
 
 test('reads whose thread dies are answered by the next one', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const reads = Array.from({ length: 20 }, () => readErrorCode(ledger.findAccount(1)));
   await kill(1);
   expect(new Set(await Promise.all(reads))).toEqual(new Set(['done']));
@@ -99,7 +99,7 @@ test('reads whose thread dies are answered by the next one', async () => {
 });
 
 test('reads whose thread dies twice are refused, and the ledger reads on', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const read = readErrorCode(ledger.findAccount(1));
   await kill(1);
   await kill(2);
@@ -108,25 +108,25 @@ test('reads whose thread dies twice are refused, and the ledger reads on', async
 });
 
 test('reads are answered while the disk is full', async () => {
-  const { dataDir, clock } = bench;
-  await bench.ledger.close();
+  const { dataDir, clock } = fixture;
+  await fixture.ledger.close();
   // The first commit admits, the next six fail: the settle and its repeats.
   const fault = { point: 'commit', kind: 'SQLITE_FULL', nth: 2, times: 6 } as const;
-  bench.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans, fault });
-  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
+  fixture.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans, fault });
+  await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
   let isSettled = false;
-  const settled = bench.ledger.settle(settleAmount(1, 5n)).then(() => {
+  const settled = fixture.ledger.settle(settleAmount(1, 5n)).then(() => {
     isSettled = true;
   });
   let held = 0;
-  while (!isSettled) if ((await bench.ledger.findAccount(1))?.held === 5n) held++;
+  while (!isSettled) if ((await fixture.ledger.findAccount(1))?.held === 5n) held++;
   await settled;
   expect(held).toBeGreaterThan(6);
-  expect(await bench.ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 5n, held: 0n });
+  expect(await fixture.ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 5n, held: 0n });
 });
 
 test('a read that breaks fails alone', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.admit(makeAdmitCommand(1));
   await ledger.settle(makeSettleCommand(1, 7));
   const broken = readErrorCode(ledger.listActivity({ accountId: 1, limit: 1.5, offset: 0 }));
@@ -135,7 +135,7 @@ test('a read that breaks fails alone', async () => {
 });
 
 test('reads of a file that is no database are refused', async () => {
-  const path = join(bench.dataDir, 'no-database');
+  const path = join(fixture.dataDir, 'no-database');
   writeFileSync(path, 'not a database, although it is as long as the header of one: '.repeat(10));
   const reader = new Reader({ path, plans }, () => Promise.resolve());
   expect(await readErrorCode(reader.read('accounts'))).toBe('overloaded');
@@ -143,7 +143,7 @@ test('reads of a file that is no database are refused', async () => {
 });
 
 test('verify has a thread of its own, which ends with it', async () => {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   await ledger.findAccount(1);
   expect(await ledger.verify()).toEqual([]);
   expect(started.map(({ threadId }) => threadId > 0)).toEqual([true, false]);

@@ -5,7 +5,7 @@ import { afterEach, expect, test } from 'vitest';
 import type { AdminCommands, AdminCall } from '../../src/ledger/rules/administration.ts';
 import { publicRequestId } from '../../src/lib/ids.ts';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
-import { isOnPostgres, makeAdmitCommand, makeHash, openBench, plans, settleAmount } from './fixture.ts';
+import { isOnPostgres, makeAdmitCommand, makeHash, openFixture, plans, settleAmount } from './fixture.ts';
 import { type Command, type Subject, subjects } from './subjects.ts';
 
 const nowMs = Date.parse('2026-03-01T12:00:00Z');
@@ -67,18 +67,18 @@ test.each(Object.entries(subjects))(
 
 // Of SQLite’s file.
 test.skipIf(isOnPostgres)('verify of a file reports a request that is live and settled', async () => {
-  const bench = await openBench();
-  await bench.ledger.admit(makeAdmitCommand(1, { funds: undefined }));
-  await bench.ledger.settle(settleAmount(1, 0n));
-  await bench.ledger.admit(makeAdmitCommand(2, { funds: undefined, expiresAtMs: bench.clock.nowMs + 1000 }));
-  await bench.ledger.close();
-  expect(verifyLedgerFile(bench.dataDir)).toEqual([]);
-  const db = new Database(join(bench.dataDir, 'ledger.sqlite'));
+  const fixture = await openFixture();
+  await fixture.ledger.admit(makeAdmitCommand(1, { funds: undefined }));
+  await fixture.ledger.settle(settleAmount(1, 0n));
+  await fixture.ledger.admit(makeAdmitCommand(2, { funds: undefined, expiresAtMs: fixture.clock.nowMs + 1000 }));
+  await fixture.ledger.close();
+  expect(verifyLedgerFile(fixture.dataDir)).toEqual([]);
+  const db = new Database(join(fixture.dataDir, 'ledger.sqlite'));
   db.exec('UPDATE hold SET id = 1');
-  expect(verifyLedgerFile(bench.dataDir)).toEqual(['a request is live or settled, never both: broken by request 1']);
+  expect(verifyLedgerFile(fixture.dataDir)).toEqual(['a request is live or settled, never both: broken by request 1']);
   db.exec('UPDATE hold SET id = 2');
   db.close();
-  await bench.open();
-  await bench.ledger.void(2, 'cancelled');
-  await bench.end();
+  await fixture.open();
+  await fixture.ledger.void(2, 'cancelled');
+  await fixture.end();
 });

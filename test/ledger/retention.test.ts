@@ -6,10 +6,10 @@ import {
   isOnPostgres,
   makeAdmitCommand,
   makeHash,
-  type Bench,
+  type LedgerFixture,
   dollar,
   estimate,
-  openBench,
+  openFixture,
   plans,
   settleAmount,
   makeLimit,
@@ -17,9 +17,9 @@ import {
 } from './fixture.ts';
 
 const day = 86_400_000;
-let bench: Bench;
+let fixture: LedgerFixture;
 beforeEach(async () => {
-  bench = await openBench({
+  fixture = await openFixture({
     balance: 100n * dollar,
     plans: {
       ...plans,
@@ -27,13 +27,13 @@ beforeEach(async () => {
     },
   });
 });
-afterEach(() => bench.end());
+afterEach(() => fixture.end());
 
 let id = 0;
 
 /** Runs thirty days of requests of a key, a group and a plan. Two cost more than their payer has. */
 async function live(): Promise<void> {
-  const { ledger, clock } = bench;
+  const { ledger, clock } = fixture;
   const group = await ledger.createGroup({ accountId: 1, settings: { name: 'g', balance: 5n * dollar } });
   if (typeof group === 'string') throw new Error(group);
   await ledger.startSubscription({ accountId: 1, plan: 'core', period: 'biweekly' });
@@ -52,7 +52,7 @@ async function live(): Promise<void> {
 async function removeBefore(ms: number): Promise<number> {
   let all = 0;
   for (;;) {
-    const removed = await bench.ledger.removeOld({ activityBeforeMs: ms, auditBeforeMs: ms, eventsBeforeMs: ms });
+    const removed = await fixture.ledger.removeOld({ activityBeforeMs: ms, auditBeforeMs: ms, eventsBeforeMs: ms });
     if (removed === 0) return all;
     all += removed;
   }
@@ -61,7 +61,7 @@ async function removeBefore(ms: number): Promise<number> {
 const activity = { accountId: 1, limit: 1000, offset: 0 };
 
 async function readSums(): Promise<unknown> {
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const query = { accountId: 1, startMs: 0, endMs: undefined, granularity: 'day', limit: 1000 } as const;
   const groups = ['none', 'model', 'api_key', 'group', 'end_user', { tag: 'team' }] as const;
   return Promise.all([
@@ -76,7 +76,7 @@ async function readSums(): Promise<unknown> {
 
 test('old records are removed; sums, balances and the hash chain stay', async () => {
   await live();
-  const { ledger, clock } = bench;
+  const { ledger, clock } = fixture;
   const before = await readSums();
   const horizonMs = clock.nowMs - 10 * day;
   const recent = (await ledger.listActivity(activity)).filter(
@@ -87,33 +87,33 @@ test('old records are removed; sums, balances and the hash chain stay', async ()
   expect(recent.length).toBeGreaterThan(10);
   expect(await readSums()).toEqual(before);
   expect(await ledger.verify()).toEqual([]);
-  await bench.reopen();
-  expect(bench.ledger.violationsAtStart).toEqual([]);
-  expect(await bench.ledger.verify()).toEqual([]);
+  await fixture.reopen();
+  expect(fixture.ledger.violationsAtStart).toEqual([]);
+  expect(await fixture.ledger.verify()).toEqual([]);
   // The second run continues the removal.
-  await bench.ledger.admit(makeAdmitCommand(++id));
-  expect(await bench.ledger.settle(makeSettleCommand(id, 5))).toMatchObject({ kind: 'settled' });
+  await fixture.ledger.admit(makeAdmitCommand(++id));
+  expect(await fixture.ledger.settle(makeSettleCommand(id, 5))).toMatchObject({ kind: 'settled' });
 });
 
 // SQLite has a trigger for this; PostgreSQL has none.
 test.skipIf(isOnPostgres)('recent records can’t be removed, even by SQL', async () => {
   await live();
-  await removeBefore(bench.clock.nowMs - 10 * day);
-  const db = new Database(join(bench.dataDir, 'ledger.sqlite'));
+  await removeBefore(fixture.clock.nowMs - 10 * day);
+  const db = new Database(join(fixture.dataDir, 'ledger.sqlite'));
   expect(() => db.exec('DELETE FROM usage')).toThrow('usage rows are only inserted');
   db.close();
 });
 
 test('a limit without an end keeps what it counts', async () => {
-  await makeLimit(bench.ledger, { window: 'total', max: 1000n });
+  await makeLimit(fixture.ledger, { window: 'total', max: 1000n });
   await live();
-  const before = await bench.ledger.listActivity(activity);
-  await removeBefore(bench.clock.nowMs - 10 * day);
-  expect(await bench.ledger.listActivity(activity)).toEqual(before);
+  const before = await fixture.ledger.listActivity(activity);
+  await removeBefore(fixture.clock.nowMs - 10 * day);
+  expect(await fixture.ledger.listActivity(activity)).toEqual(before);
 });
 
 test('the use of windows that ended long ago is removed, and limits decide and show the same as before', async () => {
-  const { ledger, clock } = bench;
+  const { ledger, clock } = fixture;
   const parts = { timeZone: 'Asia/Kolkata', models: null, action: 'refuse', raised: null, locked: false } as const;
   const scope = { accountId: 1, scope: 'key', scopeId: 1, unit: 'requests' } as const;
   for (const window of ['hour', 'day', 'week', 'month'] as const) {
@@ -124,7 +124,7 @@ test('the use of windows that ended long ago is removed, and limits decide and s
   await live();
   const countUses = async (): Promise<Record<string, number>> => {
     await ledger.listLimits({ accountId: 1 });
-    const rows = await bench.query(
+    const rows = await fixture.query(
       'SELECT per, end_users, count(*) AS n FROM limit_use JOIN usage_limit ON id = limit_id GROUP BY 1, 2',
     );
     const counts = rows.map(({ per, end_users, n }) => [`${String(per)} ${String(end_users)}`, Number(n)] as const);
@@ -149,14 +149,14 @@ test('the use of windows that ended long ago is removed, and limits decide and s
   await removeBefore(clock.nowMs - 100 * day);
   expect(await ledger.settle(makeSettleCommand(late, 5))).toMatchObject({ kind: 'settled' });
   expect(await ledger.verify()).toEqual([]);
-  await bench.reopen();
-  expect(bench.ledger.violationsAtStart).toEqual([]);
-  expect(await bench.ledger.verify()).toEqual([]);
+  await fixture.reopen();
+  expect(fixture.ledger.violationsAtStart).toEqual([]);
+  expect(await fixture.ledger.verify()).toEqual([]);
 });
 
 test('only the beginning of the audit is removed, and the rest can still be verified', async () => {
   await live();
-  const { ledger, clock } = bench;
+  const { ledger, clock } = fixture;
   const all = await ledger.listAudit({ limit: 1000, offset: 0 });
   const horizonMs = clock.nowMs - 10 * day;
   await removeBefore(horizonMs);
@@ -175,7 +175,7 @@ test('only the beginning of the audit is removed, and the rest can still be veri
 
 test('pages by a tag, a provider or a group are those of all records that have it, however they are cut', async () => {
   await live();
-  const { ledger } = bench;
+  const { ledger } = fixture;
   const all = await ledger.listActivity(activity);
   const [group] = await ledger.listGroups(1);
   const [first, last] = [all.at(-1)?.createdAtMs ?? 0, all[0]?.createdAtMs ?? 0];
@@ -204,7 +204,7 @@ test('pages by a tag, a provider or a group are those of all records that have i
 });
 
 test('the row of a session is removed a day after its end, that of a live one stays', async () => {
-  const { ledger, clock } = bench;
+  const { ledger, clock } = fixture;
   const session = { role: 'owner', accountId: 1, keyHash: null, subject: 'ann' } as const;
   await ledger.createSession({ ...session, hash: makeHash('one'), endsAtMs: clock.nowMs + day / 2 });
   await ledger.createSession({ ...session, hash: makeHash('two'), endsAtMs: clock.nowMs + 9 * day });

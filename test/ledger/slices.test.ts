@@ -2,12 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Slices } from '../../src/core/generation/slices.ts';
 import type { Admitted } from '../../src/ledger/ledger.ts';
-import { makeAdmitCommand, type Bench, dollar, openBench, makeSettleCommand } from './fixture.ts';
+import { makeAdmitCommand, type LedgerFixture, dollar, openFixture, makeSettleCommand } from './fixture.ts';
 
 // The commits before a test's own: bootstrap and its admit. The next is the first extension.
 const firstExtension = 3;
 
-let bench: Bench;
+let fixture: LedgerFixture;
 let unhandled: unknown[] = [];
 const note = (reason: unknown): void => {
   unhandled.push(reason);
@@ -20,7 +20,7 @@ beforeEach(() => {
 
 afterEach(async () => {
   process.off('unhandledRejection', note);
-  await bench.end();
+  await fixture.end();
 });
 
 async function openSlices(
@@ -29,13 +29,13 @@ async function openSlices(
   most = Infinity,
 ): Promise<{ slices: Slices; ended: number[]; mend(): Promise<void> }> {
   const fault = { point: 'commit', nth: firstExtension, times, kind: 'SQLITE_FULL' } as const;
-  bench = await openBench(times === 0 ? { balance } : { fault, balance });
-  const admitted = await bench.ledger.admit(makeAdmitCommand(1));
+  fixture = await openFixture(times === 0 ? { balance } : { fault, balance });
+  const admitted = await fixture.ledger.admit(makeAdmitCommand(1));
   expect(admitted.kind).toBe('admitted');
   // SQLite fails that many times; a database fails until it is repaired.
-  const mend = times === 0 ? undefined : await bench.failDatabase?.();
+  const mend = times === 0 ? undefined : await fixture.failDatabase?.();
   const ended: number[] = [];
-  const slices = new Slices(bench.ledger, admitted as Admitted, most, {
+  const slices = new Slices(fixture.ledger, admitted as Admitted, most, {
     ended: tokens => ended.push(tokens),
     raised: () => undefined,
   });
@@ -55,7 +55,7 @@ test('an extension ahead of need that storage fails is requested again, and the 
   expect(extended).toBeInstanceOf(Promise);
   await extended;
   expect(ended).toEqual([]);
-  expect(await bench.ledger.settle(makeSettleCommand(1, 1100))).toMatchObject({
+  expect(await fixture.ledger.settle(makeSettleCommand(1, 1100))).toMatchObject({
     kind: 'settled',
     costNanoUsd: 4_500_000n,
   });
@@ -67,7 +67,7 @@ test('while storage fails, `reach` rejects output that no hold covers', async ()
   await slices.idle();
   await mend();
   expect(unhandled).toEqual([]);
-  expect(await bench.ledger.void(1, 'gateway_failure')).toBe('voided');
+  expect(await fixture.ledger.void(1, 'gateway_failure')).toBe('voided');
 });
 
 test('a batch of output that exceeds the extension in progress waits until all of it is held', async () => {
@@ -76,7 +76,7 @@ test('a batch of output that exceeds the extension in progress waits until all o
   expect(slices.reach(600)).toBeUndefined();
   await slices.reach(5000);
   expect(ended).toEqual([2000]);
-  await bench.ledger.settle(makeSettleCommand(1, 2000));
+  await fixture.ledger.settle(makeSettleCommand(1, 2000));
 });
 
 test('no more is held than the output limit allows, so that other requests can hold the rest', async () => {
@@ -84,19 +84,19 @@ test('no more is held than the output limit allows, so that other requests can h
   const { slices, ended } = await openSlices(0, 16_100_000n, 1_200);
   await slices.reach(1_100);
   expect(slices.reach(5_000)).toBeUndefined();
-  const other = await bench.ledger.admit(makeAdmitCommand(2));
+  const other = await fixture.ledger.admit(makeAdmitCommand(2));
   // A third of the rest: the same for each of three requests, each with its input, which costs as much as 25 output
   // tokens.
   expect(other).toMatchObject({ kind: 'admitted', outputTokens: 908, outputTokensAvailable: 2775 - 908 });
   expect(ended).toEqual([]);
-  await bench.ledger.settle(makeSettleCommand(1, 1_200));
-  await bench.ledger.void(2, 'gateway_failure');
+  await fixture.ledger.settle(makeSettleCommand(1, 1_200));
+  await fixture.ledger.void(2, 'gateway_failure');
 });
 
 test('a limit that the admission covers is never extended', async () => {
   const { slices } = await openSlices(0, 16_100_000n, 1_024);
   expect(slices.reach(1_024)).toBeUndefined();
-  await bench.ledger.settle(makeSettleCommand(1, 1_024));
+  await fixture.ledger.settle(makeSettleCommand(1, 1_024));
 });
 
 test('an answer that another call continues gets a new slice ahead, and learns where the funds end', async () => {
@@ -108,5 +108,5 @@ test('an answer that another call continues gets a new slice ahead, and learns w
   await slices.reach(1_100);
   await slices.reach(2_450);
   expect(ended).toEqual([2_500]);
-  await bench.ledger.settle(makeSettleCommand(1, 2_500));
+  await fixture.ledger.settle(makeSettleCommand(1, 2_500));
 });

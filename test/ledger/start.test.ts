@@ -10,46 +10,48 @@ import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 import {
   makeAdmitCommand,
   amount,
-  type Bench,
+  type LedgerFixture,
   dollar,
   makeHash,
   isOnPostgres,
-  openBench,
+  openFixture,
   plans,
   settleAmount,
   temporaryDirectory,
 } from './fixture.ts';
 
-let bench: Bench;
+let fixture: LedgerFixture;
 beforeEach(async () => {
-  bench = await openBench();
+  fixture = await openFixture();
 });
-afterEach(async () => bench.end());
+afterEach(async () => fixture.end());
 
-/** Simulates a crash: the bench continues with a copy of the files that was made while the ledger ran. */
+/** Simulates a crash: the fixture continues with a copy of the files that was made while the ledger ran. */
 async function crash(whileRunning: () => Promise<void>): Promise<void> {
   await whileRunning();
   const left = temporaryDirectory();
-  cpSync(bench.dataDir, left.path, { recursive: true });
-  await bench.ledger.close();
-  for (const file of readdirSync(bench.dataDir)) rmSync(join(bench.dataDir, file));
-  cpSync(left.path, bench.dataDir, { recursive: true });
+  cpSync(fixture.dataDir, left.path, { recursive: true });
+  await fixture.ledger.close();
+  for (const file of readdirSync(fixture.dataDir)) rmSync(join(fixture.dataDir, file));
+  cpSync(left.path, fixture.dataDir, { recursive: true });
   left.remove();
-  await bench.open();
+  await fixture.open();
 }
 
 // Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)('holds that a crash left are released and listed; those of other services stay', async () => {
-  const { clock } = bench;
+  const { clock } = fixture;
   const admittedAtMs = clock.nowMs;
   await crash(async () => {
-    await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
-    await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(2n * dollar), expiresAtMs: clock.nowMs + 3_600_000 }));
-    await bench.ledger.admit(makeAdmitCommand(3, { funds: amount(3n * dollar) }));
-    await bench.ledger.settle(settleAmount(3, dollar));
+    await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
+    await fixture.ledger.admit(
+      makeAdmitCommand(2, { funds: amount(2n * dollar), expiresAtMs: clock.nowMs + 3_600_000 }),
+    );
+    await fixture.ledger.admit(makeAdmitCommand(3, { funds: amount(3n * dollar) }));
+    await fixture.ledger.settle(settleAmount(3, dollar));
     clock.step(1000);
   });
-  const { ledger } = bench;
+  const { ledger } = fixture;
   expect(ledger.voidedHoldsAtStart).toBe(1);
   expect(ledger.violationsAtStart).toEqual([]);
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 9n * dollar, held: 2n * dollar });
@@ -76,31 +78,39 @@ test.skipIf(isOnPostgres)('holds that a crash left are released and listed; thos
 });
 
 test('a minute and a day are as full after a restart as before, crashes and voids included', async () => {
-  const { clock } = bench;
-  await bench.ledger.updateKey({ keyId: 1, accountId: 1, settings: { minuteLimit: 4 } });
+  const { clock } = fixture;
+  await fixture.ledger.updateKey({ keyId: 1, accountId: 1, settings: { minuteLimit: 4 } });
   const free = { free: true, funds: undefined, model: 'acme/small:free' };
   await crash(async () => {
-    await bench.ledger.admit(makeAdmitCommand(1, free));
-    await bench.ledger.admit(makeAdmitCommand(2, free));
-    await bench.ledger.admit(makeAdmitCommand(3, free));
-    await bench.ledger.settle(settleAmount(2, 0n));
-    await bench.ledger.void(3, 'rejected');
+    await fixture.ledger.admit(makeAdmitCommand(1, free));
+    await fixture.ledger.admit(makeAdmitCommand(2, free));
+    await fixture.ledger.admit(makeAdmitCommand(3, free));
+    await fixture.ledger.settle(settleAmount(2, 0n));
+    await fixture.ledger.void(3, 'rejected');
   });
-  expect(await bench.ledger.windows(1, true)).toMatchObject([
+  expect(await fixture.ledger.windows(1, true)).toMatchObject([
     { limit: 'minute_limit', remaining: 1 },
     { limit: 'free_minute', remaining: 17 },
     { limit: 'free_day', remaining: 197 },
   ]);
   clock.step(59_999);
-  await bench.reopen();
-  expect(await bench.ledger.windows(1, true)).toMatchObject([{ remaining: 1 }, { remaining: 17 }, { remaining: 197 }]);
+  await fixture.reopen();
+  expect(await fixture.ledger.windows(1, true)).toMatchObject([
+    { remaining: 1 },
+    { remaining: 17 },
+    { remaining: 197 },
+  ]);
   clock.step(1);
-  await bench.reopen();
-  expect(await bench.ledger.windows(1, true)).toMatchObject([{ remaining: 4 }, { remaining: 20 }, { remaining: 197 }]);
+  await fixture.reopen();
+  expect(await fixture.ledger.windows(1, true)).toMatchObject([
+    { remaining: 4 },
+    { remaining: 20 },
+    { remaining: 197 },
+  ]);
 });
 
 test('a hold of another service expires by the clock, whenever it is next read, and is listed', async () => {
-  const { ledger, clock } = bench;
+  const { ledger, clock } = fixture;
   const expiresAtMs = clock.nowMs + 1000;
   expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(10n * dollar), expiresAtMs }))).toMatchObject({
     expiresAtMs,
@@ -123,7 +133,7 @@ test('a hold of another service expires by the clock, whenever it is next read, 
 });
 
 test('the money of an expired hold is available to the next command, and an extended expiry is kept', async () => {
-  const { ledger, clock } = bench;
+  const { ledger, clock } = fixture;
   const expiresAtMs = clock.nowMs + 1000;
   await ledger.admit(makeAdmitCommand(1, { funds: amount(4n * dollar), expiresAtMs }));
   await ledger.admit(makeAdmitCommand(2, { funds: amount(6n * dollar), expiresAtMs }));
@@ -142,27 +152,27 @@ test('the money of an expired hold is available to the next command, and an exte
 });
 
 test('ids continue above the gateway’s own, whatever the clock says and whatever ids other services use', async () => {
-  expect(bench.ledger.lastId).toBe(0);
-  await bench.ledger.admit(makeAdmitCommand(7_000_000_000_000_000));
-  await bench.ledger.admit(makeAdmitCommand(9_007_199_254_740_991, { expiresAtMs: bench.clock.nowMs + 1000 }));
-  await bench.ledger.admit(makeAdmitCommand(5));
-  bench.clock.step(-365 * 86_400_000);
-  await bench.reopen();
-  expect(bench.ledger.lastId).toBe(7_000_000_000_000_000);
-  expect(bench.ledger.violationsAtStart).toEqual([]);
+  expect(fixture.ledger.lastId).toBe(0);
+  await fixture.ledger.admit(makeAdmitCommand(7_000_000_000_000_000));
+  await fixture.ledger.admit(makeAdmitCommand(9_007_199_254_740_991, { expiresAtMs: fixture.clock.nowMs + 1000 }));
+  await fixture.ledger.admit(makeAdmitCommand(5));
+  fixture.clock.step(-365 * 86_400_000);
+  await fixture.reopen();
+  expect(fixture.ledger.lastId).toBe(7_000_000_000_000_000);
+  expect(fixture.ledger.violationsAtStart).toEqual([]);
 });
 
 // Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)(
   'a second ledger on the same directory is refused, in this process and in another',
   async () => {
-    const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars', plans } as const;
+    const options = { dataDir: fixture.dataDir, clock: fixture.clock, dailyLimitUnit: 'dollars', plans } as const;
     await expect(openSqliteLedger(options)).rejects.toMatchObject({ name: 'LedgerStartError', code: 'locked' });
     const script = `
     import { openSqliteLedger } from ${JSON.stringify(join(import.meta.dirname, '../../src/ledger/sqlite/sqlite-ledger.ts'))};
     import { plans } from ${JSON.stringify(join(import.meta.dirname, 'fixture.ts'))};
     const clock = { now: () => Date.now() };
-    await openSqliteLedger({ dataDir: ${JSON.stringify(bench.dataDir)}, clock, dailyLimitUnit: 'dollars', plans })
+    await openSqliteLedger({ dataDir: ${JSON.stringify(fixture.dataDir)}, clock, dailyLimitUnit: 'dollars', plans })
       .then(() => console.log('opened'), error => console.log(error.code, error.message));`;
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -172,7 +182,7 @@ test.skipIf(isOnPostgres)(
       said += String(chunk);
     });
     await once(child, 'exit');
-    expect(said).toBe(`locked Another gateway is running on the data directory ${bench.dataDir}. Stop it first.\n`);
+    expect(said).toBe(`locked Another gateway is running on the data directory ${fixture.dataDir}. Stop it first.\n`);
   },
 );
 
@@ -180,13 +190,13 @@ test.skipIf(isOnPostgres)(
 test.skipIf(isOnPostgres)(
   'a file of a newer program, of other migrations, or that is no ledger is refused with the reason',
   async () => {
-    const path = join(bench.dataDir, 'ledger.sqlite');
-    await bench.ledger.close();
+    const path = join(fixture.dataDir, 'ledger.sqlite');
+    await fixture.ledger.close();
     const open = async (change: (db: Database.Database) => void): Promise<unknown> => {
       const db = new Database(path);
       change(db);
       db.close();
-      const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars', plans } as const;
+      const options = { dataDir: fixture.dataDir, clock: fixture.clock, dailyLimitUnit: 'dollars', plans } as const;
       return openSqliteLedger(options).catch((error: unknown) => error);
     };
     const newer = await open(db => db.exec("INSERT INTO migration VALUES (9000, '9000-from-the-future', 'x', 1)"));
@@ -196,21 +206,21 @@ test.skipIf(isOnPostgres)(
       message:
         'The ledger was written by a newer Tollgate (migration 9000-from-the-future). Start that version, or restore a backup made before the upgrade.',
     });
-    expect(() => verifyLedgerFile(bench.dataDir)).toThrow(/newer Tollgate/);
+    expect(() => verifyLedgerFile(fixture.dataDir)).toThrow(/newer Tollgate/);
     const changed = await open(db =>
       db.exec("DELETE FROM migration WHERE number = 9000; UPDATE migration SET checksum = 'x' || checksum"),
     );
     expect(changed).toMatchObject({ code: 'changed' });
     const mended = await open(db => db.exec('UPDATE migration SET checksum = substr(checksum, 2)'));
-    bench.ledger = mended as SqliteLedger;
-    expect(bench.ledger.violationsAtStart).toEqual([]);
+    fixture.ledger = mended as SqliteLedger;
+    expect(fixture.ledger.violationsAtStart).toEqual([]);
 
     const other = temporaryDirectory();
     writeFileSync(
       join(other.path, 'ledger.sqlite'),
       'this is no ledger, and it is longer than a header of a hundred bytes is'.repeat(9),
     );
-    const refused = openSqliteLedger({ dataDir: other.path, clock: bench.clock, dailyLimitUnit: 'dollars', plans });
+    const refused = openSqliteLedger({ dataDir: other.path, clock: fixture.clock, dailyLimitUnit: 'dollars', plans });
     await expect(refused).rejects.toMatchObject({ name: 'LedgerStartError', code: 'unreadable' });
     expect(() => verifyLedgerFile(join(other.path, 'nothing'))).toThrow('There is no ledger in');
     other.remove();
@@ -219,33 +229,33 @@ test.skipIf(isOnPostgres)(
 
 // Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)('verify reads a closed file, a running one, and finds what was tampered with', async () => {
-  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(100n) }));
-  expect(verifyLedgerFile(bench.dataDir)).toEqual([]);
-  expect(await bench.ledger.verify()).toEqual([]);
-  await bench.ledger.settle(settleAmount(1, 40n));
-  const db = new Database(join(bench.dataDir, 'ledger.sqlite'));
+  await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(100n) }));
+  expect(verifyLedgerFile(fixture.dataDir)).toEqual([]);
+  expect(await fixture.ledger.verify()).toEqual([]);
+  await fixture.ledger.settle(settleAmount(1, 40n));
+  const db = new Database(join(fixture.dataDir, 'ledger.sqlite'));
   db.exec('UPDATE account SET balance = balance + 1');
   db.close();
   const violation =
     'an account has what was credited, less what was moved to keys, what plans cost and what its requests cost: broken by account 1 has 9999999961, its entries and costs make 9999999960';
-  expect(await bench.ledger.verify()).toEqual([violation]);
-  await bench.reopen();
-  expect(bench.ledger.violationsAtStart).toEqual([violation]);
-  await bench.ledger.close();
-  expect(verifyLedgerFile(bench.dataDir)).toEqual([violation]);
-  const again = new Database(join(bench.dataDir, 'ledger.sqlite'));
+  expect(await fixture.ledger.verify()).toEqual([violation]);
+  await fixture.reopen();
+  expect(fixture.ledger.violationsAtStart).toEqual([violation]);
+  await fixture.ledger.close();
+  expect(verifyLedgerFile(fixture.dataDir)).toEqual([violation]);
+  const again = new Database(join(fixture.dataDir, 'ledger.sqlite'));
   again.exec('UPDATE account SET balance = balance - 1');
   again.close();
-  await bench.open();
+  await fixture.open();
 });
 
 // Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)('records and entries can’t be changed or deleted', async () => {
-  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(100n) }));
-  await bench.ledger.settle(settleAmount(1, 400n * dollar));
-  await bench.ledger.admit(makeAdmitCommand(2, { funds: undefined }));
-  await bench.ledger.void(2, 'rejected');
-  const db = new Database(join(bench.dataDir, 'ledger.sqlite'));
+  await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(100n) }));
+  await fixture.ledger.settle(settleAmount(1, 400n * dollar));
+  await fixture.ledger.admit(makeAdmitCommand(2, { funds: undefined }));
+  await fixture.ledger.void(2, 'rejected');
+  const db = new Database(join(fixture.dataDir, 'ledger.sqlite'));
   for (const table of ['usage', 'entry', 'voided']) {
     expect(() => db.exec(`DELETE FROM ${table}`)).toThrow('only inserted');
     expect(() => db.exec(`UPDATE ${table} SET account_id = account_id`)).toThrow('only inserted');
@@ -257,13 +267,13 @@ test.skipIf(isOnPostgres)('records and entries can’t be changed or deleted', a
 // Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)('a ledger with 2,000 holds of a crash opens with less than a second of work', async () => {
   await crash(async () => {
-    await bench.ledger.createKey({ accountId: 1, hash: makeHash('many'), masked: '', settings: {} });
+    await fixture.ledger.createKey({ accountId: 1, hash: makeHash('many'), masked: '', settings: {} });
     await Promise.all(
       Array.from({ length: 2000 }, (_, n) =>
-        bench.ledger.admit(makeAdmitCommand(n + 1, { funds: amount(1n) }, 'many')),
+        fixture.ledger.admit(makeAdmitCommand(n + 1, { funds: amount(1n) }, 'many')),
       ),
     );
   });
-  expect(bench.ledger.voidedHoldsAtStart).toBe(2000);
-  expect(bench.openingCpuMs).toBeLessThan(1000);
+  expect(fixture.ledger.voidedHoldsAtStart).toBe(2000);
+  expect(fixture.openingCpuMs).toBeLessThan(1000);
 });

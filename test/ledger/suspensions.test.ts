@@ -9,38 +9,38 @@ import { publicRequestId } from '../../src/lib/ids.ts';
 import {
   makeAdmitCommand,
   amount,
-  type Bench,
+  type LedgerFixture,
   dollar,
   isOnPostgres,
   makeHash,
-  openBench,
+  openFixture,
   plans,
   settleAmount,
 } from './fixture.ts';
 
 /** Faults that suspend one account are reported, and do not affect other accounts. */
 
-let bench: Bench;
-afterEach(() => bench.end());
+let fixture: LedgerFixture;
+afterEach(() => fixture.end());
 
-/** Opens the bench with a listener for suspensions. */
+/** Opens the fixture with a listener for suspensions. */
 async function openWatched(balance = 10n * dollar): Promise<SuspendedAccount[]> {
   const reports: SuspendedAccount[] = [];
   const watch = { ...unwatched, suspended: (account: SuspendedAccount) => void reports.push(account) };
-  bench = await openBench({ balance, watch, writeOffMax: dollar });
+  fixture = await openFixture({ balance, watch, writeOffMax: dollar });
   return reports;
 }
 
 async function change(sql: string): Promise<void> {
-  const db = new Database(join(bench.dataDir, 'ledger.sqlite'));
+  const db = new Database(join(fixture.dataDir, 'ledger.sqlite'));
   db.pragma('foreign_keys = OFF');
   db.exec(sql);
   db.close();
 }
 
 async function makeOther(): Promise<number> {
-  const { accountId } = await bench.ledger.createAccount({ name: 'other', balance: 10n * dollar });
-  await bench.ledger.createKey({ accountId, hash: makeHash('other'), masked: '', settings: {} });
+  const { accountId } = await fixture.ledger.createAccount({ name: 'other', balance: 10n * dollar });
+  await fixture.ledger.createKey({ accountId, hash: makeHash('other'), masked: '', settings: {} });
   return accountId;
 }
 
@@ -50,32 +50,32 @@ test.skipIf(isOnPostgres)(
   async () => {
     const reports = await openWatched();
     const other = await makeOther();
-    const expiresAtMs = bench.clock.nowMs + 1000;
-    await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(5n), expiresAtMs }));
-    await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(7n), expiresAtMs }, 'other'));
-    await bench.ledger.close();
+    const expiresAtMs = fixture.clock.nowMs + 1000;
+    await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(5n), expiresAtMs }));
+    await fixture.ledger.admit(makeAdmitCommand(2, { funds: amount(7n), expiresAtMs }, 'other'));
+    await fixture.ledger.close();
     // The hold of account 1 can't be voided: the row that counts it is missing.
     await change('CREATE TABLE lost AS SELECT * FROM key_day WHERE key_id = 1; DELETE FROM key_day WHERE key_id = 1');
-    bench.clock.step(2000);
-    await bench.open();
+    fixture.clock.step(2000);
+    await fixture.open();
     expect(reports).toEqual([{ accountId: 1, reason: 'damaged', cause: 'a row is missing' }]);
-    expect(await bench.ledger.findAccount(other)).toMatchObject({ held: 0n, suspended: null });
-    expect(await bench.ledger.findAccount(1)).toMatchObject({ held: 5n, suspended: 'damaged' });
-    expect(await bench.ledger.admit(makeAdmitCommand(3, { funds: amount(1n) }))).toMatchObject({
+    expect(await fixture.ledger.findAccount(other)).toMatchObject({ held: 0n, suspended: null });
+    expect(await fixture.ledger.findAccount(1)).toMatchObject({ held: 5n, suspended: 'damaged' });
+    expect(await fixture.ledger.admit(makeAdmitCommand(3, { funds: amount(1n) }))).toMatchObject({
       code: 'account_suspended',
     });
-    expect(await bench.ledger.admit(makeAdmitCommand(4, { funds: amount(1n) }, 'other'))).toMatchObject({
+    expect(await fixture.ledger.admit(makeAdmitCommand(4, { funds: amount(1n) }, 'other'))).toMatchObject({
       kind: 'admitted',
     });
-    await bench.ledger.void(4, 'cancelled');
+    await fixture.ledger.void(4, 'cancelled');
     // The operator repairs the row and resumes the account.
-    await bench.ledger.close();
+    await fixture.ledger.close();
     await change('INSERT INTO key_day SELECT * FROM lost; DROP TABLE lost');
-    await bench.open();
-    expect(await bench.ledger.resumeAccount(1)).toMatchObject({ suspended: null });
-    expect(await bench.ledger.admit(makeAdmitCommand(5, { funds: amount(1n) }))).toMatchObject({ kind: 'admitted' });
-    await bench.ledger.void(5, 'cancelled');
-    expect(await bench.ledger.findAccount(1)).toMatchObject({ held: 0n });
+    await fixture.open();
+    expect(await fixture.ledger.resumeAccount(1)).toMatchObject({ suspended: null });
+    expect(await fixture.ledger.admit(makeAdmitCommand(5, { funds: amount(1n) }))).toMatchObject({ kind: 'admitted' });
+    await fixture.ledger.void(5, 'cancelled');
+    expect(await fixture.ledger.findAccount(1)).toMatchObject({ held: 0n });
   },
 );
 
@@ -83,56 +83,56 @@ test.skipIf(isOnPostgres)(
 test.skipIf(isOnPostgres)('the same while it runs: one command meets it, all others are done', async () => {
   const reports = await openWatched();
   await makeOther();
-  const expiresAtMs = bench.clock.nowMs + 1000;
-  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(5n), expiresAtMs }));
-  await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(7n) }, 'other'));
-  await bench.ledger.close();
+  const expiresAtMs = fixture.clock.nowMs + 1000;
+  await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(5n), expiresAtMs }));
+  await fixture.ledger.admit(makeAdmitCommand(2, { funds: amount(7n) }, 'other'));
+  await fixture.ledger.close();
   await change('UPDATE account SET held = 4 WHERE id = 1');
-  await bench.open();
-  bench.clock.step(2000);
+  await fixture.open();
+  fixture.clock.step(2000);
   // A negative hold violates a constraint of the row, so writing it fails.
-  expect(await bench.ledger.admit(makeAdmitCommand(3, { funds: amount(1n) }, 'other'))).toMatchObject({
+  expect(await fixture.ledger.admit(makeAdmitCommand(3, { funds: amount(1n) }, 'other'))).toMatchObject({
     kind: 'admitted',
   });
   await expect.poll(() => reports).toMatchObject([{ accountId: 1, reason: 'damaged' }]);
-  await bench.ledger.void(3, 'cancelled');
-  await bench.ledger.close();
+  await fixture.ledger.void(3, 'cancelled');
+  await fixture.ledger.close();
   await change('UPDATE account SET held = 5 WHERE id = 1');
-  await bench.open();
-  await bench.ledger.resumeAccount(1);
-  expect(await bench.ledger.findAccount(1)).toMatchObject({ held: 0n });
+  await fixture.open();
+  await fixture.ledger.resumeAccount(1);
+  expect(await fixture.ledger.findAccount(1)).toMatchObject({ held: 0n });
 });
 
 test('more written off than is allowed suspends an account until it is resumed', async () => {
   const reports = await openWatched(10n);
-  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
-  expect(await bench.ledger.settle(settleAmount(1, dollar + 10n))).toMatchObject({ writtenOffNanoUsd: dollar });
-  expect(await bench.ledger.findAccount(1)).toMatchObject({ suspended: null });
-  await bench.ledger.addCredit({ accountId: 1, amount: 10n, note: '' });
-  await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(5n) }));
-  await bench.ledger.settle(settleAmount(2, 11n));
+  await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
+  expect(await fixture.ledger.settle(settleAmount(1, dollar + 10n))).toMatchObject({ writtenOffNanoUsd: dollar });
+  expect(await fixture.ledger.findAccount(1)).toMatchObject({ suspended: null });
+  await fixture.ledger.addCredit({ accountId: 1, amount: 10n, note: '' });
+  await fixture.ledger.admit(makeAdmitCommand(2, { funds: amount(5n) }));
+  await fixture.ledger.settle(settleAmount(2, 11n));
   await expect.poll(() => reports).toEqual([{ accountId: 1, reason: 'write_offs' }]);
-  expect(await bench.ledger.admit(makeAdmitCommand(3, { funds: undefined }))).toMatchObject({
+  expect(await fixture.ledger.admit(makeAdmitCommand(3, { funds: undefined }))).toMatchObject({
     code: 'account_suspended',
   });
-  expect(await bench.ledger.resumeAccount(1)).toMatchObject({ suspended: null });
-  await bench.ledger.addCredit({ accountId: 1, amount: 10n, note: '' });
-  expect(await bench.ledger.admit(makeAdmitCommand(4, { funds: amount(5n) }))).toMatchObject({ kind: 'admitted' });
-  expect(await bench.ledger.resumeAccount(99)).toBe('not_found');
+  expect(await fixture.ledger.resumeAccount(1)).toMatchObject({ suspended: null });
+  await fixture.ledger.addCredit({ accountId: 1, amount: 10n, note: '' });
+  expect(await fixture.ledger.admit(makeAdmitCommand(4, { funds: amount(5n) }))).toMatchObject({ kind: 'admitted' });
+  expect(await fixture.ledger.resumeAccount(99)).toBe('not_found');
 });
 
 test('a credit with a reference is added once, whatever comes between, and another credit can’t use its reference', async () => {
   await openWatched();
   const credit = { accountId: 1, amount: 5n, note: 'gift', reference: 'invoice 7' };
-  expect(await bench.ledger.addCredit(credit)).toMatchObject({ balance: 10n * dollar + 5n });
+  expect(await fixture.ledger.addCredit(credit)).toMatchObject({ balance: 10n * dollar + 5n });
   for (let n = 0; n < 1100; n += 1)
-    await bench.ledger.addCredit({ accountId: 1, amount: n % 2 === 0 ? 1n : -1n, note: '' });
-  await bench.reopen();
-  expect(await bench.ledger.addCredit(credit)).toMatchObject({ balance: 10n * dollar + 5n });
-  expect(await bench.ledger.addCredit({ ...credit, amount: 6n })).toBe('conflict');
+    await fixture.ledger.addCredit({ accountId: 1, amount: n % 2 === 0 ? 1n : -1n, note: '' });
+  await fixture.reopen();
+  expect(await fixture.ledger.addCredit(credit)).toMatchObject({ balance: 10n * dollar + 5n });
+  expect(await fixture.ledger.addCredit({ ...credit, amount: 6n })).toBe('conflict');
   const both = [
-    bench.ledger.addCredit({ ...credit, reference: 'b' }),
-    bench.ledger.addCredit({ ...credit, reference: 'b' }),
+    fixture.ledger.addCredit({ ...credit, reference: 'b' }),
+    fixture.ledger.addCredit({ ...credit, reference: 'b' }),
   ];
   expect(await Promise.all(both)).toMatchObject([{ balance: 10n * dollar + 10n }, { balance: 10n * dollar + 10n }]);
 });
@@ -141,23 +141,23 @@ test('two requests of the gateway with one id are a defect, not a repeat', async
   await openWatched();
   const id = 1_790_000_000_000 * 4096;
   const requestId = publicRequestId(id);
-  expect(await bench.ledger.admit(makeAdmitCommand(id, { requestId }))).toMatchObject({ kind: 'admitted' });
-  expect(await bench.ledger.admit(makeAdmitCommand(id, { requestId }))).toMatchObject({ kind: 'admitted' });
-  await expect(bench.ledger.admit(makeAdmitCommand(id, { requestId: publicRequestId(id) }))).rejects.toMatchObject({
+  expect(await fixture.ledger.admit(makeAdmitCommand(id, { requestId }))).toMatchObject({ kind: 'admitted' });
+  expect(await fixture.ledger.admit(makeAdmitCommand(id, { requestId }))).toMatchObject({ kind: 'admitted' });
+  await expect(fixture.ledger.admit(makeAdmitCommand(id, { requestId: publicRequestId(id) }))).rejects.toMatchObject({
     code: 'internal',
   });
-  await bench.ledger.void(id, 'cancelled');
+  await fixture.ledger.void(id, 'cancelled');
 });
 
 // Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)('a second gateway is refused although the lock file was deleted', async () => {
   await openWatched();
-  for (const end of ['', '-journal']) rmSync(join(bench.dataDir, `lock.sqlite${end}`), { force: true });
+  for (const end of ['', '-journal']) rmSync(join(fixture.dataDir, `lock.sqlite${end}`), { force: true });
   const program = `
     import { openSqliteLedger } from ${JSON.stringify(join(import.meta.dirname, '../../src/ledger/sqlite/sqlite-ledger.ts'))};
     import { plans } from ${JSON.stringify(join(import.meta.dirname, 'fixture.ts'))};
     const clock = { now: () => Date.now() };
-    await openSqliteLedger({ dataDir: ${JSON.stringify(bench.dataDir)}, clock, dailyLimitUnit: 'dollars', plans })
+    await openSqliteLedger({ dataDir: ${JSON.stringify(fixture.dataDir)}, clock, dailyLimitUnit: 'dollars', plans })
       .then(() => console.log('opened'), error => console.log(error.code));`;
   const { spawnSync } = await import('node:child_process');
   const child = spawnSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' });
@@ -170,14 +170,14 @@ test.skipIf(isOnPostgres)(
   async () => {
     await openWatched();
     for (let id = 1; id <= 400; id += 1)
-      await bench.ledger.admit(makeAdmitCommand(id, { funds: undefined, requestId: 'x'.repeat(200) + id }));
-    for (let id = 1; id <= 400; id += 1) await bench.ledger.settle(settleAmount(id, 0n));
+      await fixture.ledger.admit(makeAdmitCommand(id, { funds: undefined, requestId: 'x'.repeat(200) + id }));
+    for (let id = 1; id <= 400; id += 1) await fixture.ledger.settle(settleAmount(id, 0n));
     const { copyFileSync, mkdirSync, openSync, statSync, writeSync } = await import('node:fs');
     // As a kill leaves them, with a page that the disk has lost.
-    const left = join(bench.dataDir, 'left');
+    const left = join(fixture.dataDir, 'left');
     mkdirSync(left);
     for (const end of ['', '-wal'])
-      copyFileSync(join(bench.dataDir, `ledger.sqlite${end}`), join(left, `ledger.sqlite${end}`));
+      copyFileSync(join(fixture.dataDir, `ledger.sqlite${end}`), join(left, `ledger.sqlite${end}`));
     expect(statSync(join(left, 'ledger.sqlite-wal')).size).toBeGreaterThan(0);
     const db = new Database(join(left, 'ledger.sqlite'));
     const page = Number(db.prepare("SELECT rootpage FROM sqlite_schema WHERE name = 'usage'").pluck().get());
@@ -185,7 +185,7 @@ test.skipIf(isOnPostgres)(
     db.close();
     writeSync(openSync(join(left, 'ledger.sqlite'), 'r+'), Buffer.alloc(4096, 7), 0, 4096, (page - 1) * 4096);
     writeSync(openSync(join(left, 'ledger.sqlite-wal'), 'w'), Buffer.alloc(32));
-    const refused = openSqliteLedger({ dataDir: left, clock: bench.clock, dailyLimitUnit: 'dollars', plans });
+    const refused = openSqliteLedger({ dataDir: left, clock: fixture.clock, dailyLimitUnit: 'dollars', plans });
     await expect(refused).rejects.toMatchObject({
       name: 'LedgerStartError',
       code: 'damaged',

@@ -6,67 +6,67 @@ import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { ResponseStatus } from '../../src/gen/tollgate/v1/response_pb.ts';
 import { openResponses } from './driven-responses.ts';
 
-const bench = await openResponses();
-afterAll(() => bench.end());
+const fixture = await openResponses();
+afterAll(() => fixture.end());
 
 describe('a response that its caller waits for', () => {
   test('reaches the caller in the call in which the upstream pushes it', async () => {
-    const caller = bench.create();
-    const attempt = await bench.attempt();
+    const caller = fixture.create();
+    const attempt = await fixture.attempt();
     attempt.begin('one ');
     expect(caller.text).toBe('one ');
     attempt.say('two');
     expect(caller.text).toBe('one two');
     attempt.finish();
     expect(await caller.ended).toBeUndefined();
-    expect((await bench.find(caller.id))?.status).toBe(ResponseStatus.COMPLETED);
-    expect((await bench.record(caller.id))?.state).toBe('completed');
+    expect((await fixture.find(caller.id))?.status).toBe(ResponseStatus.COMPLETED);
+    expect((await fixture.record(caller.id))?.state).toBe('completed');
   });
 
   test('whose caller disconnects ends as cancelled, with the delivered output, before the caller learns of the end', async () => {
-    const caller = bench.create();
-    const attempt = await bench.attempt();
+    const caller = fixture.create();
+    const attempt = await fixture.attempt();
     attempt.begin('one');
     caller.control?.cancel();
     expect(attempt.isCancelled).toBe(true);
     expect(await caller.ended).toMatchObject({ name: 'ConnectError' });
-    const response = await bench.find(caller.id);
+    const response = await fixture.find(caller.id);
     expect(response?.status).toBe(ResponseStatus.CANCELLED);
     expect(response?.output.length).toBe(1);
-    expect((await bench.record(caller.id))?.state).toBe('client_aborted');
-    expect(await bench.held()).toBe(0n);
+    expect((await fixture.record(caller.id))?.state).toBe('client_aborted');
+    expect(await fixture.held()).toBe(0n);
   });
 
   test('whose caller disconnects before it is admitted calls no upstream and holds nothing', async () => {
-    const before = bench.attempts.length;
-    const caller = bench.create();
+    const before = fixture.attempts.length;
+    const caller = fixture.create();
     caller.control?.cancel();
     expect(await caller.ended).toMatchObject({ name: 'ConnectError' });
-    expect([bench.attempts.length, await bench.held()]).toEqual([before, 0n]);
+    expect([fixture.attempts.length, await fixture.held()]).toEqual([before, 0n]);
   });
 });
 
 describe('a response in the background', () => {
   test('pauses its upstream while it is stored; output in the meantime is shown once it is durable too', async () => {
-    const caller = bench.create({ background: true });
-    const attempt = await bench.attempt();
+    const caller = fixture.create({ background: true });
+    const attempt = await fixture.attempt();
     await expect.poll(() => caller.messages.length).toBe(1);
-    const before = bench.documents.changes;
-    bench.documents.hold();
+    const before = fixture.documents.changes;
+    fixture.documents.hold();
     attempt.begin('one ');
     expect(attempt.isPaused).toBe(true);
     attempt.say('two ');
     attempt.say('three');
-    expect(bench.documents.changes).toBe(before + 1);
-    expect((await bench.find(caller.id))?.output).toEqual([]);
+    expect(fixture.documents.changes).toBe(before + 1);
+    expect((await fixture.find(caller.id))?.output).toEqual([]);
     expect(caller.text).toBe('');
-    bench.documents.release();
+    fixture.documents.release();
     await expect.poll(() => caller.text).toBe('one two three');
-    expect(await bench.storedText(caller.id)).toBe('one two three');
-    expect([bench.documents.changes, attempt.isPaused]).toEqual([before + 2, false]);
+    expect(await fixture.storedText(caller.id)).toBe('one two three');
+    expect([fixture.documents.changes, attempt.isPaused]).toEqual([before + 2, false]);
     attempt.finish();
     expect(await caller.ended).toBeUndefined();
-    expect((await bench.find(caller.id))?.status).toBe(ResponseStatus.COMPLETED);
+    expect((await fixture.find(caller.id))?.status).toBe(ResponseStatus.COMPLETED);
   });
 
   test('whose output can’t be stored ends as failed, without a charge', async () => {
@@ -83,55 +83,55 @@ describe('a response in the background', () => {
   });
 
   test('whose output completes while it is being stored is charged once all of it is durable', async () => {
-    const caller = bench.create({ background: true });
-    const attempt = await bench.attempt();
-    bench.documents.hold();
+    const caller = fixture.create({ background: true });
+    const attempt = await fixture.attempt();
+    fixture.documents.hold();
     attempt.begin('one ');
     attempt.say('two');
     attempt.finish();
-    expect(await bench.record(caller.id)).toBeUndefined();
-    bench.documents.release();
+    expect(await fixture.record(caller.id)).toBeUndefined();
+    fixture.documents.release();
     expect(await caller.ended).toBeUndefined();
-    expect([caller.text, await bench.storedText(caller.id)]).toEqual(['one two', 'one two']);
-    expect((await bench.record(caller.id))?.state).toBe('completed');
+    expect([caller.text, await fixture.storedText(caller.id)]).toEqual(['one two', 'one two']);
+    expect((await fixture.record(caller.id))?.state).toBe('completed');
   });
 
   test('that can’t be stored is cut and costs nothing', async () => {
-    const caller = bench.create({ background: true });
-    const attempt = await bench.attempt();
-    bench.documents.hold();
+    const caller = fixture.create({ background: true });
+    const attempt = await fixture.attempt();
+    fixture.documents.hold();
     attempt.begin('one ');
     attempt.say('two');
-    bench.documents.fail(new GatewayError('overloaded', 'The disk is full.'));
+    fixture.documents.fail(new GatewayError('overloaded', 'The disk is full.'));
     await expect.poll(() => attempt.isCancelled).toBe(true);
-    bench.documents.release();
+    fixture.documents.release();
     expect(await caller.ended).toBeUndefined();
-    const response = await bench.find(caller.id);
+    const response = await fixture.find(caller.id);
     expect([response?.status, response?.failure?.code]).toEqual([ResponseStatus.FAILED, 'server_restarted']);
-    expect([await bench.record(caller.id), await bench.held()]).toEqual([undefined, 0n]);
+    expect([await fixture.record(caller.id), await fixture.held()]).toEqual([undefined, 0n]);
   });
 
   test('continues without its caller', async () => {
-    const caller = bench.create({ background: true });
-    const attempt = await bench.attempt();
+    const caller = fixture.create({ background: true });
+    const attempt = await fixture.attempt();
     attempt.begin('one ');
     await expect.poll(() => caller.text).toBe('one ');
     caller.control?.cancel();
     await caller.ended;
     attempt.say('two');
     attempt.finish();
-    await bench.responses.idle();
-    expect([caller.text, await bench.storedText(caller.id)]).toEqual(['one ', 'one two']);
-    expect((await bench.find(caller.id))?.status).toBe(ResponseStatus.COMPLETED);
+    await fixture.responses.idle();
+    expect([caller.text, await fixture.storedText(caller.id)]).toEqual(['one ', 'one two']);
+    expect((await fixture.find(caller.id))?.status).toBe(ResponseStatus.COMPLETED);
   });
 });
 
 describe('a response with an Idempotency-Key', () => {
   test('continues when its caller disconnects, also one that has paused it; the repeat gets all of it, from one attempt', async () => {
-    const before = bench.attempts.length;
+    const before = fixture.attempts.length;
     const key = randomUUID();
-    const first = bench.create({}, key);
-    const attempt = await bench.attempt();
+    const first = fixture.create({}, key);
+    const attempt = await fixture.attempt();
     attempt.begin('one ');
     first.control?.pause();
     expect(attempt.isPaused).toBe(true);
@@ -140,25 +140,25 @@ describe('a response with an Idempotency-Key', () => {
     expect(await first.ended).toMatchObject({ name: 'ConnectError' });
     first.control?.pause();
     expect(attempt.isPaused).toBe(false);
-    expect(await bench.create({}, key).ended).toMatchObject({ code: 'idempotency_in_progress' });
+    expect(await fixture.create({}, key).ended).toMatchObject({ code: 'idempotency_in_progress' });
     attempt.say('two');
     attempt.finish();
-    await expect.poll(() => bench.record(first.id)).toMatchObject({ state: 'completed' });
-    const second = bench.create({}, key);
+    await expect.poll(() => fixture.record(first.id)).toMatchObject({ state: 'completed' });
+    const second = fixture.create({}, key);
     expect(await second.ended).toBeUndefined();
     expect([first.text, second.text, second.id]).toEqual(['one ', 'one two', first.id]);
-    expect(bench.attempts.length).toBe(before + 1);
+    expect(fixture.attempts.length).toBe(before + 1);
   });
 
   test('is repeated to a caller that pauses, message by message', async () => {
     const key = randomUUID();
-    const first = bench.create({}, key);
-    const attempt = await bench.attempt();
+    const first = fixture.create({}, key);
+    const attempt = await fixture.attempt();
     attempt.begin('one ');
     attempt.say('two');
     attempt.finish();
     await first.ended;
-    const second = bench.create({}, key);
+    const second = fixture.create({}, key);
     second.control?.pause();
     await sleep(50);
     expect(second.messages).toEqual([]);
@@ -168,18 +168,18 @@ describe('a response with an Idempotency-Key', () => {
   });
 
   test('in the background is begun once, and every caller follows it', async () => {
-    const before = bench.attempts.length;
+    const before = fixture.attempts.length;
     const key = randomUUID();
-    const first = bench.create({ background: true }, key);
-    const attempt = await bench.attempt();
+    const first = fixture.create({ background: true }, key);
+    const attempt = await fixture.attempt();
     attempt.begin('one ');
     await expect.poll(() => first.text).toBe('one ');
-    const second = bench.create({ background: true }, key);
+    const second = fixture.create({ background: true }, key);
     await expect.poll(() => second.text).toBe('one ');
     attempt.say('two');
     attempt.finish();
     expect([await first.ended, await second.ended]).toEqual([undefined, undefined]);
     expect([first.text, second.text, second.id]).toEqual(['one two', 'one two', first.id]);
-    expect(bench.attempts.length).toBe(before + 1);
+    expect(fixture.attempts.length).toBe(before + 1);
   });
 });

@@ -41,7 +41,7 @@ import { MemoryClaims } from '../../src/store/claims.ts';
 import type { DocumentChange, Documents } from '../../src/store/documents.ts';
 import type { UsageRow } from '../../src/ledger/ledger.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
-import { openBench } from '../ledger/fixture.ts';
+import { openFixture } from '../ledger/fixture.ts';
 
 const model = 'acme/large';
 const key = `sk-tg-${'a'.repeat(43)}`;
@@ -178,10 +178,10 @@ class HeldDocuments {
 
 /** Opens responses; `end` checks the ledger and removes everything. `claims`: of this gateway and another one, whose services `other` calls. */
 export async function openResponses(claims?: MemoryClaims) {
-  const bench = await openBench();
+  const fixture = await openFixture();
   const hash = createHash('sha256').update(key).digest();
-  await bench.ledger.createKey({ accountId: 1, hash, masked: 'sk-tg-aaaa…aaaa', settings: {} });
-  const { clock, dataDir, ledger } = bench;
+  await fixture.ledger.createKey({ accountId: 1, hash, masked: 'sk-tg-aaaa…aaaa', settings: {} });
+  const { clock, dataDir, ledger } = fixture;
   const stored = await openSqliteDocuments({ dataDir, clock, bytesMax: 100_000_000 });
   const documents = new HeldDocuments(stored);
   const runtime: Runtime = { ...systemRuntime, now: () => clock.now() };
@@ -286,7 +286,7 @@ export async function openResponses(claims?: MemoryClaims) {
     },
     async end(): Promise<void> {
       await stored.close();
-      await bench.end();
+      await fixture.end();
     },
   };
 }

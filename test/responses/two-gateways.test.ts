@@ -10,14 +10,14 @@ import {
 import { MemoryClaims } from '../../src/store/claims.ts';
 import { openResponses } from './driven-responses.ts';
 
-const bench = await openResponses(new MemoryClaims());
-afterAll(() => bench.end());
+const fixture = await openResponses(new MemoryClaims());
+afterAll(() => fixture.end());
 
 const { getResponse, followResponse, cancelResponse } = ResponseService.method;
 
 async function readElsewhere(id: string) {
   const request = { $typeName: 'tollgate.v1.GetResponseRequest' as const, id, include: [] };
-  return (await bench.other.ask(getResponse, request, bench.headers())).response;
+  return (await fixture.other.ask(getResponse, request, fixture.headers())).response;
 }
 
 /** Follows a response at the other gateway. */
@@ -28,13 +28,13 @@ function followElsewhere(id: string): {
   const messages: FollowResponseResponse[] = [];
   const { promise: ended, resolve } = Promise.withResolvers<unknown>();
   const sink = { message: (message: FollowResponseResponse) => void messages.push(message), end: resolve };
-  bench.other.push(followResponse, create(FollowResponseRequestSchema, { id }), bench.headers(), sink);
+  fixture.other.push(followResponse, create(FollowResponseRequestSchema, { id }), fixture.headers(), sink);
   return { messages, ended };
 }
 
 test('another gateway shows the progress of a response, and follows it to its end', async () => {
-  const caller = bench.create({ background: true });
-  const attempt = await bench.attempt();
+  const caller = fixture.create({ background: true });
+  const attempt = await fixture.attempt();
   await expect.poll(() => caller.messages.length).toBe(1);
   expect((await readElsewhere(caller.id))?.status).toBe(ResponseStatus.QUEUED);
   attempt.begin('one ');
@@ -52,14 +52,14 @@ test('another gateway shows the progress of a response, and follows it to its en
 });
 
 test('a response that is cancelled at another gateway ends where it runs, and is charged as delivered', async () => {
-  const caller = bench.create({ background: true });
-  const attempt = await bench.attempt();
+  const caller = fixture.create({ background: true });
+  const attempt = await fixture.attempt();
   attempt.begin('one ');
-  await expect.poll(() => bench.storedText(caller.id)).toContain('one');
+  await expect.poll(() => fixture.storedText(caller.id)).toContain('one');
   const request = { $typeName: 'tollgate.v1.CancelResponseRequest' as const, id: caller.id };
-  const { response } = await bench.other.ask(cancelResponse, request, bench.headers());
+  const { response } = await fixture.other.ask(cancelResponse, request, fixture.headers());
   expect(response?.status).toBe(ResponseStatus.CANCELLED);
   expect(attempt.isCancelled).toBe(true);
-  await expect.poll(async () => (await bench.record(caller.id))?.state).toBe('client_aborted');
-  expect(await bench.held()).toBe(0n);
+  await expect.poll(async () => (await fixture.record(caller.id))?.state).toBe('client_aborted');
+  expect(await fixture.held()).toBe(0n);
 });

@@ -16,7 +16,7 @@ import {
 const config = 'simulator: { tokens_per_second: 0 }\n';
 const pageBytes = 4096;
 /** Each takes several pages. */
-const stored = 30;
+const storedCount = 30;
 
 async function store({ url, apiKey }: Gateway, name: string): Promise<string> {
   const answer = await fetch(`${url}/v1/responses`, {
@@ -73,7 +73,7 @@ describe.skipIf(isOnPostgres)('a damaged content.db', () => {
 
   beforeAll(async () => {
     const gateway = await start();
-    for (let count = 0; count < stored; count += 1) ids.push(await store(gateway, `prompt ${count}`));
+    for (let count = 0; count < storedCount; count += 1) ids.push(await store(gateway, `prompt ${count}`));
     expect((await gateway.stop()).code).toBe(0);
     cpSync(home.dataDir, stopped, { recursive: true });
     const again = await start();

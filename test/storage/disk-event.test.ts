@@ -4,14 +4,14 @@ import { StorageHealth } from '../../src/gateway/storage-health.ts';
 import { openWebhooks } from '../../src/gateway/webhooks.ts';
 import { SealedBox } from '../../src/lib/sealed-box.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
-import { openBench } from '../ledger/fixture.ts';
+import { openFixture } from '../ledger/fixture.ts';
 
 test('a disk with less than a twentieth free is reported to the operator’s webhook, and to no account’s', async () => {
-  const bench = await openBench();
-  const { ledger } = bench;
+  const fixture = await openFixture();
+  const { ledger } = fixture;
   const logger = createLogger({ level: 'silent' });
   const free = { bavail: 40, blocks: 1000, bsize: 1 << 20 };
-  const health = new StorageHealth({ dataDir: bench.dataDir, logger, readSpace: async () => free });
+  const health = new StorageHealth({ dataDir: fixture.dataDir, logger, readSpace: async () => free });
   const live = { current: { webhooks: { allowPrivate: false } } } as LiveConfig;
   const box = new SealedBox(['secret']);
   const { deliveries } = openWebhooks({ ledger, live, logger, health, box });
@@ -32,6 +32,6 @@ test('a disk with less than a twentieth free is reported to the operator’s web
   } finally {
     deliveries.stop();
     health.close();
-    await bench.end();
+    await fixture.end();
   }
 });

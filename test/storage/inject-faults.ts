@@ -8,7 +8,7 @@ import Database from 'better-sqlite3';
 import { systemClock } from '../../src/lib/clock.ts';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
-import { openBench } from '../ledger/fixture.ts';
+import { openFixture } from '../ledger/fixture.ts';
 import { makeStorageFaults, type StorageFault, type StorageFaults } from './storage-faults.ts';
 
 const program = join(import.meta.dirname, 'storage-load.ts');
@@ -141,8 +141,8 @@ async function checkStored(dataDir: string, acknowledged: Acknowledged): Promise
  * progress for a minute after a fault.
  */
 export async function injectFaults(count: number): Promise<Injected> {
-  const bench = await openBench();
-  await bench.ledger.close();
+  const fixture = await openFixture();
+  await fixture.ledger.close();
   const faults = makeStorageFaults();
   const acknowledged: Acknowledged = {
     settled: new Map(),
@@ -152,7 +152,7 @@ export async function injectFaults(count: number): Promise<Injected> {
   };
   let [fired, lost] = [0, 0];
   for (let [done, run] = [0, 0]; done < count; run += 1) {
-    const load = new Load(bench.dataDir, run, faults);
+    const load = new Load(fixture.dataDir, run, faults);
     await load.until(['opened', 'settled', 'credited', 'stored', 'finished'], 1);
     assert(!load.hasEnded, `the process did not start (${load.code})`);
     for (let n = 0; n < faultsOfRun && done < count && !load.hasEnded; n += 1, done += 1) {
@@ -168,11 +168,11 @@ export async function injectFaults(count: number): Promise<Injected> {
     }
     await load.kill();
     collect(load.lines(), acknowledged);
-    await checkStored(bench.dataDir, acknowledged);
+    await checkStored(fixture.dataDir, acknowledged);
   }
   faults.remove();
-  bench.clock.nowMs = systemClock.now();
-  await bench.open();
-  await bench.end();
+  fixture.clock.nowMs = systemClock.now();
+  await fixture.open();
+  await fixture.end();
   return { faults: count, fired, lost, settled: acknowledged.settled.size };
 }

@@ -48,7 +48,7 @@ async function payer(number: number): Promise<never> {
   }
 }
 
-async function creditor(): Promise<never> {
+async function addCredits(): Promise<never> {
   for (let round = 0; ; round += 1) {
     const reference = `${run} ${round}`;
     await insist(() => ledger.addCredit({ accountId: 1, amount: 12_345n, note: 'load', reference }));
@@ -72,4 +72,4 @@ async function writer(name: string): Promise<never> {
   }
 }
 
-await Promise.all([creditor(), ...[0, 1, 2, 3].map(payer), ...['a', 'b', 'c'].map(writer)]);
+await Promise.all([addCredits(), ...[0, 1, 2, 3].map(payer), ...['a', 'b', 'c'].map(writer)]);

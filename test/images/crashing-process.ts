@@ -1,15 +1,15 @@
 /** A process that dies at a chosen moment: from then on its calls have no effect and never return. */
-export class Mortal {
+export class CrashingProcess {
   /** How many calls it has made. */
   calls = 0;
   readonly #diesAt: number;
-  readonly #doesLast: boolean;
+  readonly #completesLastCall: boolean;
   readonly #died = Promise.withResolvers<void>();
 
-  /** Dies at its call number `diesAt`, from 1; `doesLast`: that call is still done, but its answer never comes. */
-  constructor(diesAt: number, doesLast: boolean) {
+  /** Dies at its call number `diesAt`, from 1; `completesLastCall`: that call is still done, but its answer never comes. */
+  constructor(diesAt: number, completesLastCall: boolean) {
     this.#diesAt = diesAt;
-    this.#doesLast = doesLast;
+    this.#completesLastCall = completesLastCall;
   }
 
   /** Resolves when it is dead. */
@@ -18,12 +18,12 @@ export class Mortal {
   }
 
   /** Returns the port, with calls of the named methods counted. */
-  port<Port extends object>(port: Port, methods: readonly (keyof Port & string)[]): Port {
-    return new Proxy(port, {
-      get: (target, name) => {
-        const member: unknown = Reflect.get(target, name, target);
+  watch<Target extends object>(target: Target, methods: readonly (keyof Target & string)[]): Target {
+    return new Proxy(target, {
+      get: (proxied, name) => {
+        const member: unknown = Reflect.get(proxied, name, proxied);
         if (typeof member !== 'function') return member;
-        const call = (...values: unknown[]): unknown => Reflect.apply(member, target, values);
+        const call = (...values: unknown[]): unknown => Reflect.apply(member, proxied, values);
         return methods.some(each => each === name) ? (...values: unknown[]) => this.#counted(call, values) : call;
       },
     });
@@ -33,7 +33,7 @@ export class Mortal {
     this.calls += 1;
     const number = this.calls;
     if (number < this.#diesAt) return call(...values);
-    if (number === this.#diesAt && this.#doesLast) await call(...values);
+    if (number === this.#diesAt && this.#completesLastCall) await call(...values);
     this.#died.resolve();
     return Promise.withResolvers<unknown>().promise;
   }
