@@ -2,6 +2,7 @@ import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { exactMark } from '../lib/exact-json.ts';
 import type { Runtime, Timer } from '../lib/runtime.ts';
+import { siblingModule } from '../lib/sibling-module.ts';
 import type { JsonBounds } from './json-bounds.ts';
 import type { BoundedText } from './json-text.ts';
 
@@ -113,7 +114,7 @@ export class JsonParser {
   }
 
   #start(): Worker {
-    const worker = new Worker(new URL('./json-worker.ts', import.meta.url), {
+    const worker = new Worker(siblingModule(import.meta.url, 'json-worker'), {
       workerData: exactMark,
       resourceLimits: { maxOldGenerationSizeMb: Math.ceil(this.#limits.memoryBytesMax / 1024 ** 2) },
     });

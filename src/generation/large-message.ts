@@ -1,14 +1,26 @@
-import { type DescField, type DescMessage, type MessageShape, toBinary } from '@bufbuild/protobuf';
-import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import {
+  create,
+  type DescField,
+  type DescMessage,
+  fromBinary,
+  mergeFromBinary,
+  type MessageShape,
+  ScalarType,
+  toBinary,
+} from '@bufbuild/protobuf';
+import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt';
 
 /**
- * Protobuf messages with texts of megabytes. The library writes them at once, and copies them for every message that they are nested in; here they
- * are written once, in turns of the event loop.
+ * Protobuf messages with texts of megabytes. The library reads and writes them at once, and copies what it writes for every message that it is
+ * nested in; here they are read and written once, in turns of the event loop.
  */
 
 /** Longer texts are written here. */
 const longText = 65_536;
+/** Bytes of short fields that are read in one turn: about a millisecond. */
+const readBytes = 262_144;
+const readOptions = { readUnknownFields: false };
 /** Characters that are written in one turn: about a millisecond. */
 const sliceLength = 1024 ** 2;
 
@@ -46,6 +58,73 @@ export async function toBinaryInTurns<Desc extends DescMessage>(
 /** Returns how many bytes `toBinary` gives, without writing long texts. */
 export function countBytes<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): number {
   return splitMessage(schema, message, findHolders(message)).length;
+}
+
+/** Does the same as `fromBinary` without unknown fields: in turns of the event loop, of which each reads one long text at most. */
+export async function fromBinaryInTurns<Desc extends DescMessage>(
+  schema: Desc,
+  bytes: Uint8Array,
+): Promise<MessageShape<Desc>> {
+  if (bytes.length <= readBytes) return fromBinary(schema, bytes, readOptions);
+  const message = create(schema);
+  for (const { field, bytes: piece } of cutFields(schema, bytes)) {
+    if (field === undefined) mergeFromBinary(schema, message, piece, readOptions);
+    else if (field.message === undefined) setField(message, field, readText(piece));
+    else setField(message, field, await fromBinaryInTurns(field.message, piece));
+    await new Promise(setImmediate);
+  }
+  return message;
+}
+
+/** Fields that are read together; with `field`, the value of one that is read by itself. */
+interface FieldPiece {
+  readonly field: DescField | undefined;
+  readonly bytes: Uint8Array;
+}
+
+/** Cuts a message into pieces that are read in one turn each. Leaves out long fields that the schema does not have. */
+function* cutFields(schema: DescMessage, bytes: Uint8Array): Generator<FieldPiece, void, undefined> {
+  const fields = new Map(schema.fields.map(field => [field.number, field]));
+  const reader = new BinaryReader(bytes);
+  let from = 0;
+  const skipped = (to: number): FieldPiece[] =>
+    to > from ? [{ field: undefined, bytes: bytes.subarray(from, to) }] : [];
+  while (reader.pos < reader.len) {
+    const at = reader.pos;
+    if (at - from > readBytes) {
+      yield* skipped(at);
+      from = at;
+    }
+    const [number, type] = reader.tag();
+    if (type !== WireType.LengthDelimited) {
+      reader.skip(type, number);
+      continue;
+    }
+    const value = reader.bytes();
+    const field = fields.get(number);
+    if (value.length <= longText || (field !== undefined && !isCut(field))) continue;
+    yield* skipped(at);
+    from = reader.pos;
+    if (field !== undefined) yield { field, bytes: value };
+  }
+  yield* skipped(reader.pos);
+}
+
+/** Returns whether a long value of a field is read by itself: a text or a message. */
+function isCut({ fieldKind, message, scalar }: DescField): boolean {
+  return fieldKind !== 'map' && (message !== undefined || scalar === ScalarType.STRING);
+}
+
+function readText({ buffer, byteOffset, length }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, length).toString('utf8');
+}
+
+/** Sets a field, or adds to its list. */
+function setField(message: object, field: DescField, value: unknown): void {
+  const fields = message as Fields;
+  if (field.fieldKind === 'list') (fields[field.localName] as unknown[]).push(value);
+  else if (field.oneof === undefined) fields[field.localName] = value;
+  else fields[field.oneof.localName] = { case: field.localName, value };
 }
 
 async function writeText(bytes: Buffer, start: number, text: string): Promise<number> {

@@ -10,7 +10,7 @@ import { withDistinctIds } from './distinct-ids.ts';
 import { RecentConversations, type RememberedConversation } from './recent.ts';
 import type { Sealing } from './sealing.ts';
 import type { SessionName, Sessions } from './sessions.ts';
-import { turnIn } from './stored-response.ts';
+import { readTurn } from './stored-response.ts';
 
 /** How long reading the turns of a long conversation may occupy the event loop before it yields. */
 const sliceMs = 4;
@@ -115,7 +115,7 @@ export class Conversations {
     const items: Item[] = [];
     let sliceEndsAt = this.#runtime.monotonicMs() + sliceMs;
     for (const document of chain) {
-      for (const item of read(turnIn(document), document)) items.push(item);
+      for (const item of read(await readTurn(document), document)) items.push(item);
       if (this.#runtime.monotonicMs() < sliceEndsAt) continue;
       await new Promise(setImmediate);
       sliceEndsAt = this.#runtime.monotonicMs() + sliceMs;
@@ -145,7 +145,7 @@ export class Conversations {
     if (kept !== undefined) return kept.findLast(item => item.id === id);
     const document = await this.#documents.find({ kind: 'response', id: place.responseId }, accountId);
     if (document === undefined) return undefined;
-    const turn = turnIn(document);
+    const turn = await readTurn(document);
     const items = turn[place.side];
     return items.find(item => item.id === id) ?? items[place.index];
   }

@@ -8,13 +8,14 @@ import {
   type ResponseHead,
   ResponseStatus,
   StoredEventsSchema,
-  type StoredResponse,
+  type StoredAnswer,
+  StoredAnswerSchema,
   StoredResponseSchema,
   type StoredTurn,
   StoredTurnSchema,
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { incompleteReason, ResponseFold } from '../../generation/response-fold.ts';
-import { toBinaryInTurns } from '../../generation/large-message.ts';
+import { fromBinaryInTurns, toBinaryInTurns } from '../../generation/large-message.ts';
 import { inputItemId } from '../../generation/response-ids.ts';
 import { defined } from '../../lib/defined.ts';
 import type { StoredDocument } from '../../store/documents.ts';
@@ -42,7 +43,7 @@ export function withIds(responseId: string, items: readonly Item[]): Item[] {
 }
 
 /** The model's output so far, and its end if it has ended. */
-export type Answer = Pick<StoredResponse, 'output' | 'finished' | 'completed' | 'extensions'>;
+export type Answer = Pick<StoredAnswer, 'output' | 'finished' | 'completed' | 'extensions'>;
 
 /** Folds events into an answer. An item that was cut off is incomplete. `isOver`: no events follow. */
 export function toAnswer(responseId: string, events: readonly GenerationEvent[], isOver = true): Answer {
@@ -90,14 +91,14 @@ export function encodeBody({ head, input, inherited = [], answer, failure }: Bod
   );
 }
 
-/** The content of a document's body. */
-export function storedIn(document: StoredDocument): StoredResponse {
-  return fromBinary(StoredResponseSchema, document.body, { readUnknownFields: false });
+/** Reads all of a body but the input. */
+export function readAnswer(document: StoredDocument): Promise<StoredAnswer> {
+  return fromBinaryInTurns(StoredAnswerSchema, document.body);
 }
 
 /** Reads only what a conversation needs: settings and tools of a thousand turns are not decoded. */
-export function turnIn(document: StoredDocument): StoredTurn {
-  return fromBinary(StoredTurnSchema, document.body, { readUnknownFields: false });
+export function readTurn(document: StoredDocument): Promise<StoredTurn> {
+  return fromBinaryInTurns(StoredTurnSchema, document.body);
 }
 
 /** Events as a chunk of a log. */
@@ -119,13 +120,13 @@ const statuses: Readonly<Record<StoredState, ResponseStatus>> = {
 };
 
 /** Returns the status of a stored response that is no longer running. */
-export function toStatus(state: string, { finished, output }: StoredResponse): ResponseStatus {
+export function toStatus(state: string, { finished, output }: StoredAnswer): ResponseStatus {
   const isCut = state === 'ended' && finished !== undefined && incompleteReason(finished, output) !== undefined;
   return isCut ? ResponseStatus.INCOMPLETE : statuses[state as StoredState];
 }
 
 /** Returns why a stored response failed; undefined if it did not. */
-export function readFailure(state: string, { failure }: StoredResponse): ResponseFailure | undefined {
+export function readFailure(state: string, { failure }: StoredAnswer): ResponseFailure | undefined {
   const known = failures[state as StoredState];
   if (known === undefined) return undefined;
   return failure ?? { $typeName: 'tollgate.v1.ResponseFailure', code: known[0], message: known[1] };

@@ -10,7 +10,7 @@ import {
   type ResponseHead,
   type ResponseService,
   ResponseStatus,
-  type StoredResponse,
+  type StoredAnswer,
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { completed as completedEvent } from '../../generation/events.ts';
 import { toRequestId } from '../../generation/response-ids.ts';
@@ -27,7 +27,7 @@ import type { Conversations } from './conversations.ts';
 import { Sealing, type SealStep } from './sealing.ts';
 import type { Elsewhere } from './elsewhere.ts';
 import type { Settling } from './settling.ts';
-import { eventsIn, readFailure, toStatus, storedIn, type StoredState } from './stored-response.ts';
+import { eventsIn, readAnswer, readFailure, toStatus, type StoredState } from './stored-response.ts';
 
 /** The calls about responses that are there. */
 type StoredMethods = Pick<
@@ -178,7 +178,7 @@ export class StoredResponses {
     // Looked up before its document is read: a job that ends in between must be reported as it was, not as abandoned.
     const job = this.#tools.jobs.get(name.id);
     const document = await this.#document(name);
-    const stored = storedIn(document);
+    const stored = await readAnswer(document);
     const { elsewhere } = this.#tools;
     const far = job === undefined && elsewhere.runs(document) ? await elsewhere.progress(document) : undefined;
     const running = job ?? far;
@@ -201,7 +201,7 @@ export class StoredResponses {
    * Returns the result of a response that is no longer running, by its document and the ledger: one that is stored as
    * complete but was never charged, because the process died in between, does not count as an answer.
    */
-  async #ended(name: OwnedName, stored: string, body: StoredResponse): Promise<Ended> {
+  async #ended(name: OwnedName, stored: string, body: StoredAnswer): Promise<Ended> {
     await this.#tools.settling.over(name.id);
     const record = stored === 'ended' ? await this.#recordOnceSettled(name) : undefined;
     const state = stored === 'ended' && record === undefined ? 'restarted' : stored;
@@ -235,7 +235,7 @@ export class StoredResponses {
   /** The last events of a response that has ended, and how. */
   async #end(name: OwnedName): Promise<{ events: GenerationEvent[]; end: ResponseEnd }> {
     const document = await this.#document(name);
-    const { completed, ...end } = await this.#ended(name, document.state, storedIn(document));
+    const { completed, ...end } = await this.#ended(name, document.state, await readAnswer(document));
     return {
       events: completed === undefined ? [] : [completedEvent(completed)],
       end: { $typeName: 'tollgate.v1.ResponseEnd', ...end },
@@ -244,7 +244,7 @@ export class StoredResponses {
 
   /** Returns the head of a response in the background. Throws `invalid_request` with `message` for any other. */
   async #background(name: OwnedName, message: string, facts: ErrorFacts): Promise<ResponseHead> {
-    const { head } = storedIn(await this.#document(name));
+    const { head } = await readAnswer(await this.#document(name));
     if (head?.background !== true) throw new GatewayError('invalid_request', message, facts);
     return head;
   }

@@ -49,22 +49,38 @@ export interface StoredContent {
   readonly crc: number | null;
 }
 
+/** A stored content as it is read here; `content` null: it is too large to be read here. */
+export interface ReadContent {
+  readonly content: Uint8Array | null;
+  readonly crc: number | null;
+}
+
 /** A document's row with its body. */
-export interface WholeRow extends HeadRow, StoredContent {}
+export interface WholeRow extends HeadRow, ReadContent {}
 
 /** Returns the bytes. Throws if they are not those that were stored: `owner`, the document's id, is named for the log. */
-export function intactContent({ content, crc }: StoredContent, owner: string): Uint8Array {
+export function intactContent<Content extends Uint8Array>(
+  { content, crc }: { readonly content: Content; readonly crc: number | null },
+  owner: string,
+): Content {
   if (crc !== null && crc32(content) !== crc)
     throw new Error(`the content of document ${owner} is damaged on the disk`);
   return content;
+}
+
+/** Returns SQL that reads a content, unless it has more than `bytesMax`. */
+export function readsContent(bytesMax: number, table: string): string {
+  if (bytesMax === Infinity) return `${table}.content`;
+  return `CASE WHEN length(${table}.content) <= ${bytesMax} THEN ${table}.content END AS content`;
 }
 
 /** Rows of documents and their bodies, on one connection. */
 export class DocumentRows {
   readonly #sql: ReturnType<typeof prepare>;
 
-  constructor(db: Connection) {
-    this.#sql = prepare(db);
+  /** `bytesMax`: larger bodies are not read here; absent: all are. */
+  constructor(db: Connection, bytesMax = Infinity) {
+    this.#sql = prepare(db, bytesMax);
   }
 
   /** Whatever is stored under the name, ended or not. */
@@ -77,9 +93,16 @@ export class DocumentRows {
   }
 
   read(head: HeadRow): StoredDocument {
+    const { content, crc } = this.readBody(head);
+    if (content === null) throw new Error(`the body of document ${head.id} is too large to be read here`);
+    return { ...toDocumentFacts(head), body: intactContent({ content, crc }, head.id) };
+  }
+
+  /** Returns the body of a document, with its sum not checked yet. */
+  readBody(head: HeadRow): ReadContent {
     const stored = this.#sql.body.get(head.row);
     if (stored === undefined) throw new Error(`document ${head.id} has no body`);
-    return { ...toDocumentFacts(head), body: intactContent(stored, head.id) };
+    return stored;
   }
 
   /**
@@ -113,7 +136,7 @@ export class DocumentRows {
 }
 
 /** The statements; those that write can be prepared on a connection that only reads, but not run. */
-function prepare(db: Connection) {
+function prepare(db: Connection, bytesMax: number) {
   return {
     head: db.prepare<[string, string], HeadRow>('SELECT * FROM document WHERE kind = ? AND id = ?'),
     headAt: db.prepare<[number], HeadRow>('SELECT * FROM document WHERE row = ?'),
@@ -124,9 +147,11 @@ function prepare(db: Connection) {
          SELECT d.row, d.parent, up.total + d.bytes FROM up JOIN document d ON d.row = up.parent
          WHERE up.total < ${linkBytesMax} LIMIT ${linksMax}
        )
-       SELECT d.*, b.content, b.crc FROM up CROSS JOIN document d ON d.row = up.row CROSS JOIN body b ON b.document = up.row`,
+       SELECT d.*, ${readsContent(bytesMax, 'b')}, b.crc FROM up CROSS JOIN document d ON d.row = up.row CROSS JOIN body b ON b.document = up.row`,
     ),
-    body: db.prepare<[number], StoredContent>('SELECT content, crc FROM body WHERE document = ?'),
+    body: db.prepare<[number], ReadContent>(
+      `SELECT ${readsContent(bytesMax, 'body')}, crc FROM body WHERE document = ?`,
+    ),
     bodyLength: db.prepare<[number], { length: number }>(
       'SELECT length(content) AS length FROM body WHERE document = ?',
     ),
