@@ -160,6 +160,84 @@ test('an image of tens of megabytes in a message of a WebSocket does not block o
   await client.close();
 });
 
+/** Sends a request without a body. Returns the status, and the longest hold. */
+async function call(method: string, path: string): Promise<[status: number, heldMs: number]> {
+  const sinceMs = Date.now();
+  const headers = { authorization: `Bearer ${gateway.apiKey}` };
+  const response = await fetch(gateway.url + path, { method, headers });
+  await response.arrayBuffer();
+  return [response.status, await holds.longest(gateway.url, sinceMs)];
+}
+
+/** Makes a response or a conversation. Returns its id. */
+async function make(path: string, body: object): Promise<string> {
+  const response = await fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  return ((await response.json()) as { id: string }).id;
+}
+
+/** What 8 MB took before large contents were read on a thread: 30 to 60 ms. */
+const storedHeldMsMax = attackSize(heldMsMax, 25);
+const withImages = [{ role: 'user', content: inputImages }];
+/** What is done with a stored response or conversation of tens of megabytes; `recent`: one that was stored later. */
+const uses: readonly [name: string, use: (stored: Stored) => Promise<[status: number, heldMs: number]>][] = [
+  ['its input is listed', ({ id }) => call('GET', `/v1/responses/${id}/input_items`)],
+  ['it is read', ({ id }) => call('GET', `/v1/responses/${id}`)],
+  ['it is continued', ({ id }) => attack('/v1/responses', continuing({ previous_response_id: id }))],
+  ['the last one is continued', ({ recent: id }) => attack('/v1/responses', continuing({ previous_response_id: id }))],
+  ['it is read as a stream', ({ background: id }) => call('GET', `/v1/responses/${id}?stream=true`)],
+  ['it is cancelled', ({ background: id }) => call('POST', `/v1/responses/${id}/cancel`)],
+  ['it is deleted', ({ id }) => call('DELETE', `/v1/responses/${id}`)],
+  ['a conversation is made of it', () => attack('/v1/conversations', { items: withImages })],
+  ['a conversation of it is listed', ({ conversation: id }) => call('GET', `/v1/conversations/${id}/items`)],
+  [
+    'a response is made in its conversation',
+    ({ conversation }) => attack('/v1/responses', continuing({ conversation })),
+  ],
+  ['its conversation grows', ({ conversation: id }) => attack(`/v1/conversations/${id}/items`, { items: withImages })],
+];
+
+interface Stored {
+  readonly id: string;
+  readonly recent: string;
+  readonly background: string;
+  readonly conversation: string;
+}
+
+function continuing(more: object): object {
+  return { model: 'far/eyes', input: 'x', ...more };
+}
+
+async function makeStored(): Promise<Stored> {
+  const request = { model: 'far/eyes', input: withImages };
+  const [background, id] = [
+    await make('/v1/responses', { ...request, background: true }),
+    await make('/v1/responses', request),
+  ];
+  const [recent, conversation] = [
+    await make('/v1/responses', request),
+    await make('/v1/conversations', { items: withImages }),
+  ];
+  return { id, recent, background, conversation };
+}
+
+test('a stored input of tens of megabytes does not block other requests, whatever is done with it', async () => {
+  // The first use of a path compiles it.
+  const first = await makeStored();
+  for (const [, use] of uses) await use(first);
+  const stored = await makeStored();
+  const long: [name: string, status: number, heldMs: number][] = [];
+  for (const [name, use] of uses) {
+    const [status, heldMs] = await use(stored);
+    if (process.env['ATTACK_SHOW'] !== undefined) console.log(name, status, heldMs);
+    if (status !== 200 || heldMs >= storedHeldMsMax) long.push([name, status, heldMs]);
+  }
+  expect(long).toEqual([]);
+}, 400_000);
+
 async function post(body: string, headers: Record<string, string> = {}): Promise<{ status: number; id: string }> {
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',

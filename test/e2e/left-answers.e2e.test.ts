@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
 import { type Bill, BillingProvider, templateTokens, countTokens } from './billing-provider.ts';
 import { post } from './chat-client.ts';
 import { eventually } from './upstream-callers.ts';
@@ -170,7 +170,11 @@ test('if an answer was requested whole, its output until the client left is esti
   const text = texts['words'] ?? expect.fail();
   for (const times of [30, 60, 60]) await whole(makeBody('plain/whole', text, { max_tokens: 900 }, { times }));
   expect(plain.bodies.at(-1)).not.toHaveProperty('stream');
-  const { bill, record } = await leave(plain, makeBody('plain/whole', text, { max_tokens: 900 }, { times: 100 }), 300);
+  const { bill, record } = await leave(
+    plain,
+    makeBody('plain/whole', text, { max_tokens: 900 }, { times: 2_000 }),
+    300,
+  );
   expect(record.usage?.outputTokens).toBeGreaterThan(0);
   expectNear(record.usage?.outputTokens, bill.output, 0.35);
 });
@@ -184,7 +188,8 @@ test('no output is charged of a built-in model whose client left before the firs
     { signal: aborting.signal },
   );
   requested.catch(() => undefined);
-  await sleep(500);
+  // A request that is aborted before it is admitted has no record.
+  await eventually('the hold', async () => ((await heldBy(gateway)) > 0n ? true : undefined));
   aborting.abort();
   const { usage } = await readAborted('sim/large');
   expect(usage?.outputTokens).toBe(0);
