@@ -86,8 +86,8 @@ export class JsonParser {
   }
 
   /**
-   * Parses a body, whose chunks must not be used any more. Calls `receive` in a turn of the event loop of its own, because receiving a long
-   * text from the thread fills one.
+   * Parses a body, whose chunks must not be used any more. Calls `receive` in a later turn of the event loop, because receiving a long text
+   * from the thread fills one.
    */
   parse(body: UnparsedBody, receive: ParseReceiver): void {
     this.#waiting.push({ ...body, receive });
@@ -124,7 +124,7 @@ export class JsonParser {
       const [parsed, bytes, fingerprint, isLossy] = reply;
       const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
       this.#partial = { ...parsed, raw, fingerprint };
-      if (isLossy) setImmediate(() => worker.postMessage(restRequest));
+      if (isLossy) setImmediate(() => setImmediate(() => worker.postMessage(restRequest)));
       else this.#end(undefined);
     });
     worker.on('error', () => {
@@ -139,7 +139,8 @@ export class JsonParser {
     const partial = this.#partial;
     this.#partial = undefined;
     this.#next();
-    if (partial !== undefined) setImmediate(() => call?.receive({ ...partial, exact }));
+    // An immediate still belongs to the turn in which the message came; one that it sets does not.
+    if (partial !== undefined) setImmediate(() => setImmediate(() => call?.receive({ ...partial, exact })));
   }
 
   /** Called when the thread has ended, or has to: refuses its body. */

@@ -25,7 +25,11 @@ const readOptions = { readUnknownFields: false };
 const sliceLength = 1024 ** 2;
 
 /** Bytes of a message, or a text that stands for its UTF-8. */
-type Piece = Uint8Array | string;
+interface Piece {
+  readonly content: Uint8Array | string;
+  /** In bytes. */
+  readonly length: number;
+}
 
 interface Pieces {
   readonly list: readonly Piece[];
@@ -45,11 +49,11 @@ export async function toBinaryInTurns<Desc extends DescMessage>(
   const { list, length } = splitMessage(schema, message, holders);
   const bytes = Buffer.allocUnsafeSlow(length);
   let at = 0;
-  for (const piece of list) {
-    if (typeof piece === 'string') at = await writeText(bytes, at, piece);
+  for (const { content } of list) {
+    if (typeof content === 'string') at = await writeText(bytes, at, content);
     else {
-      bytes.set(piece, at);
-      at += piece.length;
+      bytes.set(content, at);
+      at += content.length;
     }
   }
   return bytes;
@@ -164,8 +168,8 @@ function splitMessage(schema: DescMessage, message: object, holders: ReadonlySet
     for (const each of Array.isArray(value) ? (value as unknown[]) : value === undefined ? [] : [value])
       list.push(...splitField(field, each, holders));
   }
-  list.unshift(toBinary(schema, rest as MessageShape<DescMessage>));
-  return { list, length: list.reduce((sum, piece) => sum + byteLength(piece), 0) };
+  list.unshift(toPiece(toBinary(schema, rest as MessageShape<DescMessage>)));
+  return { list, length: list.reduce((sum, { length }) => sum + length, 0) };
 }
 
 /** Removes a field that has a long text, and returns its value; undefined if it has none. */
@@ -195,7 +199,10 @@ function emptyValue({ fieldKind, presence }: DescField): unknown {
 }
 
 function splitField(field: DescField, value: unknown, holders: ReadonlySet<object>): Piece[] {
-  if (typeof value === 'string') return [writeHead(field, Buffer.byteLength(value)), value];
+  if (typeof value === 'string') {
+    const text = toPiece(value);
+    return [writeHead(field, text.length), text];
+  }
   if (field.message === undefined || typeof value !== 'object' || value === null)
     throw new TypeError(`${field.name} is neither a text nor a message`);
   const { list, length } = splitMessage(field.message, value, holders);
@@ -203,10 +210,11 @@ function splitField(field: DescField, value: unknown, holders: ReadonlySet<objec
 }
 
 /** Returns the number of a field and the length of its value. */
-function writeHead({ number }: DescField, length: number): Uint8Array {
-  return new BinaryWriter().tag(number, WireType.LengthDelimited).uint32(length).finish();
+function writeHead({ number }: DescField, length: number): Piece {
+  return toPiece(new BinaryWriter().tag(number, WireType.LengthDelimited).uint32(length).finish());
 }
 
-function byteLength(piece: Piece): number {
-  return typeof piece === 'string' ? Buffer.byteLength(piece) : piece.length;
+/** A long text is measured here once, and never again. */
+function toPiece(content: Uint8Array | string): Piece {
+  return { content, length: typeof content === 'string' ? Buffer.byteLength(content) : content.length };
 }

@@ -68,10 +68,13 @@ export function intactContent<Content extends Uint8Array>(
   return content;
 }
 
-/** Returns SQL that reads a content, unless it has more than `bytesMax`. */
+/** Returns SQL that reads a content and its sum, unless it has more than `bytesMax`: its sum is stored behind it, and reaching that reads all of it. */
 export function readsContent(bytesMax: number, table: string): string {
-  if (bytesMax === Infinity) return `${table}.content`;
-  return `CASE WHEN length(${table}.content) <= ${bytesMax} THEN ${table}.content END AS content`;
+  const columns = ['content', 'crc'].map(column => `${table}.${column}`);
+  if (bytesMax === Infinity) return columns.join(', ');
+  return columns
+    .map(column => `iif(length(${table}.content) <= ${bytesMax}, ${column}, NULL) AS ${column.split('.')[1]}`)
+    .join(', ');
 }
 
 /** Rows of documents and their bodies, on one connection. */
@@ -147,11 +150,9 @@ function prepare(db: Connection, bytesMax: number) {
          SELECT d.row, d.parent, up.total + d.bytes FROM up JOIN document d ON d.row = up.parent
          WHERE up.total < ${linkBytesMax} LIMIT ${linksMax}
        )
-       SELECT d.*, ${readsContent(bytesMax, 'b')}, b.crc FROM up CROSS JOIN document d ON d.row = up.row CROSS JOIN body b ON b.document = up.row`,
+       SELECT d.*, ${readsContent(bytesMax, 'b')} FROM up CROSS JOIN document d ON d.row = up.row CROSS JOIN body b ON b.document = up.row`,
     ),
-    body: db.prepare<[number], ReadContent>(
-      `SELECT ${readsContent(bytesMax, 'body')}, crc FROM body WHERE document = ?`,
-    ),
+    body: db.prepare<[number], ReadContent>(`SELECT ${readsContent(bytesMax, 'body')} FROM body WHERE document = ?`),
     bodyLength: db.prepare<[number], { length: number }>(
       'SELECT length(content) AS length FROM body WHERE document = ?',
     ),

@@ -122,7 +122,7 @@ class SqliteDocuments implements SharedDocuments {
     this.#contents = new ContentReader(path);
     this.#rows = new DocumentRows(db, largeContentBytes);
     this.#chunkAfter = db.prepare(
-      `SELECT seq, ${readsContent(largeContentBytes, 'chunk')}, crc FROM chunk WHERE document = ? AND seq > ? ORDER BY seq LIMIT 1`,
+      `SELECT seq, ${readsContent(largeContentBytes, 'chunk')} FROM chunk WHERE document = ? AND seq > ? ORDER BY seq LIMIT 1`,
     );
     this.#unfinished = db.prepare('SELECT * FROM document WHERE kind = ? AND finished = 0 ORDER BY created_at_ms');
     this.#pages = { oldest_first: preparePage(db, '>', 'ASC'), newest_first: preparePage(db, '<', 'DESC') };
