@@ -74,15 +74,15 @@ export async function compare(
   return [summarize(runs[0]), summarize(runs[1])];
 }
 
-/** Formats the answers a second of two runs, and their failures. */
+/** Formats the answers (or streams) a second of two runs, ours first, and their failures. */
 export function formatRates([ours, theirs]: readonly [Run, Run], unit: string): string {
   return `${formatNumber(ours.perSecond)} : ${formatNumber(theirs.perSecond)} ${unit} a second${[ours, theirs].map(formatRunFailures).join('')}`;
 }
 
-/** Formats the CPU of two runs: the bare proxy's is the second. */
+/** Formats the CPU of an answer: the bare proxy's divided by ours, and both. */
 export function formatOnProxyScale([ours, proxy]: readonly [Run, Run]): string {
   const scaled = (ours.cpuUs / proxy.cpuUs) * proxyScaleUs;
-  return `${formatNumber(proxy.cpuUs / ours.cpuUs)} (${formatNumber(ours.cpuUs)} : ${formatNumber(proxy.cpuUs)} µs; ${formatNumber(scaled)} if the proxy’s were ${proxyScaleUs})`;
+  return `${formatNumber(proxy.cpuUs / ours.cpuUs)} (proxy ${formatNumber(proxy.cpuUs)}, gateway ${formatNumber(ours.cpuUs)} µs; gateway ${formatNumber(scaled)} if the proxy took ${proxyScaleUs})`;
 }
 
 /** Formats the CPU time of an answer by thread. */

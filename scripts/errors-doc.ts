@@ -15,8 +15,8 @@ const introduction = `# Errors
 
 ## The envelope
 
-Every error is \`{"error": {message, type, param, code, status_code, id, tip, docs, support, community}}\`. All ten members are always present; those without a
-value are null.
+Every error is \`{"error": {message, type, param, code, status_code, id, tip, docs, support, community}}\`. All ten members are always present; a member without a
+value is null.
 
 - \`code\`: what happened, for programs: handle errors by it, never by the message
 - \`message\`: what happened, for people
@@ -28,9 +28,9 @@ value are null.
 
 By interface:
 
-- \`/v1/messages\`: also \`"type": "error"\` and \`request_id\`, and Anthropic's values in \`type\`.
+- \`/v1/messages\`: the body also has \`"type": "error"\` and \`request_id\` beside \`error\`, and \`error.type\` has Anthropic's values.
 - \`/v1/account\`, \`/v1/key\`: wrong fields of a body (422) or of a query (400) give \`{"detail": [{loc, msg, type, input, ctx}]}\`, one entry for each field.
-- A refused admission also has \`error.limit\`: [Limits](accounting.md#limits).
+- A request that is refused because of a limit also gets \`error.limit\`: [Limits](accounting.md#limits).
 - A stream that has already started ends with the interface's own error event, with the same \`message\`, \`type\`, \`param\`, \`code\` and \`id\`.
 - RPC callers get the gRPC status and a \`tollgate.v1.ErrorDetail\` with the rest.
 
@@ -41,19 +41,19 @@ If a limit of requests applies to a key, its responses, errors included, have \`
 OpenAI's format: \`12s\`, \`1m30s\`.
 
 \`retry-after\` is in seconds, and present if waiting helps: 1 to 61 for a minute limit, 1 for \`concurrent\`, otherwise until the window ends.
-\`x-should-retry: false\` stops the retries of the official clients; it is on every 400, 401, 403, 404, 413 and 422, and on every 429 except those of minute
+\`x-should-retry: false\` stops the retries of the official clients; it is on every 400, 401, 403, 404, 413 and 422, on a 409 \`conflict\`, and on every 429 except those of minute
 limits and \`concurrent\`.
 
 ## Errors of providers
 
-A provider's error is mapped to a code once, when its answer is parsed. Its message may reach the client; its credentials, address, headers and bills never do.
+A provider's error is mapped to a code once, when its answer is parsed. Its message may reach the client; its credentials, address, headers and what it charges never do.
 If the provider refused the content of the request, the code is 400 \`upstream_rejected\`, or \`context_length_exceeded\` if the provider reports that. Every
 other error is 502, after other keys and routes were tried: [Routing](architecture.md#routing).
 
 ## Codes
 
 "Retry" is the header \`x-should-retry\`, which the official clients follow: *no* stops their retries, *theirs* leaves the decision to them (they retry 408,
-409, 429 and 5xx). If a minute limit is reached, it is *yes*, with \`retry-after\`.
+409, 429 and 5xx). A 429 for a minute limit or for \`concurrent\` is an exception: the header is *true*, with \`retry-after\`.
 `;
 
 function retryText(retry: boolean | undefined): string {

@@ -53,8 +53,8 @@ export async function chain({ rounds }: Settings): Promise<Row[]> {
     const going = await times(count, async () => void (last = await turn(gateway, last)));
     return [
       row('first turn of a conversation', first),
-      row(`turn ${turns} of a conversation, just had`, going, 50),
-      row(`turn ${turns} of a conversation, read from the store`, stored, 50),
+      row(`turn ${turns} of a conversation that is still in memory`, going, 50),
+      row(`turn ${turns} of a conversation that is read from the store`, stored, 50),
     ];
   } finally {
     for (const target of [gateway, upstream]) await target.stop();

@@ -8,7 +8,7 @@ export async function growth(settings: Settings): Promise<Row[]> {
   return [...(await workers(settings)), ...(await postgres(settings))];
 }
 
-/** Measures what an answer costs with two workers, beside one thread, both on the same core. */
+/** Measures what an answer costs with two workers, compared with a gateway without workers; both run on the same core. */
 async function workers(settings: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
   const two = await startGateway(upstream, { env: { TOLLGATE_WORKERS: '2' } });
@@ -20,13 +20,13 @@ async function workers(settings: Settings): Promise<Row[]> {
     const ratio = ofTwo.cpuUs / ofOne.cpuUs;
     return [
       {
-        what: 'CPU of a whole chat answer, 2 workers : 1',
+        what: 'CPU of a whole chat answer, 2 workers ÷ no workers',
         measured: `${formatNumber(ratio)} (${formatNumber(ofTwo.cpuUs)} : ${formatNumber(ofOne.cpuUs)} µs; ${formatRates(runs, 'answers')})`,
         target: 'at most 1.1',
         reached: ratio <= 1.1,
       },
-      { what: '… of 2 workers by thread, µs', measured: formatThreads(ofTwo) },
-      { what: '… of 1 by thread, µs', measured: formatThreads(ofOne) },
+      { what: '… with 2 workers, by thread, µs', measured: formatThreads(ofTwo) },
+      { what: '… without workers, by thread, µs', measured: formatThreads(ofOne) },
     ];
   } finally {
     for (const target of [one, two, upstream]) await target.stop();

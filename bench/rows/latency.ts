@@ -121,14 +121,14 @@ async function addedFirstEvent(targets: Targets, { seconds, rounds }: Settings):
   };
   const rows: Row[] = [];
   for (const [how, measure, limitMs] of [
-    ['quiet', first, 0.4],
-    [`busy with ${firstEvents.busyRate} whole answers a second`, besideWhole, 1],
+    ['nothing else running', first, 0.4],
+    [`${firstEvents.busyRate} whole answers a second running`, besideWhole, 1],
   ] as const) {
     const runs = await alternate(targets, rounds, measure);
     const direct = summarize(runs.direct, 'firstMs');
     const [spread, single] = [summarize(runs.spread, 'firstMs'), summarize(runs.single, 'firstMs')];
     rows.push({
-      what: `time to first event added, ${how}; threads on two cores; all on one`,
+      what: `added time to first event, ${how} (first with threads on two cores, then all on one)`,
       measured: `${describe(spread, direct)}; ${describe(single, direct)}`,
       target: `p50 under ${limitMs} ms`,
       reached: spread.p50 - direct.p50 < limitMs,
@@ -151,7 +151,10 @@ export async function latency(settings: Settings): Promise<Row[]> {
   try {
     for (const target of [spread, single]) await warmUp(target, settings);
     return [
-      { what: `a sync by another thread at ${rates.join(', ')} a second, p50 / p99`, measured: syncs.join(', ') },
+      {
+        what: `time until another thread has synced a page, at ${rates.join(', ')} syncs a second, p50 / p99`,
+        measured: syncs.join(', '),
+      },
       ...(await addedLatency(targets, settings)),
       ...(await addedFirstEvent(targets, settings)),
     ];

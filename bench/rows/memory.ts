@@ -57,7 +57,7 @@ async function measureStreams(gateway: GatewayTarget): Promise<Row[]> {
       reached: withThousand < 250,
     },
     {
-      what: 'memory of each further one, up to 5,000',
+      what: 'memory of each further open stream, up to 5,000',
       measured: `${formatNumber(eachKb)} kB`,
       target: 'under 60 kB',
       reached: eachKb < 60,
@@ -78,7 +78,7 @@ async function measureSaturated(gateway: GatewayTarget, seconds: number): Promis
   return [
     { what: 'memory idle', measured: `${formatNumber(idleMb)} MB`, target: 'under 150 MB', reached: idleMb < 150 },
     {
-      what: `memory after ${seconds} s of saturation with whole answers, then as long with streams of 40 deltas`,
+      what: `memory after ${seconds} s of saturation with whole answers, then after the same time with streams of 40 deltas`,
       measured: `${formatNumber(whole.mb)}, ${formatNumber(streamed.mb)} MB${whole.failures}${streamed.failures}`,
       target: 'under 300 MB',
       reached: Math.max(whole.mb, streamed.mb) < 300,
@@ -94,7 +94,7 @@ export async function memory({ saturationSeconds }: Settings): Promise<Row[]> {
     const streams = await withGateway(upstream, measureStreams);
     const stuckMb = await withGateway(upstream, measureStuck);
     const stuck: Row = {
-      what: 'each client that never reads 200 MB',
+      what: 'memory of each client that is sent 200 MB and never reads',
       measured: `${formatNumber(stuckMb)} MB`,
       target: 'under 1 MB',
       reached: stuckMb < 1,

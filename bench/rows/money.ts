@@ -46,8 +46,8 @@ async function overspend(upstream: Target): Promise<Row> {
     return {
       what: `${requestsAtOnce} requests at once on a budget of ${budgetAnswers} answers`,
       // More are answered than are charged if the budget ends within an answer, which is cut then.
-      measured: `${answers} answered${refusals}; charged the price of ${formatNumber(spentUsd / answerUsd)}`,
-      target: `charged at most ${budgetAnswers}`,
+      measured: `${answers} answered${refusals}; charged ${formatNumber(spentUsd / answerUsd)} times the price of an answer`,
+      target: `charged at most ${budgetAnswers} times the price`,
       reached: spentUsd <= budgetUsd,
     };
   } finally {

@@ -18,12 +18,12 @@ type Options = GatewayOptions & { readonly json?: true };
 
 /** Deadline of the readiness check. */
 const readyTimeoutMs = 3000;
-/** Below this the gateway reports that it is not ready. */
+/** The free space below which the gateway reports that it is not ready. */
 const freeBytesMin = 16 * 1024 ** 2;
-/** With less the gateway warns, in percent. */
+/** The percentage of free space below which the gateway warns. */
 const freePercentMin = 5;
 
-/** `status`: the gateway in a few lines. */
+/** Adds `status`, which shows the state of the gateway in a few lines. */
 export function statusCommand(program: Command, { streams, environment }: Ports): void {
   const command = program.command('status').description('show the state of the running gateway');
   addGatewayOptions(command).action(async (options: Options) => {
@@ -32,7 +32,7 @@ export function statusCommand(program: Command, { streams, environment }: Ports)
   });
 }
 
-/** `reload`: has the gateway read its configuration again. A bad file changes nothing. */
+/** Adds `reload`, which makes the gateway read its configuration again. An invalid file changes nothing. */
 export function reloadCommand(program: Command, { streams, environment }: Ports): void {
   const command = program
     .command('reload')
@@ -81,12 +81,12 @@ async function ask(address: string): Promise<{ ok: boolean; body: Document } | u
     const answer = await fetch(address, { signal: AbortSignal.timeout(readyTimeoutMs) });
     return { ok: answer.ok, body: (await answer.json()) as Document };
   } catch {
-    // Nothing answers, or another program does: the caller prints the address.
+    // Either nothing answers or another program does; the caller prints the address.
     return undefined;
   }
 }
 
-/** Returns "yes", or why its requests are refused. */
+/** Returns "yes", or why the gateway refuses requests. */
 async function readReadiness(publicUrl: string): Promise<string> {
   const answer = await ask(`${publicUrl}/readyz`);
   if (answer === undefined) return `${publicUrl} does not answer from here`;
@@ -101,16 +101,16 @@ async function readVersion(publicUrl: string): Promise<string | null> {
 
 type Outcome = 'ok' | 'warning' | 'failed';
 
-/** The result of a check, and what to do. */
-interface Found {
+/** The result of a check; `detail` says what to do. */
+interface CheckResult {
   readonly outcome: Outcome;
   readonly detail: string;
 }
 
 /** A result with the name of its check. */
-type Finding = Found & { readonly check: string };
+type NamedCheckResult = CheckResult & { readonly check: string };
 
-/** `doctor`: looks at everything that a gateway needs. A failed check is exit code 1. */
+/** Adds `doctor`, which checks everything that a gateway needs. The exit code is 1 if a check fails. */
 export function doctorCommand(program: Command, ports: Ports): void {
   const command = program
     .command('doctor')
@@ -118,20 +118,20 @@ export function doctorCommand(program: Command, ports: Ports): void {
   addGatewayOptions(command).action(async (options: Options) => {
     const environment = ports.environment();
     const dataDir = options.dataDir ?? environment.dataDir;
-    const findings = [
+    const results = [
       await checkConfig(ports),
       await checkDirectory(dataDir),
       await checkDisk(dataDir),
       await checkLedger(ports, dataDir),
       ...(await checkGateway(options, environment)),
     ];
-    const failed = findings.filter(({ outcome }) => outcome === 'failed');
-    const document = { version, healthy: failed.length === 0, checks: findings };
+    const failed = results.filter(({ outcome }) => outcome === 'failed');
+    const document = { version, healthy: failed.length === 0, checks: results };
     ports.streams.out(
       options.json === true
         ? jsonText(document)
         : tableText(
-            findings.map(finding => ({ ...finding })),
+            results.map(result => ({ ...result })),
             ['outcome', 'check', 'detail'],
           ),
     );
@@ -143,10 +143,10 @@ export function doctorCommand(program: Command, ports: Ports): void {
   });
 }
 
-/** Runs a check; an error that it throws is its failure. */
-async function find(check: string, look: () => Promise<Found>): Promise<Finding> {
+/** Runs a check. If it throws, the result is `failed` with the error's message. */
+async function runCheck(check: string, run: () => Promise<CheckResult>): Promise<NamedCheckResult> {
   try {
-    return { check, ...(await look()) };
+    return { check, ...(await run()) };
   } catch (error) {
     const lines =
       error instanceof CommandFailure ? error.lines : [error instanceof Error ? error.message : String(error)];
@@ -154,17 +154,17 @@ async function find(check: string, look: () => Promise<Found>): Promise<Finding>
   }
 }
 
-const good = (detail: string): Found => ({ outcome: 'ok', detail });
+const good = (detail: string): CheckResult => ({ outcome: 'ok', detail });
 
-function checkConfig({ loadConfig }: Ports): Promise<Finding> {
-  return find('configuration', async () => {
+function checkConfig({ loadConfig }: Ports): Promise<NamedCheckResult> {
+  return runCheck('configuration', async () => {
     const { file, providers, models } = await loadConfig(undefined);
     return good(`${file ?? 'no file'}: ${providers.length} providers, ${models.length} models`);
   });
 }
 
-function checkDirectory(dataDir: string): Promise<Finding> {
-  return find('data directory', async () => {
+function checkDirectory(dataDir: string): Promise<NamedCheckResult> {
+  return runCheck('data directory', async () => {
     const { mode } = await stat(dataDir);
     await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
     if ((mode & 0o077) === 0) return good(dataDir);
@@ -175,8 +175,8 @@ function checkDirectory(dataDir: string): Promise<Finding> {
   });
 }
 
-function checkDisk(dataDir: string): Promise<Finding> {
-  return find('disk', async () => {
+function checkDisk(dataDir: string): Promise<NamedCheckResult> {
+  return runCheck('disk', async () => {
     const { bavail, bsize, blocks } = await statfs(dataDir);
     const free = bavail * bsize;
     const detail = `${Math.floor(free / 1024 ** 2)} MiB free (${Math.floor((100 * bavail) / Math.max(1, blocks))} %)`;
@@ -186,17 +186,17 @@ function checkDisk(dataDir: string): Promise<Finding> {
   });
 }
 
-function checkLedger({ verifyLedger }: Ports, dataDir: string): Promise<Finding> {
-  return find('ledger', async () => {
+function checkLedger({ verifyLedger }: Ports, dataDir: string): Promise<NamedCheckResult> {
+  return runCheck('ledger', async () => {
     const violations = await verifyLedger(dataDir);
     if (violations.length === 0) return good('all invariants hold');
     return { outcome: 'failed', detail: `${violations.length} broken invariants: see tollgate ledger verify` };
   });
 }
 
-async function checkGateway(options: GatewayOptions, environment: Environment): Promise<Finding[]> {
+async function checkGateway(options: GatewayOptions, environment: Environment): Promise<NamedCheckResult[]> {
   let known: { providers: readonly ProviderStatus[]; routes: ListRoutesResponse['routes'] } | undefined;
-  const gateway = await find('gateway', async () => {
+  const gateway = await runCheck('gateway', async () => {
     const address = await askGateway(options, environment, async ({ admin }) => {
       const [{ providers }, { routes }] = await Promise.all([admin.listProviders({}), admin.listRoutes({})]);
       known = { providers, routes };
@@ -212,10 +212,10 @@ async function checkGateway(options: GatewayOptions, environment: Environment): 
     };
   });
   if (known === undefined) return [gateway];
-  return [gateway, providerFinding(known.providers), routeFinding(known.routes)];
+  return [gateway, checkProviders(known.providers), checkRoutes(known.routes)];
 }
 
-function providerFinding(providers: readonly ProviderStatus[]): Finding {
+function checkProviders(providers: readonly ProviderStatus[]): NamedCheckResult {
   const bad = providers.filter(
     ({ state, keys }) => state === 'no_key' || state === 'failing' || keys.some(key => key.state !== 'working'),
   );
@@ -224,7 +224,7 @@ function providerFinding(providers: readonly ProviderStatus[]): Finding {
   return { check: 'providers', outcome: 'warning', detail: `${detail}: see tollgate providers` };
 }
 
-function routeFinding(routes: ListRoutesResponse['routes']): Finding {
+function checkRoutes(routes: ListRoutesResponse['routes']): NamedCheckResult {
   const bad = routes.filter(({ state }) => state !== 'available');
   if (bad.length === 0) return { check: 'routes', ...good(`${routes.length} routes, all available`) };
   return {

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { idArgument } from './arguments.ts';
 
-/** Options that choose requests; absent: any. */
+/** Options that filter requests; an absent option filters nothing. */
 export interface RequestFilterOptions {
   readonly key?: bigint;
   readonly model?: string;
@@ -12,7 +12,7 @@ export interface RequestFilterOptions {
   readonly endpoint?: string;
 }
 
-/** Adds the options that choose requests: those that pass all of them. */
+/** Adds the options that filter requests; a request must match all that are given. */
 export function addRequestFilter(command: Command): Command {
   return command
     .option('--key <key_id>', 'only of this API key', idArgument)
@@ -24,7 +24,7 @@ export function addRequestFilter(command: Command): Command {
     .option('--endpoint <path>', 'only on this path, such as /v1/messages');
 }
 
-/** Returns the filter as the gateway takes it. */
+/** Returns the options as fields of a request to the gateway. */
 export function toRequestFilter({ key, model, group, tag, endUser, provider, endpoint }: RequestFilterOptions) {
   return {
     apiKeyId: key ?? 0n,

@@ -32,8 +32,8 @@ export function decodeCache(
   unknown: UnknownMembers,
 ): { cache?: CacheHint } {
   if (control == null) return {};
-  unknown.orWarn(control.type, `${path}.type`);
-  return cacheHint({ cache_control: { ttl: unknown.orWarn(control.ttl, `${path}.ttl`) } });
+  unknown.knownOrWarn(control.type, `${path}.type`);
+  return cacheHint({ cache_control: { ttl: unknown.knownOrWarn(control.ttl, `${path}.ttl`) } });
 }
 
 const lifetimes = [

@@ -33,7 +33,7 @@ export interface DecodedRequest {
   /** The client uses the deprecated form of tool calls (Chat's `functions`), and gets its answer in that form. */
   readonly legacyFunctions?: true;
   /**
-   * True if the client understands the interface's own reasons for refusals and full contexts (a Messages client that sends its version).
+   * True if the client understands Anthropic's stop reasons for refusals and full contexts (a Messages client that sends `anthropic-version`).
    */
   readonly ownStopReasons?: true;
 }

@@ -27,13 +27,13 @@ import {
 } from '../gen/tollgate/v1/request_pb.ts';
 
 /**
- * Cheap constructors of the content model. They write object literals instead of calling `create`, which costs ten times as much and
+ * Cheap constructors of the contract's messages. They write object literals instead of calling `create`, which costs ten times as much and
  * would run for every message of every request.
  */
 
 type Fields<T> = Partial<Omit<T, '$typeName'>>;
 
-/** Makes an item of a turn (0: a turn of its own). */
+/** Makes an item of a turn; turn 0: it shares its turn with no other item. */
 export function makeItem(content: Item['content'], turn: number, extra?: Extra): Item {
   const item: Item = { $typeName: 'tollgate.v1.Item', id: '', status: ItemStatus.UNSPECIFIED, turn, content };
   if (extra !== undefined) item.extra = extra;
@@ -91,7 +91,7 @@ export function summaryTextContent(text: string): Part['content'] {
   return { case: 'summaryText', value: { $typeName: 'tollgate.v1.SummaryTextPart', text } };
 }
 
-/** The content of a reference to a tool that was found. */
+/** The content of a reference to a tool that a tool search found. */
 export function toolReferenceContent(name: string): Part['content'] {
   return { case: 'toolReference', value: { $typeName: 'tollgate.v1.ToolReferencePart', name } };
 }
@@ -101,17 +101,17 @@ export function imageContent(source: MediaSource, detail: ImagePart['detail'] = 
   return { case: 'image', value: { $typeName: 'tollgate.v1.ImagePart', source, detail } };
 }
 
-/** The place of bytes; `mediaType` '' means unknown. */
+/** Where the bytes of an image, sound, video or file come from; `mediaType` '' means unknown. */
 export function mediaSource(source: MediaSource['source'], mediaType = ''): MediaSource {
   return { $typeName: 'tollgate.v1.MediaSource', source, mediaType };
 }
 
-/** A provider's blob; '' if its provider is unknown. */
+/** Opaque data of a provider; `provider` and `model` are '' if unknown. */
 export function makeOpaque(kind: string, data: string, provider = '', model = ''): Opaque {
   return { $typeName: 'tollgate.v1.Opaque', provider, model, kind, data };
 }
 
-/** Members of one protocol that the contract has no field for: `json` is one JSON object. */
+/** JSON members of one protocol that the protobuf messages have no field for; `json` is the text of one JSON object. */
 export function toExtra(protocol: Protocol, json: string): Extra {
   return { $typeName: 'tollgate.v1.Extra', protocol, json };
 }
@@ -121,7 +121,7 @@ export function urlCitation(fields: Fields<UrlCitation>): UrlCitation {
   return { $typeName: 'tollgate.v1.UrlCitation', url: '', title: '', startIndex: 0, endIndex: 0, ...fields };
 }
 
-/** The same as an annotation. */
+/** A citation of a web page as an annotation. */
 export function urlAnnotation(fields: Fields<UrlCitation>): Annotation {
   const annotation = { case: 'urlCitation', value: urlCitation(fields) } as const;
   return { $typeName: 'tollgate.v1.Annotation', annotation };
@@ -151,11 +151,11 @@ export function makeSampling(fields: Fields<Sampling>): Sampling {
   return { $typeName: 'tollgate.v1.Sampling', logitBias: {}, ...fields };
 }
 
-const mediaTypePattern = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)(?:;[^,]*)?;base64,/i;
+const dataUrlHead = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)(?:;[^,]*)?;base64,/i;
 
 /** Parses a base64 data URL, media type in lower case; undefined if it is not one. */
 export function parseDataUrl(url: string): { mediaType: string; base64: string } | undefined {
-  const head = mediaTypePattern.exec(url.slice(0, 256));
+  const head = dataUrlHead.exec(url.slice(0, 256));
   if (head?.[1] === undefined) return undefined;
   return { mediaType: head[1].toLowerCase(), base64: url.slice(head[0].length) };
 }
@@ -178,7 +178,7 @@ function isLongBase64(text: string, digits: number): boolean {
   const bytes = Buffer.allocUnsafe((sliceLength / 4) * 3);
   for (let at = 0; at < digits; at += sliceLength) {
     const slice = text.slice(at, Math.min(at + sliceLength, digits));
-    // Node.js decodes two alphabets, skips characters of neither, and truncates characters beyond ASCII.
+    // Node.js accepts both base64 alphabets, skips characters that are in neither, and truncates characters beyond ASCII.
     if (slice.includes('-') || slice.includes('_') || Buffer.byteLength(slice) !== slice.length) return false;
     if (bytes.write(slice, 'base64') !== Math.floor((slice.length * 3) / 4)) return false;
   }

@@ -5,7 +5,7 @@ import { extension } from '../generation/events.ts';
 import type { JsonObject } from './codec.ts';
 import { exactText, parseExact } from '../lib/exact-json.ts';
 import { unknownMembers } from './json.ts';
-import { findResidue, type Shape } from './residue.ts';
+import { findUnknownMembers, type Shape } from './unknown-members.ts';
 
 /** JSON that belongs to one protocol. */
 interface ProtocolJson {
@@ -46,8 +46,8 @@ export class ProtocolExtras {
   }
 
   /** Returns the members of a frame that its shape does not have, with the frame's type; undefined if there are none. */
-  residue(type: string, frame: JsonObject, shape: Shape): Extra | undefined {
-    const rest = findResidue(frame, shape);
+  unknownInFrame(type: string, frame: JsonObject, shape: Shape): Extra | undefined {
+    const rest = findUnknownMembers(frame, shape);
     return rest === undefined ? undefined : this.of({ ...rest, type });
   }
 

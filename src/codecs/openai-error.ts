@@ -4,7 +4,14 @@ import type { UpstreamFailure } from '../generation/upstream.ts';
 import { sseData } from '../lib/sse.ts';
 import type { Json } from './codec.ts';
 import { objectIn } from './json.ts';
-import { errorFacts, type ErrorFacts, readErrorBody, reportedAs, statusIn, type TooLong } from './upstream-error.ts';
+import {
+  errorFacts,
+  type ErrorFacts,
+  readErrorBody,
+  makeReportedFailure,
+  statusIn,
+  type TooLong,
+} from './upstream-error.ts';
 
 /** Errors of Chat Completions and of the older Completions: the frame that clients get, and what upstreams say. Source: docs/errors.md "The envelope". */
 
@@ -36,9 +43,9 @@ export function parseError(_status: number, body: string): ErrorFacts {
 }
 
 /** A failure that the upstream reports inside its answer. */
-export function reported(value: Json): UpstreamFailure {
+export function toReportedFailure(value: Json): UpstreamFailure {
   const body = objectIn(value);
   const error = objectIn(body?.['error']) ?? body;
   const status = statusIn([error?.['status'], error?.['status_code'], error?.['code']]);
-  return reportedAs(errorFacts(value, tooLong), status);
+  return makeReportedFailure(errorFacts(value, tooLong), status);
 }

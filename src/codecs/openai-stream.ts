@@ -11,7 +11,7 @@ import { extend, type ProtocolExtras } from './extras.ts';
 import { countIn, listIn, objectIn, frameJson, textIn } from './json.ts';
 import { parseServiceTier } from './service-tier.ts';
 import { malformed } from './upstream-error.ts';
-import { reported } from './openai-error.ts';
+import { toReportedFailure } from './openai-error.ts';
 import { type OpenAiUsage, parseTimings } from './openai-usage.ts';
 
 /** `obfuscation` is padding for one connection; it means nothing on the next. */
@@ -84,12 +84,12 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
     if (text === '[DONE]') return this.end();
     const isNamed = event !== '' && event !== 'message';
     const chunk = frameJson(text, this.#isPlain);
-    if (event === 'error') throw reported(chunk ?? text);
+    if (event === 'error') throw toReportedFailure(chunk ?? text);
     const body = objectIn(chunk);
     if (body === undefined || (isNamed && body['choices'] === undefined && body['error'] === undefined)) {
       // Servers send events of their own between the chunks.
       if (isNamed || text === '') return [];
-      throw malformed('the data of an event is no JSON object');
+      throw malformed('the data of an event is not a JSON object');
     }
     return this.chunk(body);
   }
@@ -107,8 +107,8 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
 
   /** Parses one chunk; a whole answer is a chunk whose choices have a `message`. */
   chunk(body: JsonObject): GenerationEvent[] {
-    if (body['error'] != null) throw reported(body);
-    if (body['object'] === 'error') throw reported(body);
+    if (body['error'] != null) throw toReportedFailure(body);
+    if (body['object'] === 'error') throw toReportedFailure(body);
     const events: GenerationEvent[] = [];
     this.#begin(body, events);
     extend(events, 0, ExtensionScope.RESPONSE, this.#dialect.extras.unknown(body, known));

@@ -27,8 +27,8 @@ export function delivery(stream: MaybeSent<boolean>): Delivery {
   return stream === true ? Delivery.STREAMED : Delivery.WHOLE;
 }
 
-/** Caps a count at 32 bits, the contract's range: a limit that high is above every model's anyway. */
-export function limit32(count: MaybeSent<number>): number | undefined {
+/** Caps a count at the largest `uint32`, the type of the contract's fields. A limit that high is above every model's anyway. */
+export function clampToUint32(count: MaybeSent<number>): number | undefined {
   return count == null ? undefined : Math.min(count, 2 ** 32 - 1);
 }
 
@@ -80,7 +80,7 @@ export function sampling(body: SamplingMembers, logitBias?: Record<string, numbe
   const fields = defined({
     temperature: body.temperature ?? undefined,
     topP: body.top_p ?? undefined,
-    topK: limit32(body.top_k),
+    topK: clampToUint32(body.top_k),
     frequencyPenalty: body.frequency_penalty ?? undefined,
     presencePenalty: body.presence_penalty ?? undefined,
     // The largest seed of an official client, 2^63 - 1, is 2^63 once JSON has rounded it.

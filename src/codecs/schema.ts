@@ -278,12 +278,12 @@ export class UnknownMembers {
   }
 
   /** Notes the unknown members of a body. */
-  noteBody(body: object, known: ReadonlySet<string>): void {
+  collectFromBody(body: object, known: ReadonlySet<string>): void {
     for (const name in unknownMembers(body, known)) this.paths.push(name);
   }
 
   /** Notes the unknown members of `value` at `path`, and returns them. Null counts as not sent. */
-  note(value: object | null | undefined, known: ReadonlySet<string>, path: string): Extra | undefined {
+  collect(value: object | null | undefined, known: ReadonlySet<string>, path: string): Extra | undefined {
     const unknown = unknownMembers(value ?? {}, known);
     if (unknown === undefined) return undefined;
     for (const name in unknown) this.paths.push(`${path}.${name}`);
@@ -291,14 +291,14 @@ export class UnknownMembers {
   }
 
   /** Returns a setting if its value is known; else notes that other protocols drop it with a warning. */
-  orWarn<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
+  knownOrWarn<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
     if (!(value instanceof UnknownValue)) return value ?? undefined;
     this.paths.push(path);
     return undefined;
   }
 
   /** Returns a setting if its value is known; else notes that other protocols refuse it. */
-  orRefuse<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
+  knownOrRefuse<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
     if (!(value instanceof UnknownValue)) return value ?? undefined;
     this.values.push(this.#describe(value, path, false));
     return undefined;

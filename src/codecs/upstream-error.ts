@@ -57,7 +57,7 @@ export function malformed(what: string): UpstreamFailure {
 }
 
 /** Returns a failure that the upstream reports inside its answer. */
-export function reportedAs(facts: ErrorFacts, status: number | undefined): UpstreamFailure {
+export function makeReportedFailure(facts: ErrorFacts, status: number | undefined): UpstreamFailure {
   return new UpstreamFailure('reported', { ...facts, ...defined({ status }) });
 }
 

@@ -99,13 +99,13 @@ describe('the error of a bad file names file, line, path and the allowed values'
     [
       'plan model',
       'plans:\n  core:\n    models: [sim/texd]',
-      '3: plans.core.models[0]: is "sim/texd", names no model; did',
+      '3: plans.core.models[0]: "sim/texd" names no model; did',
     ],
     ['discount', 'plans: { core: { discount: 5 } }', '1: plans.core.discount: is "5", must be a fraction from 0 to 1'],
     [
       'alias of nothing',
       'aliases:\n  fast: sim/texxt',
-      '2: aliases.fast: is "sim/texxt", names no model; did you mean sim/text?',
+      '2: aliases.fast: "sim/texxt" names no model; did you mean sim/text?',
     ],
     ['alias as an id', 'aliases: { sim/text: sim/text }', '1: aliases."sim/text": is the id of a model'],
     [
@@ -228,7 +228,7 @@ describe('the error of a bad file names file, line, path and the allowed values'
     [
       'route to nowhere',
       model('id: a', priced, 'routes: [{ provider: q, model: m }]'),
-      '7: models[0].routes[0].provider: is "q", names no provider; did you mean p?',
+      '7: models[0].routes[0].provider: "q" names no provider; did you mean p?',
     ],
     [
       'text by an image provider',

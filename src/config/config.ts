@@ -110,7 +110,9 @@ function withShown(source: YamlSource, path: YamlPath, message: string): string 
   const hidden = isAddress ? credentialedAddress : credentialed;
   const secret =
     ['api_key', 'api_key_file', 'headers', 'token'].some(name => path.includes(name)) || hidden.test(shown ?? '');
-  return shown === undefined || secret || !/^(?:must|names)/.test(message) ? message : `is ${shown}, ${message}`;
+  if (shown === undefined || secret) return message;
+  if (message.startsWith('names')) return `${shown} ${message}`;
+  return message.startsWith('must') ? `is ${shown}, ${message}` : message;
 }
 
 type Issue = NonNullable<ReturnType<typeof fileSchema.safeParse>['error']>['issues'][number];

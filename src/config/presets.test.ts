@@ -178,7 +178,7 @@ plans: { core: { models: [anthropic/claude-haiku-4-5] } }`;
     const config = await withPresetModels(load({ ANTHROPIC_API_KEY: 'k' }, text));
     expect(config.models.map(({ id }) => id)).toContain(config.aliases.get('sonnet'));
     expect(config.plans.core.models).toEqual(['anthropic/claude-haiku-4-5']);
-    expect(() => load({}, text)).toThrow(/aliases\.sonnet: is "anthropic\/claude-sonnet-5", names no model/);
+    expect(() => load({}, text)).toThrow(/aliases\.sonnet: "anthropic\/claude-sonnet-5" names no model/);
     expect(() => load({ ANTHROPIC_API_KEY: 'k' }, 'aliases: { sonnet: anthropic/claude-sonet-5 }')).toThrow(
       /did you mean anthropic\/claude-sonnet-5\?/,
     );

@@ -32,7 +32,7 @@ import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
 import { readGroupSettings } from './group-body.ts';
-import { generationReading, type JsonBody, readJsonBody } from './json-body.ts';
+import { generationBodyOptions, type JsonBody, readJsonBody } from './json-body.ts';
 import { readLimitChange, readNewLimit } from './limit-body.ts';
 import type { Query } from './query.ts';
 import { offerWebhooks } from './webhook-routes.ts';
@@ -76,7 +76,7 @@ export function registerAccount(app: FastifyInstance, edge: Edge): void {
   };
   const readBody = (request: FastifyRequest, reply: FastifyReply): Promise<JsonBody> =>
     readJsonBody(edge, {
-      ...generationReading(edge, request, reply),
+      ...generationBodyOptions(edge, request, reply),
       bytesMax: Math.min(edge.options.otherBodyBytesMax, edge.options.bodyBytesMax),
     });
   const offer: Offer = (method, path, scope, answer) => route(method, accountPath + path, { scope }, answer);

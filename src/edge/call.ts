@@ -80,7 +80,7 @@ export class Call extends RequestTelemetry implements HeaderReader {
    * Stores the request's `Idempotency-Key`, if any, and the hash by which its path and body are compared. Source: docs/accounting.md "Prices
    * and rounding".
    */
-  nameRepeat(request: FastifyRequest, { raw, fingerprint }: ComparedBody): void {
+  setFingerprint(request: FastifyRequest, { raw, fingerprint }: ComparedBody): void {
     const path = readComparedPath(request);
     if (path === undefined) return;
     this.#idempotencyKey = String(request.raw.headers[idempotencyKeyHeader]);

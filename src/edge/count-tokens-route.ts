@@ -4,7 +4,7 @@ import { answerJson } from './answer.ts';
 import { whileConnected } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
-import { generationReading, readJsonBody } from './json-body.ts';
+import { generationBodyOptions, readJsonBody } from './json-body.ts';
 
 /** The path of the Anthropic interface; its errors, and those of all paths below it, have that interface's shape. */
 export const messagesPath = '/v1/messages';
@@ -20,7 +20,7 @@ export function registerCountTokens(app: FastifyInstance, edge: Edge): void {
   app.post(`${messagesPath}/count_tokens`, { onRequest }, async (request, reply) => {
     const { call, raw } = request;
     const { inputTokens } = await whileConnected(raw.socket, async signal => {
-      const body = await readJsonBody(edge, generationReading(edge, request, reply));
+      const body = await readJsonBody(edge, generationBodyOptions(edge, request, reply));
       const counted = decodeCountRequest({ body: body.value, raw: body.raw, headers: raw.headers });
       return edge.generation.countTokens({ request: counted }, { headers: call, signal });
     });

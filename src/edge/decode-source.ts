@@ -14,24 +14,26 @@ import type { DecodedSource, DecodeSource } from '../rpc/trusted-request.ts';
  * `parser` parses large ones.
  */
 export function sourceDecoder(parser: JsonParser): DecodeSource {
-  return async ({ protocol, body }, isPartial) => {
+  return async ({ protocol, body }, isCountOrCompaction) => {
     const { value, raw } = await parseBytes(parser, body);
-    return decodeBody(protocol, { body: value, raw, headers: {} }, isPartial);
+    return decodeBody(protocol, { body: value, raw, headers: {} }, isCountOrCompaction);
   };
 }
 
-function decodeBody(protocol: Protocol, received: ReceivedRequest, isPartial: boolean): DecodedSource {
+function decodeBody(protocol: Protocol, received: ReceivedRequest, isCountOrCompaction: boolean): DecodedSource {
   switch (protocol) {
     case Protocol.CHAT:
       return { request: chatCodec.decodeRequest(received).request };
     case Protocol.COMPLETIONS:
       return { request: completionsCodec.decodeRequest(received).request };
     case Protocol.MESSAGES:
-      if (isPartial) return { request: decodeCountRequest(received) };
+      if (isCountOrCompaction) return { request: decodeCountRequest(received) };
       return { request: messagesCodec.decodeRequest(received).request };
     case Protocol.RESPONSES: {
-      const { request, ...response } = isPartial ? decodeContinuingRequest(received) : decodeRequest(received);
-      return { request, response };
+      const { request, ...responseOptions } = isCountOrCompaction
+        ? decodeContinuingRequest(received)
+        : decodeRequest(received);
+      return { request, response: responseOptions };
     }
     default:
       throw new GatewayError('validation_error', 'source.protocol: no client interface uses this protocol.', {

@@ -74,14 +74,14 @@ async function answerDirectly<Request extends DirectRequest, Answer extends Dire
 ): Promise<void> {
   const { edge, request, call, facts } = exchange;
   try {
-    const body = await readJsonBody(edge, exchange.reading);
+    const body = await readJsonBody(edge, exchange.bodyOptions);
     const requested = route.decode(body.value);
     requested.strict = edge.isStrict(request.raw.headers);
     attribute(requested, request.raw.headers);
-    call.nameRepeat(request, body);
+    call.setFingerprint(request, body);
     const answer = await route.ask(requested, { headers: call, signal: exchange.signal });
     if (exchange.isGone) throw new ClientGone();
-    facts.answers(answer.requestId, answer.limits);
+    facts.setAnswer(answer.requestId, answer.limits);
     const headers = facts.addHeaders(call.headers, edge.options.runtime.now());
     if (answer.route !== '') headers['x-tollgate-route'] = answer.route;
     if (answer.warnings.length > 0) headers['x-tollgate-warnings'] = warningsText(answer.warnings);

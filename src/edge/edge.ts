@@ -37,7 +37,7 @@ export class Edge {
   /** Starts generation requests, taking turns between accounts. */
   readonly queue: FairQueue<bigint>;
   /** Counts, by client address, requests with an invalid key whose refusal is still being sent. */
-  readonly strangers: SharedBudget<string>;
+  readonly unauthenticated: SharedBudget<string>;
   /** True while the listener is being closed. */
   isListenerClosing = false;
   #open = 0;
@@ -46,7 +46,7 @@ export class Edge {
   constructor(options: EdgeOptions) {
     this.options = options;
     this.bodies = new SharedBudget(() => options.bodyMemory);
-    this.strangers = new SharedBudget(() => ({ max: Infinity, ownerMax: options.strangersMax }));
+    this.unauthenticated = new SharedBudget(() => ({ max: Infinity, ownerMax: options.unauthenticatedMax }));
     this.load = new LoadWatch(() => options.load, options.runtime);
     this.queue = new FairQueue(
       () => options.fair,

@@ -178,8 +178,8 @@ export interface RequestFailure {
 /** Counts a request that was refused for its key. Returns whether too many of its address are still being answered. */
 function isCrowded(edge: Edge, { raw }: FastifyRequest, reply: FastifyReply): boolean {
   const address = raw.socket.remoteAddress ?? '';
-  if (edge.strangers.take(address, 1) !== 'taken') return true;
-  reply.raw.once('close', () => edge.strangers.give(address, 1));
+  if (edge.unauthenticated.take(address, 1) !== 'taken') return true;
+  reply.raw.once('close', () => edge.unauthenticated.give(address, 1));
   return false;
 }
 

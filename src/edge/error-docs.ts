@@ -3,7 +3,7 @@ import { type ErrorFacets, errorTable } from '../errors/error-table.ts';
 import { errorType } from '../errors/error-type.ts';
 import { writeAnswer } from './answer.ts';
 
-/** The path of the page; an error's `docs` adds `#` and its code. */
+/** The path of the page. The `docs` member of an error is this path, `#` and the error's code. */
 export const errorDocsPath = '/docs/errors';
 
 const style = `
@@ -18,17 +18,17 @@ function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 }
 
-/** Text with `code` between backticks. */
-function html(text: string): string {
+/** Escapes a text for HTML; what is between backticks becomes `<code>`. */
+function toHtml(text: string): string {
   return escapeHtml(text).replaceAll(/`([^`]*)`/g, '<code>$1</code>');
 }
 
 function section(code: string, { meaning, http, retry, tip }: ErrorFacets): string {
   return `<section id="${code}"><h2><code>${code}</code></h2>
 <p class="facts">Status ${http}, type ${errorType(http)}</p>
-<p>${html(meaning)}</p>
-<p>${html(tip)}</p>
-<p>${html(retryText(http, retry))}</p></section>`;
+<p>${toHtml(meaning)}</p>
+<p>${toHtml(tip)}</p>
+<p>${toHtml(retryText(http, retry))}</p></section>`;
 }
 
 function retryText(http: number, retry: boolean | undefined): string {
@@ -44,7 +44,7 @@ function page(): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Tollgate: errors</title>
 <style>${style}</style></head><body><h1>Errors</h1>
-<p>Every refusal has a <code>code</code>: programs decide by it. <code>param</code> names the field, <code>id</code> is the request's id; quote it to
+<p>Every error has a <code>code</code> for programs to branch on. <code>param</code> names the field, <code>id</code> is the request's id; quote it to
 the operator of this gateway. <a href="../docs">All paths and fields</a>.</p>
 <nav aria-label="Codes">${index.join('\n')}</nav>
 ${sections.join('\n')}

@@ -8,7 +8,7 @@ import { ClientGone, ClientWatch } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
 import { GenerationFacts } from './generation-facts.ts';
-import { type BodyReading, generationReading, type JsonBody, receiveJson } from './json-body.ts';
+import { type BodyOptions, generationBodyOptions, type JsonBody, receiveJson } from './json-body.ts';
 import { type RecordedRequest, recordRequest, type RequestOutcome } from './request-record.ts';
 
 /** Interval and number of probes to a client that sends nothing more, to find out whether it still reads. */
@@ -54,8 +54,8 @@ export class Exchange extends ClientWatch implements RecordedRequest {
 
   /** Reads the request's JSON body and runs `next` with it. Answers any failure, also one in `next`. */
   receive(next: (body: JsonBody) => void): void {
-    const { edge, reading } = this;
-    receiveJson(edge, reading, body => {
+    const { edge, bodyOptions } = this;
+    receiveJson(edge, bodyOptions, body => {
       const begin = (): void => {
         try {
           if (body instanceof Error) throw body;
@@ -64,14 +64,14 @@ export class Exchange extends ClientWatch implements RecordedRequest {
           this.fail(thrown);
         }
       };
-      if (!edge.queue.run(reading.accountId, begin)) this.fail(tooManyWaiting());
+      if (!edge.queue.run(bodyOptions.accountId, begin)) this.fail(tooManyWaiting());
     });
   }
 
   /** The options for reading the body of a request that generates. */
-  get reading(): BodyReading {
+  get bodyOptions(): BodyOptions {
     const { edge, request, reply } = this;
-    return generationReading(edge, request, reply);
+    return generationBodyOptions(edge, request, reply);
   }
 
   /** Calls a method of the core that answers through `sink`, which ends the exchange. */

@@ -51,14 +51,14 @@ export class GenerationFacts {
   }
 
   /** Takes the facts that are known before any event: the request that the answer was made for, and the key's windows. */
-  answers(requestId: string | undefined, limits: readonly LimitState[]): void {
+  setAnswer(requestId: string | undefined, limits: readonly LimitState[]): void {
     this.#answered = requestId;
     this.#limits = limits;
   }
 
   /** Reads a message as it passes. */
   observe({ events, head, limits = [] }: AnswerMessage): void {
-    if (head !== undefined) this.answers(toRequestId(head.id), limits);
+    if (head !== undefined) this.setAnswer(toRequestId(head.id), limits);
     if (events.length === 0) return;
     this.#firstEventMs ??= this.#call.elapsedMs();
     for (const { event } of events) {

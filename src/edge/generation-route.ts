@@ -38,7 +38,7 @@ function generate(exchange: Exchange, { codec, endpoint }: GenerationRoute, body
   requested.delivery = stream ? Delivery.STREAMED : Delivery.WHOLE;
   requested.strict = edge.isStrict(headers);
   attribute(requested, headers);
-  request.call.nameRepeat(request, body);
+  request.call.setFingerprint(request, body);
   const sink = stream
     ? new StreamSink(exchange, eventFrames(codec.renderStream(decoded)))
     : new WholeSink(exchange, events => codec.renderWhole(events, decoded));

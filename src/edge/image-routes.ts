@@ -23,9 +23,9 @@ import { errorEnvelope } from './error-answer.ts';
 import { Exchange } from './exchange.ts';
 import type { ComparedBody } from './call.ts';
 import { comparedBytes, isForm, readForm } from './form-body.ts';
-import { generationReading, readJsonBody } from './json-body.ts';
+import { generationBodyOptions, readJsonBody } from './json-body.ts';
 
-/** A public path that draws. */
+/** A public path that generates or edits images. */
 interface ImageRoute {
   readonly path: string;
   readonly endpoint: Endpoint;
@@ -41,12 +41,12 @@ interface Decoded extends DecodedImages, ComparedBody {
   readonly isForm: boolean;
 }
 
-/** Parts that are not images: more than any client sends. */
+/** The most parts of a form, images included: more than any client sends. */
 const partsMax = 200;
 
 /**
- * Registers the paths that draw and the tasks. In a scope of its own: the form plugin hooks into every request of its
- * scope.
+ * Registers the paths for images and for image tasks, in a separate Fastify scope, because the form plugin hooks into every request of
+ * its scope.
  */
 export function registerImages(app: FastifyInstance, edge: Edge): void {
   const { bodyBytesMax } = edge.options;
@@ -67,21 +67,21 @@ function registerDrawing(app: FastifyInstance, edge: Edge, route: ImageRoute): v
   });
 }
 
-/** Never rejects. */
+/** Generates images, or stores a task, and answers. Never rejects: failures are answered. */
 async function answerDrawing(exchange: Exchange, route: ImageRoute): Promise<void> {
   try {
     const decoded = await decode(exchange, route);
-    exchange.call.nameRepeat(exchange.request, decoded);
+    exchange.call.setFingerprint(exchange.request, decoded);
     attribute(decoded.request, exchange.request.raw.headers);
     const draw = decoded.isAsync ? answerTask : answerImages;
     const answer = (): Promise<void> => draw(exchange, route, decoded.request);
-    await (decoded.isForm ? withFormNames(() => answer().catch(rethrowAsOwn)) : answer());
+    await (decoded.isForm ? withFormNames(() => answer().catch(rethrowAsGatewayError)) : answer());
   } catch (thrown) {
     exchange.fail(thrown);
   }
 }
 
-function rethrowAsOwn(thrown: unknown): never {
+function rethrowAsGatewayError(thrown: unknown): never {
   throw thrown instanceof ClientGone ? thrown : fromConnectError(thrown);
 }
 
@@ -92,7 +92,7 @@ async function decode({ edge, request, reply }: Exchange, route: ImageRoute): Pr
     const parts = await readForm(request, reply, { bodyBytesMax, fileBytesMax: imageBytesMax });
     return { ...decodeEditForm(parts), isForm: true, raw: await comparedBytes(parts) };
   }
-  const { value, raw, fingerprint } = await readJsonBody(edge, generationReading(edge, request, reply));
+  const { value, raw, fingerprint } = await readJsonBody(edge, generationBodyOptions(edge, request, reply));
   return { ...(isEdit ? decodeEdit(value) : decodeGeneration(value)), isForm: false, raw, fingerprint };
 }
 
@@ -108,7 +108,7 @@ async function answerImages(exchange: Exchange, route: ImageRoute, requested: De
   if (exchange.isGone) throw new ClientGone();
   const { started, completed } = fold;
   const value = fold.render();
-  facts.answers(started?.requestId, started?.limits ?? []);
+  facts.setAnswer(started?.requestId, started?.limits ?? []);
   const headers = facts.addHeaders(call.headers, edge.options.runtime.now());
   if (started !== undefined && started.route !== '') headers['x-tollgate-route'] = started.route;
   const charged = completed?.costNanoUsd ?? 0n;
@@ -126,7 +126,7 @@ async function answerTask(exchange: Exchange, route: ImageRoute, requested: Deco
     { headers: call, signal: exchange.signal },
   );
   if (task === undefined) throw new GatewayError('internal', 'The gateway failed.', { cause: new Error('no task') });
-  facts.answers(requestId, limits);
+  facts.setAnswer(requestId, limits);
   const headers = facts.addHeaders(call.headers, edge.options.runtime.now());
   exchange.answer(headers, renderTask(task), { status: 202, model: task.model, repeats: facts.repeatedId });
 }

@@ -20,7 +20,7 @@ export interface JsonBody {
 }
 
 /** The request whose body is read, and its maximums. */
-export interface BodyReading {
+export interface BodyOptions {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly bytesMax: number;
@@ -33,7 +33,7 @@ export interface BodyReading {
 }
 
 /** Returns how the body of a request that generates, draws or counts tokens is read. */
-export function generationReading(edge: Edge, request: FastifyRequest, reply: FastifyReply): BodyReading {
+export function generationBodyOptions(edge: Edge, request: FastifyRequest, reply: FastifyReply): BodyOptions {
   const { raw, call } = request;
   const accountId = call.credential?.accountId ?? 0n;
   const { bodyBytesMax: bytesMax } = edge.options;
@@ -60,17 +60,17 @@ const acceptedCharsets = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
  * `ClientGone`. A body that is refused by its headers is not read, and `receive` is called at once. Bounds are checked as bytes arrive, so
  * that a refused body is not kept.
  */
-export function receiveJson(edge: Edge, reading: BodyReading, receive: (body: JsonBody | Error) => void): void {
-  const { request, response, bytesMax } = reading;
+export function receiveJson(edge: Edge, options: BodyOptions, receive: (body: JsonBody | Error) => void): void {
+  const { request, response, bytesMax } = options;
   const refusal = findRefusal(request.headers, bytesMax);
   if (refusal !== undefined) return receive(refusal);
   // The client waits for this before it sends anything; a refusal before this saves it the upload.
   if (request.headers.expect !== undefined) response.writeContinue();
-  const memory = new BodyMemory(edge, reading);
+  const memory = new BodyMemory(edge, options);
   const scan =
     Number(request.headers['content-length'] ?? Infinity) <= unscannedBytes
       ? undefined
-      : new BoundsScan(reading.bounds ?? edge.options.bounds);
+      : new BoundsScan(options.bounds ?? edge.options.bounds);
   let chunks: Buffer[] = [];
   let size = 0;
   let isOver = false;
@@ -78,7 +78,7 @@ export function receiveJson(edge: Edge, reading: BodyReading, receive: (body: Js
     isOver = true;
     chunks = [];
     if (body instanceof Error) receive(body);
-    else parseBody(edge.parser, { chunks: body, size, comparedPath: reading.comparedPath }, receive);
+    else parseBody(edge.parser, { chunks: body, size, comparedPath: options.comparedPath }, receive);
   };
   const judge = (chunk: Buffer): GatewayError | undefined => {
     if (size > bytesMax) return tooLarge(bytesMax);
@@ -104,9 +104,9 @@ export function receiveJson(edge: Edge, reading: BodyReading, receive: (body: Js
 }
 
 /** Reads a request's JSON body. Rejects with the refusals of `receiveJson`. */
-export function readJsonBody(edge: Edge, reading: BodyReading): Promise<JsonBody> {
+export function readJsonBody(edge: Edge, options: BodyOptions): Promise<JsonBody> {
   return new Promise<JsonBody>((resolve, reject) => {
-    receiveJson(edge, reading, body => {
+    receiveJson(edge, options, body => {
       if (body instanceof Error) reject(body);
       else resolve(body);
     });
@@ -116,19 +116,19 @@ export function readJsonBody(edge: Edge, reading: BodyReading): Promise<JsonBody
 /** The memory that a large body takes while it is read and answered. */
 class BodyMemory {
   readonly #edge: Edge;
-  readonly #reading: BodyReading;
+  readonly #options: BodyOptions;
   #taken = 0;
 
-  constructor(edge: Edge, reading: BodyReading) {
+  constructor(edge: Edge, options: BodyOptions) {
     this.#edge = edge;
-    this.#reading = reading;
+    this.#options = options;
   }
 
   /** Reserves memory for the bytes that have arrived. Returns the refusal if there is none left. */
   reach(size: number): GatewayError | undefined {
     if (size <= this.#taken || size <= largeBytes) return undefined;
-    const { edge, accountId, response } = { ...this.#reading, edge: this.#edge };
-    const more = Math.min(2 * size, this.#reading.bytesMax) - this.#taken;
+    const { edge, accountId, response } = { ...this.#options, edge: this.#edge };
+    const more = Math.min(2 * size, this.#options.bytesMax) - this.#taken;
     const outcome = edge.bodies.take(accountId, more);
     if (outcome !== 'taken') return bodiesFull(outcome);
     if (this.#taken === 0) response.once('close', () => edge.bodies.give(accountId, this.#taken));
@@ -233,7 +233,7 @@ interface ArrivedBody {
   readonly size: number;
   /** Absent: they were checked. */
   readonly bounds?: JsonBounds;
-  /** See `BodyReading`. */
+  /** See `BodyOptions`. */
   readonly comparedPath?: string | undefined;
 }
 

@@ -13,13 +13,13 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { RequestTelemetry, RequestTrace } from '../telemetry/request-telemetry.ts';
 
-/** The operator's texts in every error. `{code}` in an address becomes the error's code. null: none. */
+/** The operator's additions to every error. `{code}` in an address becomes the error's code; null: no such address. */
 export interface ErrorTexts {
   readonly docs: string | null;
   readonly support: string | null;
   /** Name to address ("discussions"). */
   readonly community: Readonly<Record<string, string>> | null;
-  /** The operator's replacements of a code's tips, also for errors with a tip of their own. */
+  /** The operator's tips by error code; they replace the gateway's, also for errors with a specific tip. */
   readonly tips: Readonly<Partial<Record<ErrorCode, string>>>;
 }
 
@@ -32,13 +32,13 @@ export interface EdgeOptions {
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** `GET /metrics` on the public listener too. */
+  /** True to serve `GET /metrics` on the public listener too. */
   readonly publicMetrics: boolean;
   /** Returns the metrics for the public listener; absent: those of `metrics`. */
   readonly metricsText?: ((reader: 'anyone') => Promise<string>) | undefined;
   /** Called for each error answer to a known caller; absent: not reported. */
   readonly failed?: ((accountId: bigint, keyId: bigint, code: string) => void) | undefined;
-  /** Everything below `/dashboard`; absent: not served. */
+  /** Answers all paths below `/dashboard`; absent: there is no dashboard. */
   readonly dashboard?: Dashboard;
   /** The certificate of the listener; absent: cleartext. */
   readonly tls?: TlsFiles | undefined;
@@ -50,7 +50,7 @@ export interface EdgeOptions {
   readonly fileBytesMax: number;
   /** The maximums of a JSON body's content. */
   readonly bounds: JsonBounds;
-  /** The memory of all large bodies that are read or answered at a time, and of one account's. */
+  /** The most memory for large request bodies at a time: in all, and for one account. */
   readonly bodyMemory: BudgetLimits;
   readonly parser: ParserLimits;
   /** The load at which requests are refused. */
@@ -58,19 +58,19 @@ export interface EdgeOptions {
   /** How many requests are started at a time. */
   readonly fair: FairLimits;
   readonly unsent: UnsentLimits;
-  /** Requests of one address that are refused for their key and still send their bodies. */
-  readonly strangersMax: number;
+  /** The most requests of one address at a time whose key was refused while their bodies are still arriving. */
+  readonly unauthenticatedMax: number;
   /** How long a stream may be silent before a keep-alive is sent. */
   readonly keepAliveMs: number;
-  /** Refuses every translation warning, whatever the request sets. */
+  /** True to refuse every request that would get a translation warning, whatever the request sets. */
   readonly strict: boolean;
   readonly texts: ErrorTexts;
-  /** Origins whose pages may call ("https://app.example"); "*" allows all, an empty list none. */
+  /** Origins whose pages may call the gateway ("https://app.example"); "*" allows all, an empty list none. */
   readonly corsOrigins: readonly string[];
-  /** Begins the trace of a request; absent: traces are switched off. */
+  /** Begins the trace of a request; absent: tracing is off. */
   readonly startTrace?: ((telemetry: RequestTelemetry) => RequestTrace) | undefined;
-  /** The gateway is stopping: new requests are refused, streams in flight may end. */
+  /** Returns true once the gateway is stopping: new requests are refused, running streams may end. */
   readonly draining: () => boolean;
-  /** Returns why the running gateway can't take requests, for people; undefined: it can. Absent: it always can. */
+  /** Returns, in words for people, why the running gateway can't take requests; undefined if it can. Absent: it always can. */
   readonly unready?: () => string | undefined;
 }

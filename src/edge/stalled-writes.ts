@@ -2,20 +2,20 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Runtime, Timer } from '../lib/runtime.ts';
 
-/** The maximum memory of clients that do not read. */
+/** The limits for connections whose clients do not read. */
 export interface UnsentLimits {
   /** A connection that accepts no bytes for this long is cut. */
   readonly stallMs: number;
-  /** Bytes that wait for all clients together; above it the connections that have stalled longest are cut. */
+  /** The most unsent bytes of all connections together; above it, the connections that have stalled longest are cut. */
   readonly bytesMax: number;
 }
 
-/** At a full heap this share of the stalled connections is cut at each check, but at least one. */
+/** While the heap is full, each check cuts this share of the stalled connections, but at least one. */
 const cutShare = 0.25;
-/** Longest interval between two checks of the connections. */
-const lookMs = 500;
+/** The longest interval between two checks of the connections. */
+const checkMs = 500;
 
-/** How much a connection had sent at the last check. */
+/** How many bytes a connection had sent when it was last seen to make progress. */
 interface Progress {
   sentBytes: number;
   sinceMs: number;
@@ -33,7 +33,7 @@ export class StalledWrites {
   readonly #sockets = new Set<Socket>();
   readonly #stalled = new Map<Socket, Progress>();
 
-  /** `isHeapFull` returns whether memory must be freed: answers that no client reads hold much more of it than their unsent bytes. */
+  /** `isHeapFull` returns whether memory must be freed: answers that no client reads take much more memory than their unsent bytes. */
   constructor(server: Server, runtime: Runtime, limits: () => UnsentLimits, isHeapFull: () => boolean) {
     this.#limits = limits;
     this.#isHeapFull = isHeapFull;
@@ -45,7 +45,7 @@ export class StalledWrites {
         this.#stalled.delete(socket);
       });
     });
-    this.#timer = runtime.after(lookMs, () => this.#look());
+    this.#timer = runtime.after(checkMs, () => this.#check());
   }
 
   /** Stops checking. */
@@ -53,7 +53,7 @@ export class StalledWrites {
     this.#timer.cancel();
   }
 
-  #look(): void {
+  #check(): void {
     const { stallMs, bytesMax } = this.#limits();
     const nowMs = this.#runtime.monotonicMs();
     let unsentBytes = 0;
@@ -63,7 +63,7 @@ export class StalledWrites {
     }
     if (unsentBytes > bytesMax) this.#cutOldest(unsentBytes - bytesMax);
     else if (this.#isHeapFull()) this.#cutShare();
-    this.#timer.restart(Math.min(lookMs, stallMs / 4));
+    this.#timer.restart(Math.min(checkMs, stallMs / 4));
   }
 
   /** Returns how long a connection has accepted none of its waiting bytes; 0 if none wait. */

@@ -34,7 +34,7 @@ const readTip = 'Read `param` and the message, correct the request and send it a
 /** Every code of the gateway. */
 export const errorTable = {
   invalid_request: {
-    meaning: 'The body is not JSON, too deep or of another content type, or a query parameter is wrong.',
+    meaning: 'The body is not JSON, is nested too deeply or has a wrong content type, or a query parameter is wrong.',
     http: 400,
     rpc: 'InvalidArgument',
     retry: false,
@@ -226,7 +226,7 @@ export const errorTable = {
     tip: 'Ask the operator to add credit: npx tollgate credits add ACCOUNT_ID DOLLARS.',
   },
   subscription_exhausted: {
-    meaning: 'The plan is used up or missing, and the key may not use money.',
+    meaning: 'The plan is used up or missing, and the key may not spend the balance instead.',
     http: 429,
     rpc: 'ResourceExhausted',
     retry: false,

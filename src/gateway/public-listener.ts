@@ -119,7 +119,7 @@ export function openEdge(parts: EdgeParts, draining: () => boolean): FastifyInst
       const { stallMs, unsentMemoryBytes: bytesMax } = live.current.limits;
       return { stallMs, bytesMax };
     },
-    get strangersMax() {
+    get unauthenticatedMax() {
       return live.current.limits.addressRequests;
     },
     parser: parserLimits(live),

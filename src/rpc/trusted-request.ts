@@ -17,8 +17,8 @@ export interface DecodedSource {
   };
 }
 
-/** Decodes a raw body. `isPartial`: the input is only counted or compacted, so that some members may be missing. Rejects with the refusal. */
-export type DecodeSource = (source: SourceRequest, isPartial: boolean) => Promise<DecodedSource>;
+/** Decodes a raw body. `isCountOrCompaction`: the input is only counted or compacted, so that some members may be missing. Rejects with the refusal. */
+export type DecodeSource = (source: SourceRequest, isCountOrCompaction: boolean) => Promise<DecodedSource>;
 
 /** Methods whose request must be complete, because a model answers it. */
 const answered: readonly string[] = ['Generate', 'CreateResponse'];

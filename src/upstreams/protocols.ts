@@ -1,7 +1,7 @@
 import { chatCodec } from '../codecs/chat/index.ts';
 import type { UpstreamCodec } from '../codecs/codec.ts';
 import { completionsCodec } from '../codecs/completions/index.ts';
-import { geminiCodec, lacksCandidates } from '../codecs/gemini/index.ts';
+import { geminiCodec, givesOneAnswer } from '../codecs/gemini/index.ts';
 import { answerToolName, messagesCodec } from '../codecs/messages/index.ts';
 import { responsesCodec } from '../codecs/responses/index.ts';
 import type { Authentication } from './authentication.ts';
@@ -97,7 +97,7 @@ export const geminiProtocol: UpstreamProtocol = {
     `/v1beta/models/${modelPath(model)}:${whole ? 'generateContent' : 'streamGenerateContent?alt=sse'}`,
   listPath: '/v1beta/models?pageSize=1000',
   lacksCustomTools: true,
-  givesOne: lacksCandidates,
+  givesOne: givesOneAnswer,
   embeddings: geminiEmbeddings,
 };
 

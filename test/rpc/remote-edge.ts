@@ -37,7 +37,7 @@ export async function openRemoteEdge(gateway: Gateway): Promise<RemoteEdge> {
     bodyMemory: { max: 256 << 20, ownerMax: 128 << 20 },
     parser: { memoryBytesMax: 512 << 20, timeMs: 10_000 },
     unsent: { stallMs: 60_000, bytesMax: 256 << 20 },
-    strangersMax: 256,
+    unauthenticatedMax: 256,
     load: { lagMs: 60_000, heapShare: 1 },
     fair: { sliceMs: 10, waitingMax: 1000 },
     keepAliveMs: 15_000,

@@ -2,7 +2,7 @@ import type { Annotation } from '../../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { urlAnnotation } from '../content.ts';
 import { countIn, objectIn, textIn } from '../json.ts';
-import { graft, findResidue, makeShape } from '../residue.ts';
+import { mergeUnknown, findUnknownMembers, makeShape } from '../unknown-members.ts';
 import { extras } from './extras.ts';
 
 const shape = makeShape('type', { url_citation: makeShape('url title start_index end_index') });
@@ -14,7 +14,7 @@ export function renderAnnotation({ annotation }: Annotation): JsonObject | undef
   if (annotation.case === 'urlCitation') {
     const { url, title, startIndex, endIndex } = annotation.value;
     const fields = { type: 'url_citation', url_citation: { url, title, start_index: startIndex, end_index: endIndex } };
-    return graft(fields, extras.members(annotation.value.extra));
+    return mergeUnknown(fields, extras.members(annotation.value.extra));
   }
   return annotation.case === 'other' ? extras.own(annotation.value) : undefined;
 }
@@ -24,7 +24,7 @@ export function parseAnnotation(value: JsonObject): Annotation {
   const { url, title, start_index: start, end_index: end } = objectIn(value['url_citation']) ?? {};
   if (value['type'] !== 'url_citation' || typeof url !== 'string') return extras.annotation(value);
   const place = { startIndex: countIn(start) ?? 0, endIndex: countIn(end) ?? 0 };
-  const rest = findResidue(value, shape);
+  const rest = findUnknownMembers(value, shape);
   return urlAnnotation({
     url,
     title: textIn(title),

@@ -10,7 +10,7 @@ import { parseTokens } from '../logprobs.ts';
 import type { ChoiceContext, ChoiceReader } from '../openai-stream.ts';
 import { malformed } from '../upstream-error.ts';
 import { parseAnnotation } from './annotation.ts';
-import { reported } from '../openai-error.ts';
+import { toReportedFailure } from '../openai-error.ts';
 import { extras } from './extras.ts';
 import { parseFinishReason } from './finish-reason.ts';
 import { readDetailExtra, readDetailOpaque, type ReasoningDetail } from './reasoning-details.ts';
@@ -99,7 +99,7 @@ export class ChoiceParser implements ChoiceReader {
   }
 
   push(choice: JsonObject, events: GenerationEvent[]): void {
-    if (choice['error'] != null) throw reported(choice['error']);
+    if (choice['error'] != null) throw toReportedFailure(choice['error']);
     const written = objectIn(choice['delta']) ?? objectIn(choice['message']);
     extend(events, this.#index, ExtensionScope.CHOICE, extras.unknown(choice, knownChoiceMembers));
     const logprobs = objectIn(choice['logprobs']);
@@ -231,7 +231,7 @@ export class ChoiceParser implements ChoiceReader {
   }
 
   #finish(native: string, choice: JsonObject, events: GenerationEvent[]): void {
-    if (native === 'error') throw reported(choice['error'] ?? null);
+    if (native === 'error') throw toReportedFailure(choice['error'] ?? null);
     const reason = parseFinishReason(native);
     this.#close(reason, events);
     const matched = reason === FinishReason.STOP ? matchedStopIn(choice) : '';

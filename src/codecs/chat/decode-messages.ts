@@ -49,7 +49,7 @@ class MessageDecoder {
       this.items.push(make.makeItem(this.#unknown.content(message, path), 0));
       return;
     }
-    const extra = this.#unknown.note(message, messageMembers[message.role], path);
+    const extra = this.#unknown.collect(message, messageMembers[message.role], path);
     switch (message.role) {
       case 'assistant':
         return this.#assistant(message, index, extra);
@@ -113,19 +113,19 @@ class MessageDecoder {
   #call(call: ChatToolCall | UnknownValue, path: string, turn: number): Item {
     if (call instanceof UnknownValue) return make.makeItem(this.#unknown.content(call, path), turn);
     const signature = call.type === 'function' ? readGoogleSignature(call.extra_content) : undefined;
-    const extra = this.#unknown.note(
+    const extra = this.#unknown.collect(
       call,
       signature === undefined ? knownCallMembers : knownCallWithSignatureMembers,
       path,
     );
     if (call.type === 'custom') {
       const { name, input } = call.custom;
-      this.#unknown.note(call.custom, knownCustomCallMembers, `${path}.custom`);
+      this.#unknown.collect(call.custom, knownCustomCallMembers, `${path}.custom`);
       const content = make.toolCallContent({ callId: call.id, name, kind: ToolKind.CUSTOM, arguments: input });
       return make.makeItem(content, turn, extra);
     }
     const { name, arguments: args } = call.function;
-    this.#unknown.note(call.function, knownFunctionCallMembers, `${path}.function`);
+    this.#unknown.collect(call.function, knownFunctionCallMembers, `${path}.function`);
     const signed = signature === undefined ? {} : { signature: make.makeOpaque('gemini.thought_signature', signature) };
     return make.makeItem(make.toolCallContent({ callId: call.id, name, arguments: args, ...signed }), turn, extra);
   }
@@ -144,7 +144,7 @@ class MessageDecoder {
 
   #part(part: ChatPart | UnknownValue, path: string): Part {
     if (part instanceof UnknownValue) return make.makePart(this.#unknown.content(part, path));
-    const extra = this.#unknown.note(part, partMembers[part.type], path);
+    const extra = this.#unknown.collect(part, partMembers[part.type], path);
     const result = make.makePart(this.#content(part, path), extra);
     return part.type === 'refusal' ? result : Object.assign(result, cacheHint(part));
   }
@@ -156,20 +156,20 @@ class MessageDecoder {
       case 'refusal':
         return make.refusalContent(part.refusal);
       case 'image_url':
-        this.#unknown.note(part.image_url, knownImageMembers, `${path}.image_url`);
+        this.#unknown.collect(part.image_url, knownImageMembers, `${path}.image_url`);
         return make.imageContent(
           imageSource(part.image_url.url, `${path}.image_url.url`),
-          this.#unknown.orWarn(part.image_url.detail, `${path}.image_url.detail`) ?? '',
+          this.#unknown.knownOrWarn(part.image_url.detail, `${path}.image_url.detail`) ?? '',
         );
       case 'input_audio': {
-        this.#unknown.note(part.input_audio, knownAudioMembers, `${path}.input_audio`);
+        this.#unknown.collect(part.input_audio, knownAudioMembers, `${path}.input_audio`);
         const { data, format } = part.input_audio;
         if (!make.isBase64(data)) throw invalidField(`${path}.input_audio.data`, 'must be base64');
         const source = make.mediaSource({ case: 'base64', value: data }, `audio/${format}`);
         return { case: 'audio', value: { $typeName: 'tollgate.v1.AudioPart', source, format } };
       }
       case 'file':
-        this.#unknown.note(part.file, knownFileMembers, `${path}.file`);
+        this.#unknown.collect(part.file, knownFileMembers, `${path}.file`);
         return fileContent(part.file, `${path}.file`);
     }
   }

@@ -23,7 +23,7 @@ import {
   type ChatToolReference,
 } from './request-schema.ts';
 
-/** Chat Completions requests to the model of a generation. Sources: docs/interfaces/chat-completions.md "Request"; docs/interfaces/README.md "Translation". */
+/** Decodes Chat Completions requests to the contract's `GenerateRequest`. Sources: docs/interfaces/chat-completions.md "Request"; docs/interfaces/README.md "Translation". */
 
 const known = new Set(Object.keys(chatRequestSchema.shape));
 /** `modalities` changes nothing if it lists only text. */
@@ -36,16 +36,16 @@ const knownJsonSchemaMembers = members('name', 'description', 'schema', 'strict'
 /** `include_obfuscation` pads OpenAI's own streams: nothing is lost without it. */
 const knownStreamOptionsMembers = members('include_usage', 'include_obfuscation');
 
-/** Throws `validation_error`. */
+/** Decodes a request. Throws `validation_error`. */
 export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const body = parseBody(chatRequestSchema, received.body);
-  checkTogether(body);
+  checkFieldPairs(body);
   const unknown = new UnknownMembers(Protocol.CHAT);
-  unknown.noteBody(body, isTextOnly(body['modalities']) ? knownTextOnlyMembers : known);
-  unknown.note(body.stream_options, knownStreamOptionsMembers, 'stream_options');
+  unknown.collectFromBody(body, isTextOnly(body['modalities']) ? knownTextOnlyMembers : known);
+  unknown.collect(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const { stop } = body;
-  const format = unknown.orRefuse(body.response_format, 'response_format');
-  const effort = unknown.orWarn(body.reasoning_effort, 'reasoning_effort');
+  const format = unknown.knownOrRefuse(body.response_format, 'response_format');
+  const effort = unknown.knownOrWarn(body.reasoning_effort, 'reasoning_effort');
   const request = makeRequest({
     model: body.model,
     endpoint: Endpoint.CHAT_COMPLETIONS,
@@ -53,16 +53,16 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
     items: decodeMessages(body.messages, unknown),
     tools: decodeTools(body, unknown),
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
-    serviceTier: decodeServiceTier(unknown.orWarn(body.service_tier, 'service_tier')),
+    serviceTier: decodeServiceTier(unknown.knownOrWarn(body.service_tier, 'service_tier')),
     metadata: body.metadata ?? {},
     ...decode.sharedFields(body),
-    ...decode.sampling(body, unknown.orRefuse(body.logit_bias, 'logit_bias')),
+    ...decode.sampling(body, unknown.knownOrRefuse(body.logit_bias, 'logit_bias')),
     ...defined({
-      maxOutputTokens: decode.limit32(body.max_completion_tokens ?? body.max_tokens),
+      maxOutputTokens: decode.clampToUint32(body.max_completion_tokens ?? body.max_tokens),
       toolChoice: decodeToolChoice(body, unknown),
       outputFormat: format === undefined ? undefined : decodeFormat(format, unknown),
       reasoning: effort === undefined ? undefined : decode.reasoningConfig(effort),
-      verbosity: unknown.orWarn(body.verbosity, 'verbosity'),
+      verbosity: unknown.knownOrWarn(body.verbosity, 'verbosity'),
       candidates: body.n ?? undefined,
     }),
   });
@@ -76,8 +76,8 @@ function isTextOnly(modalities: unknown): boolean {
   return Array.isArray(modalities) && modalities.every(modality => modality === 'text');
 }
 
-/** Rules that bind two fields. */
-function checkTogether(body: ChatRequest): void {
+/** Checks the rules between two fields. */
+function checkFieldPairs(body: ChatRequest): void {
   const { max_tokens: old, max_completion_tokens: limit, logprobs, top_logprobs: top } = body;
   if (old != null && limit != null && old !== limit) {
     throw invalidField('max_completion_tokens', 'differs from `max_tokens`: send only one of them');
@@ -91,7 +91,7 @@ function checkTogether(body: ChatRequest): void {
 function decodeTools(body: ChatRequest, unknown: UnknownMembers): Tool[] {
   if (body.functions != null) {
     return body.functions.map((each, index) => {
-      unknown.note(each, knownFunctionMembers, `functions.${index}`);
+      unknown.collect(each, knownFunctionMembers, `functions.${index}`);
       return decode.makeTool(decode.functionTool({ ...each, strict: undefined }), {});
     });
   }
@@ -100,20 +100,20 @@ function decodeTools(body: ChatRequest, unknown: UnknownMembers): Tool[] {
 
 function decodeTool(tool: ChatTool | UnknownValue, unknown: UnknownMembers, path: string): Tool {
   if (tool instanceof UnknownValue) return decode.makeTool(extras.hostedTool(tool.value as { type: string }), {});
-  const extra = unknown.note(tool, knownToolMembers, path);
+  const extra = unknown.collect(tool, knownToolMembers, path);
   const hints = { ...cacheHint(tool), ...defined({ extra }) };
   if (tool.type === 'function') {
-    unknown.note(tool.function, knownFunctionMembers, `${path}.function`);
+    unknown.collect(tool.function, knownFunctionMembers, `${path}.function`);
     return decode.makeTool(decode.functionTool(tool.function), hints);
   }
   const { format } = tool.custom;
-  unknown.note(tool.custom, knownCustomMembers, `${path}.custom`);
+  unknown.collect(tool.custom, knownCustomMembers, `${path}.custom`);
   return decode.makeTool(decode.customTool(tool.custom, format == null ? '' : JSON.stringify(format)), hints);
 }
 
 function decodeToolChoice(body: ChatRequest, unknown: UnknownMembers): ToolChoice | undefined {
-  const choice = unknown.orRefuse(body.tool_choice, 'tool_choice');
-  const legacy = unknown.orRefuse(body.function_call, 'function_call');
+  const choice = unknown.knownOrRefuse(body.tool_choice, 'tool_choice');
+  const legacy = unknown.knownOrRefuse(body.function_call, 'function_call');
   if (choice === undefined) {
     if (legacy === undefined) return undefined;
     return typeof legacy === 'string'
@@ -124,8 +124,8 @@ function decodeToolChoice(body: ChatRequest, unknown: UnknownMembers): ToolChoic
   if (choice.type !== 'allowed_tools') return decode.toolChoice('named', [readReference(choice)]);
   const { mode, tools } = choice.allowed_tools;
   const path = 'tool_choice.allowed_tools';
-  const allowed = tools.flatMap((tool, index) => unknown.orRefuse(tool, `${path}.tools.${index}`) ?? []);
-  return decode.toolChoice(unknown.orRefuse(mode, `${path}.mode`) ?? 'auto', allowed.map(readReference), true);
+  const allowed = tools.flatMap((tool, index) => unknown.knownOrRefuse(tool, `${path}.tools.${index}`) ?? []);
+  return decode.toolChoice(unknown.knownOrRefuse(mode, `${path}.mode`) ?? 'auto', allowed.map(readReference), true);
 }
 
 function readReference(reference: ChatToolReference): ToolName {
@@ -134,9 +134,9 @@ function readReference(reference: ChatToolReference): ToolName {
 }
 
 function decodeFormat(format: ChatResponseFormat, unknown: UnknownMembers): OutputFormat {
-  unknown.note(format, knownFormatMembers, 'response_format');
+  unknown.collect(format, knownFormatMembers, 'response_format');
   if (format.type !== 'json_schema') return decode.plainFormat(format.type);
-  unknown.note(format.json_schema, knownJsonSchemaMembers, 'response_format.json_schema');
-  // Other protocols want a name for a schema.
+  unknown.collect(format.json_schema, knownJsonSchemaMembers, 'response_format.json_schema');
+  // Other protocols require a name for a schema.
   return decode.schemaFormat({ ...format.json_schema, name: format.json_schema.name ?? 'response' });
 }

@@ -10,13 +10,13 @@ export interface ChatIdentity {
   readonly fingerprint: string;
 }
 
-/** The identity of an answer. */
+/** Returns the identity of an answer. */
 export function toIdentity(started: Started): ChatIdentity {
   return {
     id: `chatcmpl-${started.requestId.replace(/^req_/, '')}`,
     created: Math.floor(Number(started.createdAtMs) / 1000),
     model: started.model,
-    // A string that changes when the configuration of the upstream's system does (docs/interfaces/chat-completions.md "Response"): if the upstream gives none, only the model is known.
+    // Changes when the upstream's configuration changes (docs/interfaces/chat-completions.md "Response"). If the upstream gives none, it is derived from the model, because nothing else is known.
     fingerprint: started.systemFingerprint === '' ? `fp_${hashText(started.model)}` : started.systemFingerprint,
   };
 }

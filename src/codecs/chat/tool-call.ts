@@ -1,6 +1,6 @@
 import { type Item, type Opaque, type ToolCall, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from '../codec.ts';
-import { graft } from '../residue.ts';
+import { mergeUnknown } from '../unknown-members.ts';
 import { extras } from './extras.ts';
 
 /**
@@ -13,7 +13,7 @@ export function callMembers(item: Item, call: ToolCall, args: string): JsonObjec
       ? { type: 'custom', custom: { name, input: args } }
       : { type: 'function', function: { name, arguments: args } };
   const signed = signature === undefined ? undefined : signatureMembers(signature);
-  return graft({ id, ...body, ...signed }, extras.members(item.extra));
+  return mergeUnknown({ id, ...body, ...signed }, extras.members(item.extra));
 }
 
 /**

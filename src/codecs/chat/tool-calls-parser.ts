@@ -6,7 +6,7 @@ import { exactText } from '../../lib/exact-json.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { makeItem, makeOpaque, toolCallContent } from '../content.ts';
 import { countIn, isWholeJson, objectIn, textIn } from '../json.ts';
-import { findResidue, makeShape } from '../residue.ts';
+import { findUnknownMembers, makeShape } from '../unknown-members.ts';
 import { malformed } from '../upstream-error.ts';
 import { extras } from './extras.ts';
 
@@ -137,7 +137,7 @@ export class ToolCallsParser {
 
   /** Unknown members of an entry after the first ones, which name the call. */
   #extend(item: number, entry: JsonObject, events: GenerationEvent[]): void {
-    const rest = findResidue(entry, known);
+    const rest = findUnknownMembers(entry, known);
     if (rest === undefined) return;
     const added = extension(this.#context.choice, ExtensionScope.DELTA, extras.of(rest));
     if (added.event.case === 'extension') added.event.value.item = item;
@@ -149,7 +149,7 @@ export class ToolCallsParser {
     const google = objectIn(objectIn(entry['extra_content'])?.['google']);
     const signature = textIn(google?.['thought_signature']);
     if (signature !== '') call.signature = makeOpaque('gemini.thought_signature', signature, this.#context.provider);
-    const rest = findResidue(entry, signature === '' ? known : knownWithSignature);
+    const rest = findUnknownMembers(entry, signature === '' ? known : knownWithSignature);
     if (rest !== undefined) call.extra ??= extras.of(rest);
   }
 

@@ -77,8 +77,8 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
     throw invalidField('max_tokens', 'must be at least 1, or 0 with `echo`');
   }
   const unknown = new UnknownMembers(Protocol.COMPLETIONS);
-  unknown.noteBody(body, known);
-  unknown.note(body.stream_options, knownStreamOptionsMembers, 'stream_options');
+  unknown.collectFromBody(body, known);
+  unknown.collect(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const stream = body.stream === true;
   const { logprobs, logit_bias: _, ...sampled } = body;
   const request = makeRequest({
@@ -87,12 +87,12 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
     delivery: decode.delivery(stream),
     items,
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
-    serviceTier: decodeServiceTier(unknown.orWarn(body.service_tier, 'service_tier')),
+    serviceTier: decodeServiceTier(unknown.knownOrWarn(body.service_tier, 'service_tier')),
     ...decode.sampling({ ...sampled, logprobs: logprobs == null ? undefined : true }),
     ...defined({
       // The text after the completion is input, like the prompt.
       instructions: body.suffix || undefined,
-      maxOutputTokens: decode.limit32(body.max_tokens),
+      maxOutputTokens: decode.clampToUint32(body.max_tokens),
       user: body.user ?? undefined,
       candidates: candidates === 1 ? undefined : candidates,
       echo: echo === true ? true : undefined,

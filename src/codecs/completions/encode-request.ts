@@ -6,8 +6,8 @@ import { sentBody } from '../sent-body.ts';
 import { patchServiceTier } from '../service-tier.ts';
 
 /**
- * Encodes the body for a Completions upstream: the client's own JSON with the route's model, limit, tier and answer
- * form. Throws `unsupported_feature` for a request of another protocol.
+ * Encodes the body for a Completions upstream: the client's JSON with the route's model, output limit, service tier, and stream or not.
+ * Throws `unsupported_feature` for a request of another protocol.
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
   const { request, model, maxOutputTokens, stream, quirks = [] } = input;
@@ -15,7 +15,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   if (source?.protocol !== Protocol.COMPLETIONS) {
     throw new GatewayError(
       'unsupported_feature',
-      'Only a request of the interface itself can be sent to /completions.',
+      'Only a request to /v1/completions can be sent to a provider that has only /completions.',
     );
   }
   const sent = sentBody(source);

@@ -86,6 +86,6 @@ export function openStream(provider: string): ChunkParser {
 /** Parses a whole answer into the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const answer = objectIn(body);
-  if (answer === undefined) throw malformed('the answer is no JSON object');
+  if (answer === undefined) throw malformed('the answer is not a JSON object');
   return parseWholeAnswer(openStream(provider), { ...answer, choices: [...listIn(answer['choices'])] });
 }

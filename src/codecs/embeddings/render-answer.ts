@@ -1,7 +1,7 @@
 import type { EmbedResponse, Vector } from '../../gen/tollgate/v1/embedding_pb.ts';
 import { toDollars } from '../dollars.ts';
 
-/** Renders an answer in OpenAI's shape: each vector in its present form. */
+/** Renders an answer in OpenAI's shape; each vector in the encoding that it already has: numbers or base64. */
 export function renderEmbedAnswer({ model, vectors, inputTokens, costNanoUsd }: EmbedResponse): object {
   return {
     object: 'list',

@@ -9,29 +9,29 @@ import { makeCallId } from './call-id.ts';
 import { extras } from './extras.ts';
 import { isFailure, parseFinishReason } from './finish-reason.ts';
 import { parseLogprobs } from './logprobs.ts';
-import { signatureKind, signedKind } from './signature.ts';
+import { partSignatureKind, reasoningSignatureKind } from './signature.ts';
 
-/** The part of the answer that a candidate needs. */
+/** What a candidate's parser needs to know about the answer. */
 export interface CandidateContext {
   readonly index: number;
   readonly provider: string;
-  /** Missing ids are derived from this: the upstream's id of the answer. */
+  /** Returns the upstream's id of the answer, from which missing call ids are derived. */
   readonly answerId: () => string;
 }
 
-/** Parts of the upstream's own tools: they go back unchanged. */
+/** Parts of the upstream's own tools: they are carried unchanged, and sent back to the upstream in the next request. */
 const serverParts = ['executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse', 'inlineData', 'fileData'];
 
 /**
- * One candidate of an upstream's answer. There are no items: reasoning and text continue until something else comes,
- * a call comes whole. Source: docs/providers.md "The Gemini protocol"; cases GE-01, GE-04, RE-22, FI-11, FI-14.
+ * Parses one candidate of an upstream's answer. The protocol does not mark items: an item of reasoning or text lasts until another kind of
+ * part arrives; a call arrives whole. Source: docs/providers.md "The Gemini protocol"; cases GE-01, GE-04, RE-22, FI-11, FI-14.
  */
 export class CandidateParser {
   readonly #context: CandidateContext;
   #items = 0;
   #calls = 0;
   #open: 'text' | 'reasoning' | undefined;
-  /** The latest finish so far; undefined: none has come. */
+  /** The latest finish reason; undefined until the first one. */
   #reason: FinishReason | undefined;
 
   constructor(context: CandidateContext) {
@@ -42,12 +42,12 @@ export class CandidateParser {
     return this.#reason !== undefined;
   }
 
-  /** Ends the candidate at the end of the answer. */
-  end(events: GenerationEvent[]): void {
+  /** Closes the item that is open at the end of the answer, if any. */
+  closeAtEnd(events: GenerationEvent[]): void {
     this.#closeOpen(statusAt(this.#reason), events);
   }
 
-  /** Reads the candidate in one chunk. Content after a finish continues the answer, and the last finish counts. */
+  /** Reads the candidate's part of one chunk. Content after a finish reason continues the answer, and the last finish reason counts. */
   push(candidate: JsonObject, events: GenerationEvent[]): void {
     const parts = objectsIn(objectIn(candidate['content'])?.['parts']);
     const logprobs = parseLogprobs(candidate['logprobsResult']);
@@ -57,13 +57,13 @@ export class CandidateParser {
     }
     const reason = textIn(candidate['finishReason']);
     if (reason === '' || reason === 'FINISH_REASON_UNSPECIFIED') return;
-    this.#finish(reason, textIn(candidate['finishMessage']), events);
+    this.#handleFinishReason(reason, textIn(candidate['finishMessage']), events);
   }
 
-  /** Reports that the prompt itself was blocked: there is no candidate for that. */
+  /** Emits the finish of a blocked prompt, for which the upstream sends no candidate. */
   block(native: string, events: GenerationEvent[]): void {
     if (this.isFinished) return;
-    this.#end(FinishReason.CONTENT_FILTER, native, events);
+    this.#emitFinished(FinishReason.CONTENT_FILTER, native, events);
   }
 
   #part(part: JsonObject, events: GenerationEvent[], logprobs: ReturnType<typeof parseLogprobs>): void {
@@ -105,11 +105,11 @@ export class CandidateParser {
     events.push(emit.delta(index, [this.#items - 1, 0], { kind: deltaKind, text, logprobs }));
   }
 
-  /** A signature ends its part: later content is not covered by it. */
+  /** Adds a signature and closes its item, because the signature does not cover later content. */
   #sign(kind: 'text' | 'reasoning', data: string, events: GenerationEvent[]): void {
     const { index, provider } = this.#context;
     const item = this.#items - 1;
-    const blob = make.makeOpaque(kind === 'text' ? signatureKind : signedKind, data, provider);
+    const blob = make.makeOpaque(kind === 'text' ? partSignatureKind : reasoningSignatureKind, data, provider);
     const added = emit.opaqueAdded(index, item, blob);
     if (kind === 'text' && added.event.case === 'opaqueAdded') added.event.value.part = 0;
     events.push(added);
@@ -123,7 +123,7 @@ export class CandidateParser {
     const args = JSON.stringify(objectIn(call['args']) ?? {});
     const callId = textIn(call['id']) || makeCallId(answerId(), `${index} ${this.#calls} ${name} ${args}`);
     this.#calls += 1;
-    const signed = signature === '' ? {} : { signature: make.makeOpaque(signatureKind, signature, provider) };
+    const signed = signature === '' ? {} : { signature: make.makeOpaque(partSignatureKind, signature, provider) };
     const item = this.#nextItem();
     events.push(
       emit.itemOpened(index, item, make.makeItem(make.toolCallContent({ callId, name, ...signed }), 0)),
@@ -144,22 +144,22 @@ export class CandidateParser {
     events.push(emit.partClosed(this.#context.index, [item, 0]), emit.itemClosed(this.#context.index, item, status));
   }
 
-  #finish(native: string, message: string, events: GenerationEvent[]): void {
+  #handleFinishReason(native: string, message: string, events: GenerationEvent[]): void {
     if (isFailure(native, this.#items === 0)) {
       const fields = message === '' ? {} : { message: message.slice(0, 2_000) };
       throw new UpstreamFailure('reported', { ...fields, cause: new Error(`finishReason ${native}`) });
     }
-    this.#end(parseFinishReason(native, this.#calls > 0), native, events);
+    this.#emitFinished(parseFinishReason(native, this.#calls > 0), native, events);
   }
 
-  #end(reason: FinishReason, native: string, events: GenerationEvent[]): void {
+  #emitFinished(reason: FinishReason, native: string, events: GenerationEvent[]): void {
     this.#closeOpen(statusAt(reason), events);
     events.push(emit.finished(this.#context.index, reason, { native }));
     this.#reason = reason;
   }
 }
 
-/** The status of an item that is open when its candidate ends. */
+/** Returns the status of an item that is open when its candidate ends. */
 function statusAt(reason: FinishReason | undefined): ItemStatus {
   const wasCut = reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
   return wasCut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;

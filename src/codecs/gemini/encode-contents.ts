@@ -16,7 +16,7 @@ import { encodeArguments } from '../free-form.ts';
 import { encodePart } from './encode-part.ts';
 import type { ModelTraits } from './model-traits.ts';
 import { extras } from './extras.ts';
-import { canRead, signatureKind, skipCheck, signedKind } from './signature.ts';
+import { canRead, partSignatureKind, skipCheck, reasoningSignatureKind } from './signature.ts';
 import type { FunctionResponse, GeminiContent, GeminiPart, InlineData } from './wire.ts';
 
 /** Items to contents and the system instruction. Sources: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases GE-01, GE-02, GE-05, RE-22, TR-17. */
@@ -157,10 +157,10 @@ class ContentsEncoder {
     const own = opaque.filter(blob => canRead(blob, this.#context.provider));
     if (own.length < opaque.length || own.length === 0) this.#dropReasoning();
     for (const { kind, data } of own) {
-      if (kind === signedKind) {
+      if (kind === reasoningSignatureKind) {
         const text = parts.map(part => (part.content.case === 'summaryText' ? part.content.value.text : '')).join('');
         this.#model().push({ text, thought: true, thoughtSignature: data });
-      } else if (kind === signatureKind) {
+      } else if (kind === partSignatureKind) {
         this.#flushSignature();
         this.#pending = data;
       }

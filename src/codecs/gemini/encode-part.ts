@@ -5,9 +5,9 @@ import { type Drops, unsupportedContent } from '../drops.ts';
 import { searchResultText } from '../search-result.ts';
 import type { GeminiPart } from './wire.ts';
 
-/** Parts of a message or a result. Sources: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases ME-01, ME-04, ME-05, ME-11. Throws `unsupported_parameter`. */
+/** Encodes the parts of a message or a tool result. Sources: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases ME-01, ME-04, ME-05, ME-11. */
 
-/** Returns the part; undefined if it is empty (an empty text). */
+/** Returns the part; undefined for an empty text. Throws `unsupported_parameter`. */
 export function encodePart({ content }: Part, request: GenerateRequest, drops: Drops): GeminiPart | undefined {
   switch (content.case) {
     case 'text':
@@ -37,21 +37,21 @@ function mediaPart(source: MediaSource | undefined, mimeType: string, request: G
     case 'url':
       return { fileData: { fileUri: source.source.value, ...(mimeType === '' ? {} : { mimeType }) } };
     case 'fileId':
-      // Ids of files belong to the provider that issued them.
+      // Only the provider that issued an id of a file knows it.
       throw unsupportedContent(request, 'files by the id of another provider');
     default:
       throw unsupportedContent(request, 'a file without a source');
   }
 }
 
-const imageEndings: readonly (readonly [end: RegExp, mediaType: string])[] = [
+const imageExtensions: readonly (readonly [end: RegExp, mediaType: string])[] = [
   [/\.jpe?g$/i, 'image/jpeg'],
   [/\.png$/i, 'image/png'],
   [/\.gif$/i, 'image/gif'],
   [/\.webp$/i, 'image/webp'],
 ];
 
-/** Returns the type of an image, by its bytes, its declared type or the ending of its address; '' if unknown. */
+/** Returns the media type of an image by its bytes, its declared type or the extension in its URL. If all are unknown: '' for a URL, `image/png` for base64. */
 function imageType(source: MediaSource | undefined): string {
   const declared = source?.mediaType === 'image/jpg' ? 'image/jpeg' : (source?.mediaType ?? '');
   if (source?.source.case === 'base64') {
@@ -59,7 +59,7 @@ function imageType(source: MediaSource | undefined): string {
     return imageTypeIn(value) ?? (declared || 'image/png');
   }
   const path = source?.source.case === 'url' ? source.source.value.replace(/[?#].*$/s, '') : '';
-  return declared || (imageEndings.find(([end]) => end.test(path))?.[1] ?? '');
+  return declared || (imageExtensions.find(([end]) => end.test(path))?.[1] ?? '');
 }
 
 function filePart(file: FilePart, request: GenerateRequest, drops: Drops): GeminiPart {

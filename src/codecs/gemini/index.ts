@@ -5,9 +5,9 @@ import { findTraits } from './model-traits.ts';
 import { parseError } from './parse-error.ts';
 import { GeminiStreamParser, parseWhole } from './parse-events.ts';
 
-/** Returns whether a model gives only one answer per request. */
-export function lacksCandidates(model: string): boolean {
-  return !findTraits(model).candidates;
+/** Returns whether a model gives only one answer per request (no `candidateCount`). */
+export function givesOneAnswer(model: string): boolean {
+  return !findTraits(model).allowsSeveralAnswers;
 }
 
 /** Gemini's generateContent, for upstreams. */

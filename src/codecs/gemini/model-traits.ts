@@ -1,4 +1,4 @@
-/** The features of upstream models, by their own names: data instead of code, because models change. Source: ai.google.dev, 2026-11-21. */
+/** The features of upstream models, looked up by the upstream's name of the model: data instead of code, because models change. Source: ai.google.dev, 2026-11-21. */
 export interface ModelTraits {
   /** How thinking is configured: not at all, by a token budget, or by level. */
   readonly thinking: 'none' | 'budget' | 'level';
@@ -9,14 +9,14 @@ export interface ModelTraits {
   readonly canDisableThinking: boolean;
   /** The accepted levels, from the lowest. */
   readonly levels: readonly ThinkingLevel[];
-  /** True if a call in the history without its signature is refused, unless the check is disabled for it. */
+  /** True if the upstream refuses an earlier tool call that lacks its thought signature, unless that call has a signature that skips the check. */
   readonly checksSignatures: boolean;
-  /** Images and files may be inside a tool's result. */
+  /** True if a tool's result may contain images and files. */
   readonly mediaInResults: boolean;
-  /** True if a schema for the answer and tools may be combined. */
+  /** True if a request may have both a schema for the answer and tools. */
   readonly schemaWithTools: boolean;
   /** True if a request may have more than one answer. */
-  readonly candidates: boolean;
+  readonly allowsSeveralAnswers: boolean;
 }
 
 /** The protocol's levels of thinking. */
@@ -31,7 +31,7 @@ const usual: ModelTraits = {
   checksSignatures: false,
   mediaInResults: false,
   schemaWithTools: false,
-  candidates: true,
+  allowsSeveralAnswers: true,
 };
 const newest: ModelTraits = {
   ...usual,
@@ -41,7 +41,7 @@ const newest: ModelTraits = {
   checksSignatures: true,
   mediaInResults: true,
   schemaWithTools: true,
-  candidates: false,
+  allowsSeveralAnswers: false,
 };
 
 /** The first pattern that matches the name applies. Names contain versions, dates and words like "preview" and "latest". */

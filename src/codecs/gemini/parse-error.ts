@@ -6,7 +6,7 @@ import {
   type ErrorFacts,
   errorIn,
   readErrorBody,
-  reportedAs,
+  makeReportedFailure,
   statusIn,
   type TooLong,
 } from '../upstream-error.ts';
@@ -44,7 +44,7 @@ function parseDuration(duration: string): number | undefined {
 }
 
 /** A failure that the upstream reports inside its answer. */
-export function reported(body: JsonObject): UpstreamFailure {
+export function toReportedFailure(body: JsonObject): UpstreamFailure {
   const facts = errorFacts(body);
-  return reportedAs(facts, facts.status ?? statusIn([objectIn(body['error'])?.['code']]));
+  return makeReportedFailure(facts, facts.status ?? statusIn([objectIn(body['error'])?.['code']]));
 }

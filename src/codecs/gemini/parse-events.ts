@@ -10,7 +10,7 @@ import { countIn, listIn, objectIn, objectsIn, parsedJson, textIn } from '../jso
 import { parseServiceTier } from '../service-tier.ts';
 import { malformed } from '../upstream-error.ts';
 import { CandidateParser } from './candidate-parser.ts';
-import { reported } from './parse-error.ts';
+import { toReportedFailure } from './parse-error.ts';
 import { parseUsage } from './usage.ts';
 
 /**
@@ -36,7 +36,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     if (body !== undefined) return this.response(body);
     // A proxy between the provider and the gateway may send events of its own.
     if (event !== '' && event !== 'message') return [];
-    throw malformed('the data of an event is no JSON object');
+    throw malformed('the data of an event is not a JSON object');
   }
 
   end(): GenerationEvent[] {
@@ -46,7 +46,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
       throw new UpstreamFailure('truncated');
     }
     const events: GenerationEvent[] = [];
-    for (const candidate of candidates) candidate.end(events);
+    for (const candidate of candidates) candidate.closeAtEnd(events);
     this.#state = 'completed';
     events.push(completedWith(parseUsage(this.#usage), this.#tier));
     return events;
@@ -54,7 +54,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
 
   /** Parses one response: the whole answer, or its next part. */
   response(body: JsonObject): GenerationEvent[] {
-    if (body['error'] != null) throw reported(body);
+    if (body['error'] != null) throw toReportedFailure(body);
     const isResponse = ['candidates', 'promptFeedback', 'usageMetadata'].some(name => objectOrList(body[name]));
     if (!isResponse) return [];
     const events: GenerationEvent[] = [];

@@ -1,19 +1,19 @@
 import type { Opaque } from '../../gen/tollgate/v1/content_pb.ts';
 
 /**
- * Signatures of reasoning: they belong to exactly the part that they came with. Source: docs/providers.md "The Gemini
+ * Gemini's signatures of reasoning: each must be sent back on exactly the part that it came with. Source: docs/providers.md "The Gemini
  * protocol"; docs/interfaces/README.md "Translation"; case RE-22.
  */
 
 /** The kind of a signature that came with a call or a text. */
-export const signatureKind = 'gemini.thought_signature';
+export const partSignatureKind = 'gemini.thought_signature';
 /** The kind of a signature that came with reasoning. */
-export const signedKind = 'gemini.signed_thought';
-/** Disables the check for a call without a signature, for example one of another model. */
+export const reasoningSignatureKind = 'gemini.signed_thought';
+/** A signature that disables Gemini's check, for a call that has none of its own, for example because another model made it. */
 export const skipCheck = 'skip_thought_signature_validator';
 
-/** Returns true if the upstream `provider` can read a blob; one without a provider came from a client that had received it. */
+/** Returns whether the provider `reader` can read a blob. A blob without a provider is accepted: a client that had received it from Gemini sent it. */
 export function canRead({ kind, provider }: Opaque, reader: string | undefined): boolean {
-  if (kind !== signatureKind && kind !== signedKind) return false;
+  if (kind !== partSignatureKind && kind !== reasoningSignatureKind) return false;
   return provider === '' || provider === reader;
 }

@@ -6,7 +6,7 @@ import * as make from '../content.ts';
 import { exactText } from '../../lib/exact-json.ts';
 import { extendFrame } from '../extras.ts';
 import { exactJson, isWholeJson, listIn, objectIn, textIn } from '../json.ts';
-import { findResidue, type Shape, makeShape } from '../residue.ts';
+import { findUnknownMembers, type Shape, makeShape } from '../unknown-members.ts';
 import { toUrlAnnotation } from './citation.ts';
 import { extras } from './extras.ts';
 import { readBlobs, redactedKind } from './reasoning-blobs.ts';
@@ -35,7 +35,7 @@ function deltaFrame(member: string): Shape {
 /** Returns whether a frame is a delta that has only known members. */
 export function isPlainDelta(frame: JsonObject): boolean {
   const shape = deltaFrames[textIn(objectIn(frame['delta'])?.['type'])];
-  return shape !== undefined && findResidue(frame, shape) === undefined;
+  return shape !== undefined && findUnknownMembers(frame, shape) === undefined;
 }
 
 /** A block of the upstream's answer that has not ended yet. */
@@ -132,7 +132,9 @@ export class BlockParser {
     if (open === undefined) return;
     const delta = objectIn(frame['delta']) ?? {};
     const type = textIn(delta['type']);
-    const rest = isPlain ? undefined : extras.residue('content_block_delta', frame, deltaFrames[type] ?? unknownDelta);
+    const rest = isPlain
+      ? undefined
+      : extras.unknownInFrame('content_block_delta', frame, deltaFrames[type] ?? unknownDelta);
     if (rest !== undefined) extendFrame(open.kind === 'server' ? open.held : events, open.item, rest);
     switch (type) {
       case 'text_delta':

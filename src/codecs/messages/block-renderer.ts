@@ -14,7 +14,7 @@ import { SurrogateGate } from '../../lib/surrogates.ts';
 import type { JsonObject } from '../codec.ts';
 import { makePart, reasoningTextContent, summaryTextContent } from '../content.ts';
 import { objectIn } from '../json.ts';
-import { graft } from '../residue.ts';
+import { mergeUnknown } from '../unknown-members.ts';
 import { CitationRenderer } from './citation.ts';
 import { extras } from './extras.ts';
 import { redactedKind, toSignature } from './reasoning-blobs.ts';
@@ -101,7 +101,7 @@ export class BlockRenderer {
       this.#frame(type, members);
     } else {
       this.#waiting ??= {};
-      this.#waiting[type] = graft(members, this.#waiting[type] ?? {});
+      this.#waiting[type] = mergeUnknown(members, this.#waiting[type] ?? {});
     }
     return this.#frames;
   }
@@ -194,7 +194,7 @@ export class BlockRenderer {
     const fields = { type, index: this.#index, ...members };
     const waiting = this.#waiting?.[type];
     if (waiting !== undefined) delete this.#waiting?.[type];
-    this.#frames += sseEvent(type, exactText(waiting === undefined ? fields : graft(fields, waiting)));
+    this.#frames += sseEvent(type, exactText(waiting === undefined ? fields : mergeUnknown(fields, waiting)));
   }
 
   /** Writes a delta of the open block; `json` is the JSON of its text. */

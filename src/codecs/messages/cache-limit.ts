@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '../codec.ts';
 import { objectsIn } from '../json.ts';
 
-/** The most cache hints that the protocol takes in one request; one more is refused. Source: case US-14. */
+/** The most cache hints that Anthropic accepts in one request; a request with more is refused. Source: case US-14. */
 const hintsMax = 4;
 
 /**
@@ -18,7 +18,7 @@ export function limitCacheHints(body: JsonObject): void {
 }
 
 /**
- * Everything with a hint of its own, in the order of the prompt: the blocks of a message or a result precede their
+ * Returns every object that has a cache hint, in the order of the prompt: the blocks of a message or a result precede their
  * container.
  */
 function markedIn(value: Json | undefined): JsonObject[] {

@@ -72,7 +72,7 @@ class MessageDecoder {
     }
     const role = roles[message.role];
     const first = this.items.length;
-    const extra = this.#unknown.note(message, knownMessageMembers, `messages.${index}`);
+    const extra = this.#unknown.collect(message, knownMessageMembers, `messages.${index}`);
     if (typeof message.content === 'string') {
       this.items.push(
         make.makeItem(make.messageContent(role, [make.makePart(make.textContent(message.content))]), turn),
@@ -122,7 +122,7 @@ class MessageDecoder {
     turn: number,
     path: string,
   ): Item {
-    const extra = this.#unknown.note(block, blockMembers[block.type], path);
+    const extra = this.#unknown.collect(block, blockMembers[block.type], path);
     switch (block.type) {
       case 'tool_use': {
         const { id: callId, name, input } = block;
@@ -177,9 +177,9 @@ class MessageDecoder {
     }
     const source = unknownSource(block);
     if (source !== undefined) return this.#unreadable(block, source, path);
-    const extra = this.#unknown.note(block, blockMembers[block.type], path);
+    const extra = this.#unknown.collect(block, blockMembers[block.type], path);
     if (block.type === 'image' || block.type === 'document') {
-      this.#unknown.note(block.source, knownSourceMembers, `${path}.source`);
+      this.#unknown.collect(block.source, knownSourceMembers, `${path}.source`);
     }
     const part = make.makePart(decodeContent(block, path), extra);
     return Object.assign(part, this.#cache(block, path));

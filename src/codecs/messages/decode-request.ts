@@ -45,7 +45,7 @@ const knownOutputConfigMembers = members('effort', 'format');
 const knownFormatMembers = members('type', 'schema');
 const knownMetadataMembers = members('user_id');
 
-/** Decodes a request; with `ownStopReasons` if it names a version, as Anthropic's clients do. Throws `validation_error` and `unsupported_parameter`. */
+/** Decodes a request. `ownStopReasons` is set if it has the header `anthropic-version`, which Anthropic's clients send. Throws `validation_error` and `unsupported_parameter`. */
 export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const body = parseBody(messagesRequestSchema, received.body);
   const decoded = { request: requestFrom(body, received), stream: body.stream === true, includeUsage: true };
@@ -64,12 +64,12 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
     throw new GatewayError('unsupported_parameter', message, { param: 'thread' });
   }
   const unknownMembers = new UnknownMembers(Protocol.MESSAGES);
-  unknownMembers.noteBody(body, known);
+  unknownMembers.collectFromBody(body, known);
   const { metadata } = body;
-  const choice = unknownMembers.orRefuse(body.tool_choice, 'tool_choice');
+  const choice = unknownMembers.knownOrRefuse(body.tool_choice, 'tool_choice');
   const items = decodeMessages(body.system ?? undefined, body.messages, unknownMembers);
   const tools = (body.tools ?? []).map((tool, index) => decodeTool(tool, unknownMembers, `tools.${index}`));
-  unknownMembers.note(choice, knownChoiceMembers, 'tool_choice');
+  unknownMembers.collect(choice, knownChoiceMembers, 'tool_choice');
   const request = makeRequest({
     model: body.model,
     endpoint: Endpoint.MESSAGES,
@@ -77,19 +77,19 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
     items,
     tools,
     stop: body.stop_sequences ?? [],
-    serviceTier: decodeServiceTier(unknownMembers.orWarn(body.service_tier, 'service_tier')),
+    serviceTier: decodeServiceTier(unknownMembers.knownOrWarn(body.service_tier, 'service_tier')),
     ...decode.sampling({ temperature: body.temperature, top_p: body.top_p, top_k: body.top_k }),
     ...decodeCache(body.cache_control, 'cache_control', unknownMembers),
     ...(choice === undefined ? {} : decodeToolChoice(choice)),
     ...defined({
-      maxOutputTokens: decode.limit32(body.max_tokens),
+      maxOutputTokens: decode.clampToUint32(body.max_tokens),
       reasoning: decodeReasoning(body, unknownMembers),
       user: metadata?.user_id ?? undefined,
     }),
   });
   const format = decodeFormat(body, unknownMembers);
   if (format !== undefined) request.outputFormat = format;
-  unknownMembers.note(metadata, knownMetadataMembers, 'metadata');
+  unknownMembers.collect(metadata, knownMetadataMembers, 'metadata');
   const headers = protocolHeaders(received.headers);
   request.source = decode.sourceRequest(Protocol.MESSAGES, { body: received.raw, unknown: unknownMembers }, headers);
   return request;
@@ -98,14 +98,14 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
 function decodeFormat(body: MessagesRequest, unknownMembers: UnknownMembers): OutputFormat | undefined {
   const isOlder = body.output_config?.format == null;
   const path = isOlder ? 'output_format' : 'output_config.format';
-  const format = unknownMembers.orRefuse(isOlder ? body.output_format : body.output_config?.format, path);
+  const format = unknownMembers.knownOrRefuse(isOlder ? body.output_format : body.output_config?.format, path);
   if (format === undefined) return undefined;
-  unknownMembers.note(format, knownFormatMembers, path);
+  unknownMembers.collect(format, knownFormatMembers, path);
   // Other protocols want a name for a schema.
   return decode.schemaFormat({ name: 'response', schema: format.schema });
 }
 
-/** The headers that an upstream of the protocol gets as the client sent them. */
+/** Returns the headers that an upstream of the same protocol gets unchanged. */
 function protocolHeaders(headers: ReceivedRequest['headers']): Record<string, string> {
   const own: Record<string, string> = {};
   for (const name of ['anthropic-version', 'anthropic-beta']) {
@@ -124,17 +124,17 @@ const thinkingModes = {
 
 function decodeReasoning(body: MessagesRequest, unknownMembers: UnknownMembers): ReasoningConfig | undefined {
   const { output_config: output } = body;
-  unknownMembers.note(output, knownOutputConfigMembers, 'output_config');
-  const effort = unknownMembers.orWarn(output?.effort, 'output_config.effort');
-  const thinking = unknownMembers.orWarn(body.thinking, 'thinking');
-  unknownMembers.note(thinking, knownThinkingMembers, 'thinking');
+  unknownMembers.collect(output, knownOutputConfigMembers, 'output_config');
+  const effort = unknownMembers.knownOrWarn(output?.effort, 'output_config.effort');
+  const thinking = unknownMembers.knownOrWarn(body.thinking, 'thinking');
+  unknownMembers.collect(thinking, knownThinkingMembers, 'thinking');
   if (thinking === undefined) return effort === undefined ? undefined : decode.reasoningConfig(effort);
   const config = decode.reasoningConfig(effort, thinkingModes[thinking.type]);
   if (thinking.type === 'disabled') return config;
-  const budgetTokens = thinking.type === 'enabled' ? decode.limit32(thinking.budget_tokens) : undefined;
+  const budgetTokens = thinking.type === 'enabled' ? decode.clampToUint32(thinking.budget_tokens) : undefined;
   return {
     ...config,
-    ...defined({ budgetTokens, display: unknownMembers.orWarn(thinking.display, 'thinking.display') }),
+    ...defined({ budgetTokens, display: unknownMembers.knownOrWarn(thinking.display, 'thinking.display') }),
   };
 }
 
@@ -145,7 +145,7 @@ function isClientTool(tool: MessagesTool): tool is ClientTool {
 function decodeTool(tool: MessagesTool, unknownMembers: UnknownMembers, path: string): Tool {
   const hint = decodeCache(tool.cache_control, `${path}.cache_control`, unknownMembers);
   if (!isClientTool(tool)) return decode.makeTool(extras.hostedTool(tool), hint);
-  const extra = unknownMembers.note(tool, knownToolMembers, path);
+  const extra = unknownMembers.collect(tool, knownToolMembers, path);
   return decode.makeTool(decode.functionTool({ ...tool, parameters: tool.input_schema }), {
     ...hint,
     ...defined({ extra, deferred: tool.defer_loading ?? undefined }),

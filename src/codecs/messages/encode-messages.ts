@@ -19,7 +19,7 @@ import { encodePart } from './encode-part.ts';
 import { extras } from './extras.ts';
 import { redactedKind, signatureKind } from './reasoning-blobs.ts';
 
-/** Items to messages and the system prompt. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases TR-01 to TR-20, RO-01, RO-02, RO-04, RE-01, RE-04. */
+/** Encodes items as messages and the system prompt. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases TR-01 to TR-20, RO-01, RO-02, RO-04, RE-01, RE-04. */
 
 /** The encoded items of a request. */
 export interface EncodedMessages {
@@ -28,7 +28,7 @@ export interface EncodedMessages {
   readonly messages: JsonObject[];
 }
 
-/** Encodes messages in the order of the items; `provider` gets its own blobs back. Throws `unsupported_parameter`. */
+/** Encodes messages in the order of the items. `provider`: the upstream's name; reasoning signatures of other providers are dropped. Throws `unsupported_parameter`. */
 export function encodeMessages(request: GenerateRequest, drops: Drops, provider: string | undefined): EncodedMessages {
   const encoder = new MessageEncoder(request, drops, provider);
   for (const item of request.items) encoder.add(item);
@@ -40,8 +40,8 @@ interface OpenMessage {
   readonly role: 'user' | 'assistant';
   readonly turn: number;
   readonly blocks: JsonObject[];
-  /** True if text follows the results: no further result may be added. */
-  hasWords: boolean;
+  /** True if it has content that is not a tool result: no further result may be added, because results come first. */
+  hasContent: boolean;
 }
 
 class MessageEncoder {
@@ -98,52 +98,46 @@ class MessageEncoder {
   #begin(role: OpenMessage['role'], turn: number): OpenMessage {
     const blocks: JsonObject[] = [];
     this.messages.push({ role, content: blocks });
-    this.#open = { role, turn, blocks, hasWords: false };
+    this.#open = { role, turn, blocks, hasContent: false };
     return this.#open;
   }
 
   #addMessage(item: Item, message: Message): void {
     const isSystem = message.role === Role.SYSTEM || message.role === Role.DEVELOPER;
-    const blocks = this.#encodeBlocks(item, message);
+    const blocks = this.#encodeBlocks(message);
     if (isSystem && this.messages.length === 0) {
       this.#system.push(...blocks);
       return;
     }
     if (isSystem) {
-      // Only the newest models accept instructions in the middle; for all others they become text of the user (case RO-01).
+      // Most models refuse instructions in the middle of a conversation, so they always become user text (case RO-01).
       this.#drops.add(fieldName(this.#request.endpoint, 'items'));
       const texts = blocks.map(block => ({
         ...block,
         text: `<system-reminder>\n${textIn(block['text'])}\n</system-reminder>`,
       }));
-      this.#words('user', item.turn).blocks.push(...texts);
+      this.#contentMessage('user', item.turn).blocks.push(...texts);
       return;
     }
     const role = message.role === Role.USER ? 'user' : 'assistant';
-    this.#words(role, item.turn).blocks.push(...blocks);
+    this.#contentMessage(role, item.turn).blocks.push(...blocks);
   }
 
-  /** Returns the message that text of a role belongs to: the user's text may follow results, but two of the user's messages stay two. */
-  #words(role: OpenMessage['role'], turn: number): OpenMessage {
+  /** Returns the message that content of a role is added to. User content is added after tool results, but a second user message of another turn begins a new message. */
+  #contentMessage(role: OpenMessage['role'], turn: number): OpenMessage {
     const open = this.#open;
-    const isApart = role === 'user' && open?.role === 'user' && open.hasWords && (turn === 0 || open.turn !== turn);
-    const message = isApart ? this.#begin(role, turn) : this.#message(role, turn);
-    message.hasWords = true;
+    const needsNewMessage =
+      role === 'user' && open?.role === 'user' && open.hasContent && (turn === 0 || open.turn !== turn);
+    const message = needsNewMessage ? this.#begin(role, turn) : this.#message(role, turn);
+    message.hasContent = true;
     return message;
   }
 
-  #encodeBlocks(item: Item, { parts }: Message): JsonObject[] {
+  #encodeBlocks({ parts }: Message): JsonObject[] {
     const blocks = parts.map(part => this.#part(part));
     // The protocol refuses an empty text, unless it is the only content.
     const filled = blocks.filter(block => block['type'] !== 'text' || block['text'] !== '');
-    const shown = filled.length === 0 ? blocks.slice(0, 1) : filled;
-    const [first] = shown;
-    return first === undefined ? [] : [{ ...first, ...this.#itemMembers(item) }, ...shown.slice(1)];
-  }
-
-  /** Members of a message belong to its first item; those of a block belong to the block. */
-  #itemMembers(item: Item): JsonObject {
-    return item.content.case === 'message' ? {} : extras.members(item.extra);
+    return filled.length === 0 ? blocks.slice(0, 1) : filled;
   }
 
   #part(part: Part): JsonObject {
@@ -155,7 +149,7 @@ class MessageEncoder {
   }
 
   #call(item: Item, call: ToolCall): JsonObject {
-    // The protocol has no place for it that this upstream would read.
+    // Messages has no field for a call's signature.
     if (call.signature !== undefined) this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
     return {
       type: 'tool_use',
@@ -169,8 +163,8 @@ class MessageEncoder {
 
   #addResult(item: Item, { callId, parts, plain, isError, cache }: ToolResult): void {
     const open = this.#open;
-    // Results come first in their message.
-    const fits = open?.role === 'user' && !open.hasWords && (item.turn === 0 || open.turn === item.turn);
+    // Results come before all other content of their message.
+    const fits = open?.role === 'user' && !open.hasContent && (item.turn === 0 || open.turn === item.turn);
     const message = fits ? open : this.#begin('user', item.turn);
     const [only] = parts;
     const text = parts.length === 1 && only?.content.case === 'text' ? only.content.value.text : undefined;
@@ -207,14 +201,14 @@ class MessageEncoder {
     for (const { data } of hidden) blocks.push({ type: 'redacted_thinking', data, ...extra });
   }
 
-  /** A blob without a provider belongs to this protocol by its kind: Chat clients have such blobs too, and the upstream verifies them. */
+  /** Returns whether the upstream can read a blob. A blob without a provider is accepted by its kind: Chat clients send such blobs, and the upstream checks them anyway. */
   #canRead({ provider, kind }: Opaque): boolean {
     if (kind !== signatureKind && kind !== redactedKind) return false;
     return provider === '' || provider === this.#provider;
   }
 }
 
-/** One text without further members is a string; anything else a list of blocks. */
+/** Returns content as Messages writes it: a single text without further members as a string, anything else as a list of blocks. */
 export function asContent(blocks: readonly JsonObject[]): Json {
   const [only] = blocks;
   if (only === undefined || blocks.length > 1) return [...blocks];

@@ -6,7 +6,7 @@ import {
   type ErrorFacts,
   errorIn,
   readErrorBody,
-  reportedAs,
+  makeReportedFailure,
   statusIn,
   type TooLong,
 } from '../upstream-error.ts';
@@ -44,7 +44,10 @@ function errorFacts(value: Json): ErrorFacts {
 }
 
 /** A failure that the upstream reports inside its answer. */
-export function reported(value: Json): UpstreamFailure {
+export function toReportedFailure(value: Json): UpstreamFailure {
   const error = objectIn(objectIn(value)?.['error']);
-  return reportedAs(errorFacts(value), statusIn([error?.['status_code']]) ?? statusByType[textIn(error?.['type'])]);
+  return makeReportedFailure(
+    errorFacts(value),
+    statusIn([error?.['status_code']]) ?? statusByType[textIn(error?.['type'])],
+  );
 }

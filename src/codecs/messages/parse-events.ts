@@ -11,11 +11,11 @@ import { completedWith } from '../completed-with.ts';
 import { extend, extendFrame } from '../extras.ts';
 import { countIn, defined, frameJson, listIn, objectIn, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
-import { findResidue, type Shape, makeShape } from '../residue.ts';
+import { findUnknownMembers, type Shape, makeShape } from '../unknown-members.ts';
 import { malformed } from '../upstream-error.ts';
 import { BlockParser, isPlainDelta } from './block-parser.ts';
 import { extras } from './extras.ts';
-import { reported } from './parse-error.ts';
+import { toReportedFailure } from './parse-error.ts';
 import { parseStopReason } from './stop-reason.ts';
 import { parseUsage } from './usage.ts';
 
@@ -57,11 +57,11 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     if (this.#state === 'completed') return [];
     const body = objectIn(frameJson(data, this.#judge));
     if (body === undefined) {
-      if (event === 'error') throw reported(data);
+      if (event === 'error') throw toReportedFailure(data);
       // Servers send events of their own between those of the protocol.
       if (event !== '' && event !== 'message') return [];
       if (data.trim() === '' || data.trim() === '[DONE]') return [];
-      throw malformed('the data of an event is no JSON object');
+      throw malformed('the data of an event is not a JSON object');
     }
     return this.#event(textIn(body['type']) || event, body);
   }
@@ -91,7 +91,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
 
   #event(type: string, body: JsonObject): GenerationEvent[] {
     const events: GenerationEvent[] = [];
-    if (type === 'error') throw reported(body);
+    if (type === 'error') throw toReportedFailure(body);
     if (type === 'message_start') {
       // A second start is a retry by the upstream itself: it belongs to the same answer (case TS-20).
       return this.#state === 'new' ? this.#start(body) : [];
@@ -104,7 +104,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     const shape = frameShapes[type];
     if (shape !== undefined) {
       const item = type === 'content_block_stop' ? this.#blocks.itemAt(index) : undefined;
-      extendFrame(events, item, extras.residue(type, body, shape));
+      extendFrame(events, item, extras.unknownInFrame(type, body, shape));
     }
     if (type === 'content_block_start') this.#blocks.start(index, objectIn(body['content_block']) ?? {}, events);
     else if (type === 'content_block_delta') this.#blocks.delta({ index, frame: body, isPlain: this.#isPlain }, events);
@@ -128,7 +128,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     this.#state = 'started';
     this.#count(message['usage']);
     const usage = parseUsage(this.#usage);
-    const rest = findResidue(frame, startShape);
+    const rest = findUnknownMembers(frame, startShape);
     const extra = rest === undefined ? undefined : extras.of(rest);
     return [started({ model: textIn(message['model']), ...defined({ usage, extra }) })];
   }
@@ -190,8 +190,8 @@ function isCut(reason: FinishReason): boolean {
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const message = objectIn(body);
   if (message === undefined) {
-    throw malformed('the answer is no JSON object');
+    throw malformed('the answer is not a JSON object');
   }
-  if (message['type'] === 'error' || message['error'] != null) throw reported(message);
+  if (message['type'] === 'error' || message['error'] != null) throw toReportedFailure(message);
   return new MessagesStreamParser(provider).whole(message);
 }

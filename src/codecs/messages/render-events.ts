@@ -14,7 +14,7 @@ import { sseEvent } from '../../lib/sse.ts';
 import type { DecodedRequest, JsonObject, StreamRenderer } from '../codec.ts';
 import { BlockRenderer } from './block-renderer.ts';
 import { errorFrame } from './error.ts';
-import { graft } from '../residue.ts';
+import { mergeUnknown } from '../unknown-members.ts';
 import { extras } from './extras.ts';
 import { textIn } from '../json.ts';
 import { messageHead } from './message-shape.ts';
@@ -27,14 +27,14 @@ function frame(type: string, members: JsonObject): string {
 }
 
 /**
- * Renders events as frames. The finish waits for `completed`: a finished answer is in the ledger, and a failure before that still ends the
- * stream without a `message_stop`. Source: docs/interfaces/messages.md "Stream"; docs/interfaces/README.md "Streams".
+ * Renders events as frames. The finish is sent only with `completed`, so that an answer that a client sees finished is in the ledger, and a
+ * failure before that ends the stream without a `message_stop`. Source: docs/interfaces/messages.md "Stream"; docs/interfaces/README.md "Streams".
  */
 export class MessagesStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = frame('ping', {});
   readonly #tier: ServiceTier;
-  /** Only this part of the request, which may be large. */
-  readonly #words: Pick<DecodedRequest, 'ownStopReasons'>;
+  /** Not the whole decoded request, because that may be large. */
+  readonly #stopOptions: Pick<DecodedRequest, 'ownStopReasons'>;
   readonly #blocks = new BlockRenderer();
   #state: 'new' | 'started' | 'completed' = 'new';
   #finished: Finished | undefined;
@@ -45,7 +45,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
 
   constructor(decoded: DecodedRequest) {
     this.#tier = decoded.request.serviceTier;
-    this.#words = decoded.ownStopReasons === true ? { ownStopReasons: true } : {};
+    this.#stopOptions = decoded.ownStopReasons === true ? { ownStopReasons: true } : {};
   }
 
   push({ event }: GenerationEvent): string {
@@ -85,7 +85,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
       stop_sequence: null,
       usage: renderCounts(started.usage, this.#tier),
     };
-    return frame('message_start', graft({ message }, extras.members(started.extra)));
+    return frame('message_start', mergeUnknown({ message }, extras.members(started.extra)));
   }
 
   /** Unknown members wait for the last delta; unknown events are sent in place. */
@@ -106,8 +106,8 @@ export class MessagesStreamRenderer implements StreamRenderer {
     assert(this.#state === 'started', 'completed comes once, after started');
     assert(this.#finished !== undefined, 'the answer never finished');
     this.#state = 'completed';
-    const delta = { ...this.#members, ...renderStop(this.#finished, this.#blocks, this.#words) };
-    const last = graft({ delta, usage: renderUsage(completed) }, this.#ending['message_delta'] ?? {});
+    const delta = { ...this.#members, ...renderStop(this.#finished, this.#blocks, this.#stopOptions) };
+    const last = mergeUnknown({ delta, usage: renderUsage(completed) }, this.#ending['message_delta'] ?? {});
     return frame('message_delta', last) + frame('message_stop', this.#ending['message_stop'] ?? {});
   }
 }

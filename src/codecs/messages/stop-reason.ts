@@ -9,28 +9,28 @@ import { objectIn } from '../json.ts';
  * docs/interfaces/README.md "Translation"; cases FI-05, FI-08, FI-09, FI-18.
  */
 
-/** Facts about the content, used if the upstream's own reason has no counterpart. */
+/** Facts about the content, used if the upstream's reason has no counterpart in Messages. */
 export interface AnswerFacts {
-  /** True if the answer calls tools, which the client must know. */
+  /** True if the answer calls tools of the client. */
   readonly hasCalls: boolean;
-  /** The answer contains words of refusal. */
+  /** True if the answer contains a refusal part. */
   readonly hasRefusal: boolean;
 }
 
 /**
- * The two stop reasons that clients which do not send their version get in another form. Source: docs/interfaces/messages.md "Stop
+ * Two stop reasons have another name for clients that send no `anthropic-version`. Source: docs/interfaces/messages.md "Stop
  * reasons".
  */
-const ownWords = { refusal: 'refusal', context: 'model_context_window_exceeded' } as const;
-const commonWords = { refusal: 'content_filter', context: 'max_tokens' } as const;
+const anthropicNames = { refusal: 'refusal', context: 'model_context_window_exceeded' } as const;
+const namesWithoutVersion = { refusal: 'content_filter', context: 'max_tokens' } as const;
 
-/** Returns `stop_reason` and its sibling members. `decoded`: the request. */
+/** Returns `stop_reason` and its sibling members. `ownStopReasons`: true if the client understands all of Anthropic's stop reasons. */
 export function renderStop(
   finished: Finished,
   { hasCalls, hasRefusal }: AnswerFacts,
   { ownStopReasons }: Pick<DecodedRequest, 'ownStopReasons'>,
 ): JsonObject {
-  const words = ownStopReasons === true ? ownWords : commonWords;
+  const names = ownStopReasons === true ? anthropicNames : namesWithoutVersion;
   const { reason, matchedStop, native, detailsJson, protocol } = finished;
   const stop = (stop_reason: string, stop_sequence: string | null = null): JsonObject => ({
     stop_reason,
@@ -40,15 +40,15 @@ export function renderStop(
     case FinishReason.LENGTH:
       return stop('max_tokens');
     case FinishReason.CONTEXT_WINDOW:
-      return stop(words.context);
+      return stop(names.context);
     case FinishReason.TOOL_CALLS:
       return stop('tool_use');
     case FinishReason.CONTENT_FILTER:
     case FinishReason.REFUSAL:
-      return { ...stop(words.refusal), stop_details: parseDetails(detailsJson) };
+      return { ...stop(names.refusal), stop_details: parseDetails(detailsJson) };
     default:
       if (hasCalls) return stop('tool_use');
-      if (hasRefusal) return { ...stop(words.refusal), stop_details: parseDetails(detailsJson) };
+      if (hasRefusal) return { ...stop(names.refusal), stop_details: parseDetails(detailsJson) };
       if (protocol === Protocol.MESSAGES && native !== '') return stop(native);
       if (matchedStop !== undefined) return stop('stop_sequence', matchedStop);
       return native === 'stop_sequence' ? stop('stop_sequence') : stop('end_turn');

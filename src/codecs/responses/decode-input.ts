@@ -62,7 +62,7 @@ class ItemDecoder {
     const { id, status } = item as { id?: unknown; status?: keyof typeof statuses | UnknownValue | null };
     if (typeof id === 'string' && decoded.content.case !== 'reference') decoded.id = id;
     if (decoded.content.case === 'serverTool') return decoded;
-    const known = this.#unknown.orWarn(status, `${path}.status`);
+    const known = this.#unknown.knownOrWarn(status, `${path}.status`);
     if (known !== undefined) decoded.status = statuses[known];
     return decoded;
   }
@@ -81,15 +81,15 @@ class ItemDecoder {
 
   #message(item: MessageItem, path: string): Item {
     const isAnswer = item.role === 'assistant';
-    const extra = this.#unknown.note(item, isAnswer ? knownAnswerMembers : knownMessageMembers, path);
+    const extra = this.#unknown.collect(item, isAnswer ? knownAnswerMembers : knownMessageMembers, path);
     const content = make.messageContent(roles[item.role], this.#parts(item.content, `${path}.content`));
-    const phase = isAnswer ? this.#unknown.orWarn(item.phase, `${path}.phase`) : undefined;
+    const phase = isAnswer ? this.#unknown.knownOrWarn(item.phase, `${path}.phase`) : undefined;
     if (phase !== undefined && content.case === 'message') content.value.phase = phases[phase];
     return make.makeItem(content, 0, extra);
   }
 
   #other(item: OtherItem, path: string): Item {
-    const extra = this.#unknown.note(item, itemMembers[item.type], path);
+    const extra = this.#unknown.collect(item, itemMembers[item.type], path);
     switch (item.type) {
       case 'reasoning':
         return make.makeItem(this.#reasoning(item, path), 0, extra);
@@ -125,14 +125,14 @@ class ItemDecoder {
     if (typeof content === 'string') return [make.makePart(make.textContent(content))];
     return content.map((part, index) => {
       if (part instanceof UnknownValue) return make.makePart(this.#unknown.content(part, `${path}.${index}`));
-      const extra = this.#unknown.note(part, partMembers[part.type], `${path}.${index}`);
+      const extra = this.#unknown.collect(part, partMembers[part.type], `${path}.${index}`);
       return make.makePart(this.#part(part, `${path}.${index}`), extra);
     });
   }
 
   #part(part: ResponsesPart, path: string): Part['content'] {
     if (part.type !== 'input_image') return decodeContent(part, path);
-    return make.imageContent(imageSource(part, path), this.#unknown.orWarn(part.detail, `${path}.detail`) ?? '');
+    return make.imageContent(imageSource(part, path), this.#unknown.knownOrWarn(part.detail, `${path}.detail`) ?? '');
   }
 
   #reasoning(item: Extract<OtherItem, { type: 'reasoning' }>, path: string): Item['content'] {
@@ -149,7 +149,7 @@ class ItemDecoder {
     if (part instanceof UnknownValue) return make.makePart(this.#unknown.content(part, path, true));
     const isSummary = part.type === 'summary_text';
     const content = isSummary ? make.summaryTextContent(part.text) : make.reasoningTextContent(part.text);
-    return make.makePart(content, this.#unknown.note(part, knownReasoningMembers, path));
+    return make.makePart(content, this.#unknown.collect(part, knownReasoningMembers, path));
   }
 }
 

@@ -30,13 +30,13 @@ import {
   type ResponsesToolReference,
 } from './request-schema.ts';
 
-/** Responses requests to the model of a generation. Sources: docs/interfaces/responses.md "Request", "Stream"; docs/interfaces/README.md "Translation". */
+/** Decodes Responses requests to the contract's `GenerateRequest`. Sources: docs/interfaces/responses.md "Request", "Stream"; docs/interfaces/README.md "Translation". */
 
-/** A decoded request, with the fields for the gateway itself. */
+/** A decoded request, with the fields that the gateway handles itself. */
 export interface ResponsesRequest extends DecodedRequest {
-  /** The response that it continues. */
+  /** The response that the request continues. */
   readonly previousResponseId: string | undefined;
-  /** The conversation that it is made in. */
+  /** The conversation that the request belongs to. */
   readonly conversationId: string | undefined;
   /** True to store the response, so that it can be continued. */
   readonly store: boolean;
@@ -52,17 +52,17 @@ const knownChoiceMembers = members('type', 'name', 'mode', 'tools');
 const knownTextMembers = members('format', 'verbosity');
 const knownFormatMembers = members('type', 'name', 'description', 'schema', 'strict');
 const knownReasoningMembers = members('effort', 'summary');
-/** Padding of OpenAI's own streams: nothing is lost without it. */
+/** `include_obfuscation` pads OpenAI's own streams: nothing is lost without it. */
 const knownStreamOptionsMembers = members('include_obfuscation');
 
-/** Throws `validation_error`, and `unsupported_parameter` for fields that only the provider's own service supports. */
+/** Decodes a request. Throws `validation_error`, and `unsupported_parameter` for `prompt`, which only OpenAI's own service supports. */
 export function decodeRequest(received: ReceivedRequest): ResponsesRequest {
   return requestFrom(parseBody(responsesRequestSchema, received.body), received);
 }
 
 /**
- * Decodes a request whose input is to be counted or compacted: it may consist only of the response that it continues. Throws as
- * `decodeRequest`.
+ * Decodes a request whose input is to be counted or compacted: `input` may be absent if it continues a response or a conversation. Throws
+ * as `decodeRequest`.
  */
 export function decodeContinuingRequest(received: ReceivedRequest): ResponsesRequest {
   const body = parseBody(continuingRequestSchema, received.body);
@@ -79,13 +79,13 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
     });
   }
   const unknown = new UnknownMembers(Protocol.RESPONSES);
-  unknown.noteBody(body, known);
+  unknown.collectFromBody(body, known);
   const items = body.input == null ? [] : decodeInput(body.input, unknown);
   const tools = (body.tools ?? []).flatMap((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
-  unknown.note(body.stream_options, knownStreamOptionsMembers, 'stream_options');
+  unknown.collect(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const { text, reasoning } = body;
-  const choice = unknown.orRefuse(body.tool_choice, 'tool_choice');
-  const include = (body.include ?? []).flatMap((each, index) => unknown.orWarn(each, `include.${index}`) ?? []);
+  const choice = unknown.knownOrRefuse(body.tool_choice, 'tool_choice');
+  const include = (body.include ?? []).flatMap((each, index) => unknown.knownOrWarn(each, `include.${index}`) ?? []);
   const wantsLogprobs = include.includes('message.output_text.logprobs');
   const request = makeRequest({
     model: body.model,
@@ -93,19 +93,19 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
     delivery: decode.delivery(body.stream),
     items,
     tools,
-    serviceTier: decodeServiceTier(unknown.orWarn(body.service_tier, 'service_tier')),
+    serviceTier: decodeServiceTier(unknown.knownOrWarn(body.service_tier, 'service_tier')),
     metadata: body.metadata ?? {},
     include,
-    truncation: decodeTruncation(unknown.orWarn(body.truncation, 'truncation')),
+    truncation: decodeTruncation(unknown.knownOrWarn(body.truncation, 'truncation')),
     ...decode.sharedFields(body),
     ...decode.sampling({ ...samplingMembers(body), logprobs: wantsLogprobs ? true : undefined }),
     ...defined({
       instructions: body.instructions ?? undefined,
-      maxOutputTokens: decode.limit32(body.max_output_tokens),
-      maxToolCalls: decode.limit32(body.max_tool_calls),
+      maxOutputTokens: decode.clampToUint32(body.max_output_tokens),
+      maxToolCalls: decode.clampToUint32(body.max_tool_calls),
       toolChoice: choice === undefined ? undefined : decodeToolChoice(choice, unknown),
       outputFormat: text == null ? undefined : decodeOutputFormat(text, unknown),
-      verbosity: unknown.orWarn(text?.verbosity, 'text.verbosity'),
+      verbosity: unknown.knownOrWarn(text?.verbosity, 'text.verbosity'),
       reasoning: reasoning == null ? undefined : decodeReasoning(reasoning, unknown),
     }),
   });
@@ -130,18 +130,18 @@ function decodeTruncation(truncation: 'auto' | 'disabled' | undefined): Truncati
   return truncation === 'auto' ? Truncation.AUTO : Truncation.DISABLED;
 }
 
-/** Returns the sampling members of the interface: similar ones are unknown here. */
+/** Returns only the sampling fields that Responses has; others that Chat Completions has (`seed`, …) count as unknown members. */
 function samplingMembers(body: ResponsesBody): Parameters<typeof decode.sampling>[0] {
   const { temperature, top_p, frequency_penalty, presence_penalty, top_logprobs } = body;
   return { temperature, top_p, frequency_penalty, presence_penalty, top_logprobs };
 }
 
 function decodeReasoning(reasoning: NonNullable<ResponsesBody['reasoning']>, unknown: UnknownMembers): ReasoningConfig {
-  unknown.note(reasoning, knownReasoningMembers, 'reasoning');
-  const effort = unknown.orWarn(reasoning.effort, 'reasoning.effort');
+  unknown.collect(reasoning, knownReasoningMembers, 'reasoning');
+  const effort = unknown.knownOrWarn(reasoning.effort, 'reasoning.effort');
   return {
     ...decode.reasoningConfig(effort),
-    ...defined({ summary: unknown.orWarn(reasoning.summary, 'reasoning.summary') }),
+    ...defined({ summary: unknown.knownOrWarn(reasoning.summary, 'reasoning.summary') }),
   };
 }
 
@@ -159,32 +159,37 @@ function isNamespace(tool: ResponsesTool): tool is ResponsesNamespace {
 
 function decodeTool(tool: ResponsesTool, unknown: UnknownMembers, path: string): Tool[] {
   if (isNamespace(tool)) return decodeNamespace(tool, unknown, path);
-  return [isFunction(tool) || isCustom(tool) ? decodeOwn(tool, unknown, path) : hosted(tool)];
+  return [isFunction(tool) || isCustom(tool) ? decodeClientTool(tool, unknown, path) : toHostedTool(tool)];
 }
 
-/** The tools of a group; one with only a name is carried unchanged. */
+/** Returns the tools of a namespace, each with its namespace; a namespace without tools is passed on unchanged. */
 function decodeNamespace(group: ResponsesNamespace, unknown: UnknownMembers, path: string): Tool[] {
-  if (group.tools.length === 0) return [hosted(group)];
+  if (group.tools.length === 0) return [toHostedTool(group)];
   const { name } = group;
-  const rendered = defined({
+  const namespaceFields = defined({
     description: group.description ?? undefined,
-    extra: unknown.note(group, knownNamespaceMembers, path),
+    extra: unknown.collect(group, knownNamespaceMembers, path),
   });
-  const namespace = { $typeName: 'tollgate.v1.ToolNamespace', name, ...rendered } as const;
+  const namespace = { $typeName: 'tollgate.v1.ToolNamespace', name, ...namespaceFields } as const;
   return group.tools.map((tool, index) => {
-    const own = tool instanceof UnknownValue ? hosted(tool) : decodeOwn(tool, unknown, `${path}.tools.${index}`);
-    return { ...own, namespace };
+    const decoded =
+      tool instanceof UnknownValue ? toHostedTool(tool) : decodeClientTool(tool, unknown, `${path}.tools.${index}`);
+    return { ...decoded, namespace };
   });
 }
 
-function hosted(tool: ResponsesTool | UnknownValue): Tool {
+function toHostedTool(tool: ResponsesTool | UnknownValue): Tool {
   const json = tool instanceof UnknownValue ? (tool.value as ResponsesTool) : tool;
   return decode.makeTool(extras.hostedTool(json), {});
 }
 
-function decodeOwn(tool: ResponsesFunctionTool | ResponsesCustomTool, unknown: UnknownMembers, path: string): Tool {
+function decodeClientTool(
+  tool: ResponsesFunctionTool | ResponsesCustomTool,
+  unknown: UnknownMembers,
+  path: string,
+): Tool {
   const known = tool.type === 'function' ? knownFunctionMembers : knownCustomMembers;
-  const hints = defined({ extra: unknown.note(tool, known, path), deferred: tool.defer_loading ?? undefined });
+  const hints = defined({ extra: unknown.collect(tool, known, path), deferred: tool.defer_loading ?? undefined });
   if (tool.type === 'function') return decode.makeTool(decode.functionTool(tool), hints);
   const formatJson = tool.format == null ? '' : decodeFormat(tool.format);
   return decode.makeTool(decode.customTool(tool, formatJson), hints);
@@ -198,9 +203,9 @@ function isAllowedTools(choice: ResponsesToolReference | AllowedTools): choice i
 
 function decodeToolChoice(value: ResponsesToolChoice, unknown: UnknownMembers): ToolChoice {
   if (typeof value === 'string') return decode.toolChoice(value);
-  unknown.note(value, knownChoiceMembers, 'tool_choice');
+  unknown.collect(value, knownChoiceMembers, 'tool_choice');
   if (isAllowedTools(value)) {
-    const mode = unknown.orRefuse(value.mode, 'tool_choice.mode') ?? 'auto';
+    const mode = unknown.knownOrRefuse(value.mode, 'tool_choice.mode') ?? 'auto';
     return decode.toolChoice(mode, value.tools.map(decodeToolName), true);
   }
   return decode.toolChoice('named', [decodeToolName(value)]);
@@ -208,7 +213,7 @@ function decodeToolChoice(value: ResponsesToolChoice, unknown: UnknownMembers): 
 
 const kinds: Readonly<Record<string, ToolKind>> = { function: ToolKind.FUNCTION, custom: ToolKind.CUSTOM };
 
-/** Returns a tool's name; a tool that the upstream runs has only its type. */
+/** Returns a tool's name; for a tool that the upstream runs, its type. */
 function decodeToolName(reference: ResponsesToolReference): ToolName {
   const { type, name } = reference as { type: string; name?: unknown };
   const kind = kinds[type] ?? ToolKind.UNSPECIFIED;
@@ -219,9 +224,9 @@ function decodeOutputFormat(
   text: NonNullable<ResponsesBody['text']>,
   unknown: UnknownMembers,
 ): OutputFormat | undefined {
-  unknown.note(text, knownTextMembers, 'text');
-  const format = unknown.orRefuse(text.format, 'text.format');
-  unknown.note(format, knownFormatMembers, 'text.format');
+  unknown.collect(text, knownTextMembers, 'text');
+  const format = unknown.knownOrRefuse(text.format, 'text.format');
+  unknown.collect(format, knownFormatMembers, 'text.format');
   if (format === undefined) return undefined;
   return format.type === 'json_schema' ? decode.schemaFormat(format) : decode.plainFormat(format.type);
 }

@@ -53,7 +53,7 @@ export class ItemParser {
 
   /** Starts an item; does nothing if it has already begun. */
   start(index: number | undefined, item: JsonObject, events: GenerationEvent[]): void {
-    if (this.#items.begun(item, index) === undefined) this.#start(index, item, events);
+    if (this.#items.findBegun(item, index) === undefined) this.#start(index, item, events);
   }
 
   /**
@@ -62,13 +62,13 @@ export class ItemParser {
    */
   numberAt(at: ItemPlace, body: JsonObject): number | undefined {
     const item = objectIn(body['item']);
-    const open = item === undefined ? this.#items.named(at) : this.#items.begun(item, at.index);
+    const open = item === undefined ? this.#items.findNamed(at) : this.#items.findBegun(item, at.index);
     return open === undefined || open.isDone || open.kind === 'server' ? undefined : open.number;
   }
 
   /** Starts a part; does nothing if it has already begun. */
   part(at: ItemPlace, place: PartPlace, part: JsonObject, events: GenerationEvent[]): void {
-    const open = this.#items.growing(at);
+    const open = this.#items.findGrowing(at);
     if (open !== undefined) this.#part(open, place, part, events);
   }
 
@@ -79,7 +79,7 @@ export class ItemParser {
     event: JsonObject,
     events: GenerationEvent[],
   ): void {
-    const open = this.#items.growing(at);
+    const open = this.#items.findGrowing(at);
     const part = open === undefined ? undefined : this.#part(open, place, { type: place.type }, events);
     if (open === undefined || part === undefined || part.isClosed) return;
     this.#add(open, part, { text: textIn(event['delta']), logprobs: event['logprobs'] }, events);
@@ -87,39 +87,39 @@ export class ItemParser {
 
   /** Adds to a call's arguments. */
   arguments(at: ItemPlace, text: string, events: GenerationEvent[]): void {
-    const open = this.#items.growing(at);
+    const open = this.#items.findGrowing(at);
     if (open !== undefined) this.#arguments(open, text, events);
   }
 
   /** Takes the complete arguments of a call: emits those that are missing. */
   wholeArguments(at: ItemPlace, text: string, events: GenerationEvent[]): void {
-    const open = this.#items.growing(at);
+    const open = this.#items.findGrowing(at);
     if (open !== undefined) this.#wholeArguments(open, text, events);
   }
 
   /** Takes a complete part: emits what is missing. */
   wholePart(at: ItemPlace, place: PartPlace, part: JsonObject, events: GenerationEvent[]): void {
-    const open = this.#items.growing(at);
+    const open = this.#items.findGrowing(at);
     if (open !== undefined) this.#wholePart(open, place, part, events);
   }
 
   /** A citation of a text. */
   annotate(at: ItemPlace, place: PartPlace, annotation: JsonObject | undefined, events: GenerationEvent[]): void {
-    const open = this.#items.growing(at);
+    const open = this.#items.findGrowing(at);
     const part = open === undefined ? undefined : this.#part(open, place, { type: 'output_text' }, events);
     if (open !== undefined && part !== undefined && !part.isClosed) this.#annotate(open, part, annotation, events);
   }
 
   /** Ends an item: emits what is missing. */
   done(index: number | undefined, item: JsonObject, events: GenerationEvent[]): void {
-    const open = this.#items.ended(item, index) ?? this.#start(index, item, events);
+    const open = this.#items.findEnded(item, index) ?? this.#start(index, item, events);
     if (!open.isDone) this.#done(open, item, events);
   }
 
   /** Reads the final output. Items and parts that were not streamed are added: nothing of either is lost. */
   output(output: readonly JsonObject[], events: GenerationEvent[]): void {
     for (const [index, item] of output.entries()) {
-      const open = this.#items.confirmed(item, index);
+      const open = this.#items.confirm(item, index);
       if (open === undefined) {
         const added = this.#start(index, item, events);
         added.isConfirmed = true;

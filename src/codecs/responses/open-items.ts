@@ -2,7 +2,7 @@ import type { DeltaKind } from '../../gen/tollgate/v1/event_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { objectsIn, textIn } from '../json.ts';
 
-/** Returns whether an item of the type is assembled from its deltas; others are taken whole when they are done. */
+/** The kind of an item. Items of the kind `server` (every type that is not listed below) are taken whole when they are done; all others are assembled from their deltas. */
 export type ItemKind = 'message' | 'reasoning' | 'call' | 'custom' | 'compaction' | 'server';
 
 const kinds: Readonly<Record<string, ItemKind>> = {
@@ -13,17 +13,17 @@ const kinds: Readonly<Record<string, ItemKind>> = {
   compaction: 'compaction',
 };
 
-/** The kind of an item of the interface. */
+/** Returns the kind of an item of the Responses interface. */
 export function findItemKind(item: JsonObject): ItemKind {
   return kinds[textIn(item['type'])] ?? 'server';
 }
 
-/** A part of an item, and how much of its text has come. */
+/** A part of an item, and the text that it has received so far. */
 export interface OpenPart {
   readonly number: number;
-  /** Unspecified: not in the contract. */
+  /** UNSPECIFIED if `DeltaKind` has no value for this part. */
   readonly kind: DeltaKind;
-  /** The item at its beginning. */
+  /** The part as it was when it began. */
   readonly begun: JsonObject;
   text: string;
   annotations: number;
@@ -33,24 +33,24 @@ export interface OpenPart {
 /** An item of the upstream's answer. */
 export interface OpenItem {
   readonly kind: ItemKind;
-  /** The part at its beginning. */
+  /** The item as it was when it began. */
   readonly begun: JsonObject;
   readonly number: number;
   readonly index: number | undefined;
-  /** By their place: "content 0", "summary 1". */
+  /** By list and index: "content 0", "summary 1". */
   readonly parts: Map<string, OpenPart>;
   /** A call's arguments so far. */
   text: string;
   isDone: boolean;
-  /** True if it is in the final output. */
+  /** True once the item was found in the final output. */
   isConfirmed: boolean;
 }
 
 /** How an event identifies its item: servers omit either member. */
 export interface ItemPlace {
-  /** Index in the output; undefined: not given. */
+  /** Index in the output; undefined if the event does not give it. */
   readonly index: number | undefined;
-  /** The upstream's id; '': not given. */
+  /** The upstream's id; '' if the event does not give it. */
   readonly id: string;
 }
 
@@ -66,7 +66,7 @@ export class OpenItems {
     return this.#items;
   }
 
-  /** An item begins. */
+  /** Adds an item that begins, and returns it. */
   open(item: JsonObject, index: number | undefined): OpenItem {
     const opened: OpenItem = {
       kind: findItemKind(item),
@@ -83,7 +83,7 @@ export class OpenItems {
   }
 
   /** Returns the item that receives more content; undefined if none is known. */
-  growing({ index, id }: ItemPlace): OpenItem | undefined {
+  findGrowing({ index, id }: ItemPlace): OpenItem | undefined {
     const named = this.#byId(id);
     if (named !== undefined) return named;
     // If several have one index, the one that began last is being written.
@@ -91,12 +91,12 @@ export class OpenItems {
   }
 
   /** Returns the item that an event names by its id or its index; undefined if it is unknown. */
-  named({ index, id }: ItemPlace): OpenItem | undefined {
+  findNamed({ index, id }: ItemPlace): OpenItem | undefined {
     return this.#byId(id) ?? (index === undefined ? undefined : this.#items.findLast(at(index)));
   }
 
   /** Returns the item whose beginning an event repeats; undefined if it is a new one. */
-  begun(item: JsonObject, index: number | undefined): OpenItem | undefined {
+  findBegun(item: JsonObject, index: number | undefined): OpenItem | undefined {
     const id = textIn(item['id']);
     const named = this.#byId(id);
     if (named !== undefined) return isSameKind(named, item) ? named : undefined;
@@ -106,15 +106,15 @@ export class OpenItems {
   }
 
   /** Returns the item that is reported done; undefined if it did not begin before. */
-  ended(item: JsonObject, index: number | undefined): OpenItem | undefined {
+  findEnded(item: JsonObject, index: number | undefined): OpenItem | undefined {
     const named = this.#byId(textIn(item['id']));
     if (named !== undefined && isSameKind(named, item)) return named;
     const running = this.#items.filter(each => !each.isDone && isSameKind(each, item) && agrees(each, item));
     return index === undefined ? running[0] : running.find(at(index));
   }
 
-  /** Returns the item at an index of the whole output; undefined if it did not come before. Each item is found once. */
-  confirmed(item: JsonObject, index: number): OpenItem | undefined {
+  /** Returns the received item that an item of the final output is, and marks it as confirmed; undefined if none was received. Each item is returned once. */
+  confirm(item: JsonObject, index: number): OpenItem | undefined {
     const left = this.#items.filter(each => !each.isConfirmed && isSameKind(each, item));
     const id = textIn(item['id']);
     const found =
@@ -143,13 +143,13 @@ function isSameKind({ kind, begun }: OpenItem, item: JsonObject): boolean {
   return kind === findItemKind(item) && (kind !== 'server' || begun['type'] === item['type']);
 }
 
-/** Returns true if a complete item may be the one received so far under another id, or under none. */
+/** Returns whether a complete item may be the one that was received so far under another id, or without an id. */
 function agrees(open: OpenItem, item: JsonObject): boolean {
   const callId = textIn(item['call_id']);
   const knownCallId = textIn(open.begun['call_id']);
   if (callId !== '' && knownCallId !== '') return callId === knownCallId;
-  const come = open.text + [...open.parts.values()].map(part => part.text).join('');
-  return readItemText(item).trimStart().startsWith(come.trim());
+  const received = open.text + [...open.parts.values()].map(part => part.text).join('');
+  return readItemText(item).trimStart().startsWith(received.trim());
 }
 
 function readItemText(item: JsonObject): string {

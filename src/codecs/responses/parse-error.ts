@@ -1,7 +1,14 @@
 import type { UpstreamFailure } from '../../generation/upstream.ts';
 import type { Json } from '../codec.ts';
 import { objectIn, textIn } from '../json.ts';
-import { errorFacts, type ErrorFacts, readErrorBody, reportedAs, statusIn, type TooLong } from '../upstream-error.ts';
+import {
+  errorFacts,
+  type ErrorFacts,
+  readErrorBody,
+  makeReportedFailure,
+  statusIn,
+  type TooLong,
+} from '../upstream-error.ts';
 
 /** Upstream errors. Source: docs/errors.md "Errors of providers". */
 
@@ -11,7 +18,7 @@ const tooLong: TooLong = {
     /context[ _-]?(length|window|size)|maximum (context|prompt|input)|(prompt|input|request) (is|was) too (long|large)|too many (input )?tokens|exceeds? .{0,40}tokens/i,
 };
 
-/** Returns the status of an error that a stream reports by its code or type. */
+/** HTTP statuses by the code or type of an error in a stream. */
 const statusByCode: Readonly<Record<string, number>> = {
   server_error: 500,
   rate_limit_exceeded: 429,
@@ -25,16 +32,19 @@ const statusByCode: Readonly<Record<string, number>> = {
   overloaded: 503,
 };
 
-/** Parses an error body; a web page or an empty body yields nothing. Never throws. */
+/** Parses an error body; returns an empty object for a web page or an empty body. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
   return readErrorBody(body, value => errorFacts(value, tooLong));
 }
 
-/** A failure that the upstream reports inside its answer: an `error` event, or a resource that failed. */
-export function reported(value: Json): UpstreamFailure {
+/** Returns the failure that the upstream reports inside its answer: an `error` event, or a response that failed. */
+export function toReportedFailure(value: Json): UpstreamFailure {
   const body = objectIn(value);
   const error = objectIn(body?.['error']) ?? body ?? {};
   const { code, type } = error;
   const named = statusIn([error['status_code'], error['status'], code]);
-  return reportedAs(errorFacts(value, tooLong), named ?? statusByCode[textIn(code)] ?? statusByCode[textIn(type)]);
+  return makeReportedFailure(
+    errorFacts(value, tooLong),
+    named ?? statusByCode[textIn(code)] ?? statusByCode[textIn(type)],
+  );
 }

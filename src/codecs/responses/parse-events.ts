@@ -9,38 +9,38 @@ import { completedWith } from '../completed-with.ts';
 import { extend, extendFrame } from '../extras.ts';
 import { countIn, defined, frameJson, objectIn, objectsIn, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
-import { findResidue, type Shape, makeShape } from '../residue.ts';
+import { findUnknownMembers, type Shape, makeShape } from '../unknown-members.ts';
 import { malformed } from '../upstream-error.ts';
 import { extras } from './extras.ts';
 import { ItemParser } from './item-parser.ts';
 import type { ItemPlace } from './open-items.ts';
-import { reported } from './parse-error.ts';
+import { toReportedFailure } from './parse-error.ts';
 import { parseUsage } from './usage.ts';
 
-/** Members of a resource that the model has fields for, or that the gateway sets itself. */
-const own =
+/** Members of a response object that have a field in our events, or that the gateway sets itself. */
+const parsedMembers =
   'id object created_at completed_at status incomplete_details error model output usage service_tier conversation billing';
-/** Members of a resource that repeat the request. */
+/** Members of a response object that repeat the request. */
 const requestMembers =
   'previous_response_id instructions tools tool_choice parallel_tool_calls max_tool_calls max_output_tokens truncation text reasoning ' +
   'temperature top_p presence_penalty frequency_penalty top_logprobs store background metadata safety_identifier prompt_cache_key user ' +
   'prompt prompt_cache_retention output_text';
-const resource = makeShape(`${own} ${requestMembers}`);
+const responseShape = makeShape(`${parsedMembers} ${requestMembers}`);
 const lifecycleFrame = makeShape('type sequence_number response');
-const beginning = makeShape('type sequence_number', { response: resource });
+const beginning = makeShape('type sequence_number', { response: responseShape });
 
 /**
- * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it is not
- * the protocol, `truncated` if no terminal event came. Source: docs/interfaces/responses.md "Stream"; docs/errors.md "Errors of providers";
+ * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it does not
+ * follow the protocol, `truncated` if no terminal event came. Source: docs/interfaces/responses.md "Stream"; docs/errors.md "Errors of providers";
  * cases LI-05, LI-06, SV-02, TS-22, FI-17.
  */
 export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #items: ItemParser;
   #state: 'new' | 'started' | 'completed' = 'new';
 
-  /** True if everything in the current frame is known: checked once per frame. */
+  /** True if the current frame is a delta with only known members. Set once per frame. */
   #isPlain = false;
-  readonly #judge = (frame: JsonObject): boolean => (this.#isPlain = isPlain(frame));
+  readonly #checkPlain = (frame: JsonObject): boolean => (this.#isPlain = isPlain(frame));
 
   constructor(provider: string) {
     this.#items = new ItemParser(provider);
@@ -48,13 +48,13 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
 
   push({ event, data }: SseMessage): GenerationEvent[] {
     if (this.#state === 'completed') return [];
-    const body = objectIn(frameJson(data, this.#judge));
+    const body = objectIn(frameJson(data, this.#checkPlain));
     if (body === undefined) {
-      if (event === 'error') throw reported(data);
+      if (event === 'error') throw toReportedFailure(data);
       // Servers send events of their own between those of the protocol.
       const isOther = event !== '' && event !== 'message' && !event.startsWith('response.');
       if (isOther || data.trim() === '' || data.trim() === '[DONE]') return [];
-      throw malformed('the data of an event is no JSON object');
+      throw malformed('the data of an event is not a JSON object');
     }
     const events: GenerationEvent[] = [];
     this.#event(textIn(body['type']) || event, body, events);
@@ -66,7 +66,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     return [];
   }
 
-  /** Parses a whole answer: its members as if from a stream. */
+  /** Converts an answer that was not streamed to the events of a stream. */
   whole(response: JsonObject): GenerationEvent[] {
     const events: GenerationEvent[] = [];
     this.#terminal(textIn(response['status']), response, events);
@@ -74,29 +74,29 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
   }
 
   #event(type: string, body: JsonObject, events: GenerationEvent[]): void {
-    // Some servers answer with the error alone, without a type.
-    if (type === 'error' || (type === '' && body['error'] != null)) throw reported(body);
+    // Some servers send only the error, without a type.
+    if (type === 'error' || (type === '' && body['error'] != null)) throw toReportedFailure(body);
     const lifecycle = /^response\.(created|queued|in_progress|completed|incomplete|failed|cancelled)$/.exec(type)?.[1];
     if (lifecycle === 'created' || lifecycle === 'queued' || lifecycle === 'in_progress') {
-      this.#start(events, objectIn(body['response'])?.['model'], findResidue(body, beginning));
+      this.#start(events, objectIn(body['response'])?.['model'], findUnknownMembers(body, beginning));
       return;
     }
     if (lifecycle !== undefined) {
       const response = objectIn(body['response']) ?? {};
       if (this.#state === 'new') this.#start(events, response['model']);
-      extendFrame(events, undefined, extras.residue(type, body, lifecycleFrame));
+      extendFrame(events, undefined, extras.unknownInFrame(type, body, lifecycleFrame));
       this.#terminal(textIn(response['status']) || lifecycle, response, events);
       return;
     }
     const at = { index: countIn(body['output_index']), id: textIn(body['item_id']) };
     const shape = itemFrames[type];
     if (!this.#isPlain && this.#state !== 'new' && shape !== undefined) {
-      extendFrame(events, this.#items.numberAt(at, body), extras.residue(type, body, shape));
+      extendFrame(events, this.#items.numberAt(at, body), extras.unknownInFrame(type, body, shape));
     }
-    const act = acts[type];
-    if (act === undefined) return this.#unknown(type, { at, body }, events);
+    const handler = handlers[type];
+    if (handler === undefined) return this.#unknown(type, { at, body }, events);
     this.#start(events);
-    act(this.#items, { at, body }, events);
+    handler(this.#items, { at, body }, events);
   }
 
   /** Passes on an event of an unknown type, for clients of the protocol. */
@@ -117,7 +117,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
   }
 
   #terminal(status: string, response: JsonObject, events: GenerationEvent[]): void {
-    if (status === 'failed' || status === 'cancelled' || response['error'] != null) throw reported(response);
+    if (status === 'failed' || status === 'cancelled' || response['error'] != null) throw toReportedFailure(response);
     if (status !== 'completed' && status !== 'incomplete') {
       throw malformed(`an answer that ends ${status || 'without a status'}`);
     }
@@ -126,7 +126,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     const native = textIn(objectIn(response['incomplete_details'])?.['reason']) || status;
     const reason = this.#toReason(status, native);
     this.#items.end(status === 'incomplete', events);
-    const rest = findResidue(response, resource);
+    const rest = findUnknownMembers(response, responseShape);
     if (rest !== undefined) extend(events, 0, ExtensionScope.RESPONSE, extras.of(rest));
     const usage = parseUsage(response['usage']);
     if (usage !== undefined) events.push(usageReported(usage));
@@ -137,8 +137,8 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
   }
 
   /**
-   * Maps a status to a finish reason. A response that is incomplete for a reason of the upstream's own was cut. A refusal text means a
-   * refusal.
+   * Maps a status to a finish reason. An unknown reason for being incomplete counts as LENGTH; a complete answer that has a refusal part
+   * counts as REFUSAL.
    */
   #toReason(status: string, native: string): FinishReason {
     if (status === 'incomplete') {
@@ -186,7 +186,7 @@ const itemFrames: Readonly<Record<string, Shape>> = {
 function isPlain(frame: JsonObject): boolean {
   const type = textIn(frame['type']);
   const shape = type.endsWith('.delta') ? itemFrames[type] : undefined;
-  return shape !== undefined && findResidue(frame, shape) === undefined;
+  return shape !== undefined && findUnknownMembers(frame, shape) === undefined;
 }
 
 /** One event of an item. */
@@ -195,7 +195,7 @@ interface ItemEvent {
   readonly body: JsonObject;
 }
 
-type Act = (items: ItemParser, event: ItemEvent, events: GenerationEvent[]) => void;
+type Handler = (items: ItemParser, event: ItemEvent, events: GenerationEvent[]) => void;
 
 const contentPlace = ({ body }: ItemEvent) =>
   ({ list: 'content', index: countIn(body['content_index']) ?? 0 }) as const;
@@ -203,18 +203,18 @@ const summaryPlace = ({ body }: ItemEvent) =>
   ({ list: 'summary', index: countIn(body['summary_index']) ?? 0 }) as const;
 
 const textDelta =
-  (type: string): Act =>
+  (type: string): Handler =>
   (items, event, events) =>
     items.text(event.at, { ...contentPlace(event), type }, event.body, events);
-const argumentsDelta: Act = (items, { at, body }, events) => items.arguments(at, textIn(body['delta']), events);
-const summaryDelta: Act = (items, event, events) =>
+const argumentsDelta: Handler = (items, { at, body }, events) => items.arguments(at, textIn(body['delta']), events);
+const summaryDelta: Handler = (items, event, events) =>
   items.text(event.at, { ...summaryPlace(event), type: 'summary_text' }, event.body, events);
 
 /**
- * The action for each event of an item. Whole texts after the deltas are read from the end of their part and their item, which also have
- * the citations and logprobs.
+ * The handler for each event of an item. `*_text.done` and `refusal.done` have none: the complete text is read from `content_part.done` and
+ * `output_item.done`, which also have the citations and logprobs.
  */
-const acts: Readonly<Record<string, Act>> = {
+const handlers: Readonly<Record<string, Handler>> = {
   'response.output_item.added': (items, { at, body }, events) =>
     items.start(at.index, objectIn(body['item']) ?? {}, events),
   'response.output_item.done': (items, { at, body }, events) =>
@@ -248,8 +248,8 @@ const acts: Readonly<Record<string, Act>> = {
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const response = objectIn(body);
   if (response === undefined) {
-    throw malformed('the answer is no JSON object');
+    throw malformed('the answer is not a JSON object');
   }
-  if (response['object'] !== 'response' && response['error'] != null) throw reported(response);
+  if (response['object'] !== 'response' && response['error'] != null) throw toReportedFailure(response);
   return new ResponsesStreamParser(provider).whole(response);
 }

@@ -47,7 +47,7 @@ const namespaceTool = object({
   description: text.nullish(),
   tools: z.array(oneBy('type', [functionTool, customTool]), 'must be an array'),
 });
-/** A tool that the upstream itself runs, or that only its own clients know. */
+/** A tool that the upstream itself runs, or a client's tool of a type that only OpenAI's service and clients know. */
 const hostedTool = z.looseObject({ type: someText });
 type AnyTool =
   | z.output<typeof functionTool>
@@ -64,7 +64,7 @@ const tool = chosen<AnyTool>(
   [functionTool, customTool, namespaceTool, hostedTool],
 );
 
-/** A tool by name; one that the upstream runs is named by its type alone. */
+/** A reference to a tool by its name. A tool that the upstream runs is named by its type alone. */
 const namedChoice = object({ type: exactlyOneOf(['function', 'custom']), name: someText });
 const hostedChoice = z.looseObject({ type: someText });
 type Reference = z.output<typeof namedChoice> | z.output<typeof hostedChoice>;
@@ -146,7 +146,7 @@ const shape = {
 /** The body of a Responses request. */
 export const responsesRequestSchema = object({ ...shape, input });
 
-/** The body of a request that generates nothing of its own: if it continues a response, it may have no input. */
+/** The body of a request whose input is only counted or compacted; `input` may be absent. */
 export const continuingRequestSchema = object({ ...shape, input: input.nullish() });
 
 /** A checked Responses request. */

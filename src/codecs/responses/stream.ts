@@ -8,7 +8,7 @@ import { sseEvent } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { JsonObject } from '../codec.ts';
 import { objectIn } from '../json.ts';
-import { graft } from '../residue.ts';
+import { mergeUnknown } from '../unknown-members.ts';
 import { extras } from './extras.ts';
 import { ItemRenderer } from './item-renderer.ts';
 import { renderSettings, type ResponseFacts, resourceWith } from './resource.ts';
@@ -132,7 +132,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     if (typeof type !== 'string') return;
     if (scope === ExtensionScope.EVENT) this.#emit(type, { ...members, ...this.#items.placeIn(members, item) });
     if (scope === ExtensionScope.FRAME)
-      this.#waiting = { ...this.#waiting, [type]: graft(members, this.#waiting?.[type] ?? {}) };
+      this.#waiting = { ...this.#waiting, [type]: mergeUnknown(members, this.#waiting?.[type] ?? {}) };
   }
 
   /** `first`: the unknown members of the upstream's first event. The members of its response are sent from then on. */
@@ -173,7 +173,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
   #withWaiting(type: string, members: JsonObject | string, waiting: JsonObject): string {
     delete this.#waiting?.[type];
     const fields = typeof members === 'string' ? (JSON.parse(`{${members}`) as JsonObject) : members;
-    return writtenMembers(graft(fields, waiting));
+    return writtenMembers(mergeUnknown(fields, waiting));
   }
 
   #take(): ResponseEvent[] {

@@ -9,7 +9,7 @@ import { findEndpoint, endpointPath } from '../../generation/endpoints.ts';
 import { answerJson } from '../answer.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
-import { generationReading, readJsonBody } from '../json-body.ts';
+import { generationBodyOptions, readJsonBody } from '../json-body.ts';
 import { type Query, readInteger, readText } from '../query.ts';
 
 interface OneBatch {
@@ -32,8 +32,8 @@ export const batchRequestSchema = z.object({
 export function registerBatches(app: FastifyInstance, edge: Edge): void {
   const onRequest = authenticate(edge, 'api_key');
   app.post(path, { onRequest }, async (request, reply) => {
-    const reading = { ...generationReading(edge, request, reply), bytesMax: edge.options.otherBodyBytesMax };
-    const { value } = await readJsonBody(edge, reading);
+    const options = { ...generationBodyOptions(edge, request, reply), bytesMax: edge.options.otherBodyBytesMax };
+    const { value } = await readJsonBody(edge, options);
     const { input_file_id: inputFileId, endpoint, metadata } = parseBody(batchRequestSchema, value);
     const requested = { inputFileId, endpoint: batchEndpoint(endpoint), metadata: metadata ?? {} };
     const { batch } = await edge.batches.createBatch(requested, { headers: request.call });

@@ -10,7 +10,7 @@ import type { Edge } from '../edge.ts';
 import { isForm } from '../form-body.ts';
 import { tooLarge } from '../json-body.ts';
 import { type Query, readInteger, readName, readText } from '../query.ts';
-import { answerPieces } from './send-pieces.ts';
+import { answerStreamed } from './send-pieces.ts';
 
 interface OneFile {
   readonly Params: { readonly id: string };
@@ -56,7 +56,7 @@ export function registerFiles(app: FastifyInstance, edge: Edge): void {
     answerJson(edge, request, reply, { id, object: 'file', deleted: true });
   });
   app.get<OneFile>(`${onePath}/content`, { onRequest }, async (request, reply) => {
-    await answerPieces(edge, { request, reply }, signal => openContent(edge, request, signal));
+    await answerStreamed(edge, { request, reply }, signal => openContent(edge, request, signal));
   });
 }
 

@@ -8,10 +8,10 @@ import { answerJson } from '../answer.ts';
 import { messagesPath } from '../count-tokens-route.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
-import { generationReading, readJsonBody } from '../json-body.ts';
+import { generationBodyOptions, readJsonBody } from '../json-body.ts';
 import { type Query, readInteger, readText, refuse } from '../query.ts';
 import { joinPieces } from './file-routes.ts';
-import { answerPieces } from './send-pieces.ts';
+import { answerStreamed } from './send-pieces.ts';
 
 interface OneBatch {
   readonly Params: { readonly id: string };
@@ -51,7 +51,7 @@ export function registerMessageBatches(app: FastifyInstance, edge: Edge): void {
   });
   app.get<OneBatch>(`${onePath}/results`, { onRequest }, async (request, reply) => {
     const { call } = request;
-    await answerPieces(edge, { request, reply }, async signal => {
+    await answerStreamed(edge, { request, reply }, async signal => {
       const answers = edge.batches.readResults(readId(request.params.id), { headers: call, signal });
       const first = await answers.next();
       return { headers: { 'content-type': 'application/x-jsonl' }, pieces: readChunks(first, answers) };
@@ -88,7 +88,7 @@ function render(batch: Batch | undefined): object {
 
 async function create(edge: Edge, request: FastifyRequest, reply: FastifyReply): Promise<object> {
   const options = { headers: request.call };
-  const { value } = await readJsonBody(edge, { ...generationReading(edge, request, reply), bounds });
+  const { value } = await readJsonBody(edge, { ...generationBodyOptions(edge, request, reply), bounds });
   const requests = readRequests(value);
   const { uploadId } = await edge.files.createFile({ hidden: true }, options);
   for await (const content of joinPieces(toLines(requests))) {

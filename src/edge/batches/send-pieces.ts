@@ -6,18 +6,18 @@ import type { Edge } from '../edge.ts';
 import { answerError } from '../error-answer.ts';
 import { recordRequest } from '../request-record.ts';
 
-/** An answer that is sent in pieces. */
-export interface PiecedAnswer {
-  /** Its type and length, known before its first piece. */
+/** An answer whose body is sent as it arrives. */
+export interface StreamedBody {
+  /** Its type and length, which are known before its first piece. */
   readonly headers: AnswerHeaders;
   readonly pieces: AsyncIterable<Uint8Array>;
 }
 
 /** Sends bytes as they arrive, no faster than the client reads them. Never rejects: an error of `open` is answered as an error. */
-export async function answerPieces(
+export async function answerStreamed(
   edge: Edge,
   { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
-  open: (signal: AbortSignal) => Promise<PiecedAnswer>,
+  open: (signal: AbortSignal) => Promise<StreamedBody>,
 ): Promise<void> {
   reply.hijack();
   const client = new ClientWatch(request.raw.socket);
@@ -33,7 +33,7 @@ export async function answerPieces(
     reply.raw.end();
     recordRequest(edge, request, { status: 200 });
   } catch (thrown) {
-    // A part must not look like the whole.
+    // A truncated body must not look complete.
     if (reply.raw.headersSent) reply.raw.destroy();
     await answerError(edge, request, reply, { thrown: client.isGone ? new ClientGone() : thrown });
   } finally {

@@ -11,7 +11,7 @@ import type { Conversation } from '../../gen/tollgate/v1/conversation_pb.ts';
 import { answerJson, answerStored } from '../answer.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
-import { generationReading, readJsonBody } from '../json-body.ts';
+import { generationBodyOptions, readJsonBody } from '../json-body.ts';
 import type { Query } from '../query.ts';
 import { readInclude, readItemsPage } from '../responses/stored-query.ts';
 
@@ -87,7 +87,7 @@ function registerItems(app: FastifyInstance, edge: Edge): void {
 async function readBody(edge: Edge, request: FastifyRequest, reply: FastifyReply, empty?: object): Promise<unknown> {
   const { 'content-length': length, 'transfer-encoding': coding } = request.raw.headers;
   if (empty !== undefined && coding === undefined && (length === undefined || length === '0')) return empty;
-  return (await readJsonBody(edge, generationReading(edge, request, reply))).value;
+  return (await readJsonBody(edge, generationBodyOptions(edge, request, reply))).value;
 }
 
 function toResource(conversation: Conversation | undefined): object {

@@ -5,7 +5,7 @@ import { extname, join, relative, resolve, sep } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, constants } from 'node:zlib';
 
-/** The built pages of the dashboard, from memory. */
+/** Serves the built pages of the dashboard from memory. */
 
 const compress = promisify(brotliCompress);
 
@@ -48,7 +48,7 @@ const packed: ReadonlySet<string> = new Set(['.woff2', '.png']);
 
 interface PageFile {
   readonly body: Buffer;
-  /** Undefined: it is sent uncompressed. */
+  /** Undefined if the file is sent uncompressed. */
   readonly brotli: Promise<Buffer> | undefined;
   readonly type: string;
   readonly etag: string;
@@ -60,7 +60,7 @@ export function pagesFolder(): string {
   return resolve(import.meta.dirname, isCheckout ? '../../../dist/dashboard' : '../../dashboard');
 }
 
-/** The pages of a folder, which is read once, at the first request. Any other path is 404. */
+/** The pages of a folder, which is read once, at the first request. A path with an extension, or below `assets/`, that is not a file there is 404. */
 export class PageFiles {
   readonly #folder: string;
   #files: ReadonlyMap<string, PageFile> | undefined;
@@ -70,8 +70,8 @@ export class PageFiles {
   }
 
   /**
-   * Answers a GET or HEAD of a path below `/dashboard/`. A path without a file gets the app's page, which decides
-   * what to show.
+   * Answers a GET or HEAD of a path below `/dashboard/`. A path without a file extension gets `index.html`, whose router decides what to
+   * show.
    */
   async answer(name: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.#files ??= readFiles(this.#folder);

@@ -6,7 +6,7 @@ import type { SessionCookie } from './session-cookie.ts';
 /** The options for signing in with an identity provider. */
 export interface LoginOptions {
   readonly provider: IdentityProvider;
-  /** The origin by which browsers know the listener. */
+  /** Returns the origin under which browsers reach the listener. */
   readonly origin: () => string;
   /** Makes a session for a person; undefined: no person of the configuration matches. */
   readonly openSession: (
@@ -20,7 +20,7 @@ const callbackPath = '/dashboard/callback';
 const cookieName = 'tollgate_login';
 const loginSeconds = 600;
 
-/** `GET /dashboard/login` and `/dashboard/callback`: to the identity provider and back. */
+/** Answers `GET /dashboard/login`, which redirects to the identity provider, and `/dashboard/callback`, to which that redirects back. */
 export class Login {
   readonly #options: LoginOptions;
   readonly #cookie: SessionCookie;
@@ -29,7 +29,7 @@ export class Login {
   constructor(options: LoginOptions, cookie: SessionCookie, isSecure: boolean) {
     this.#options = options;
     this.#cookie = cookie;
-    // Lax: the redirect back comes from another site. Its `state` protects it.
+    // `Lax`, because the redirect back comes from another site; the parameter `state` protects it.
     this.#attributes = `Path=${callbackPath}; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`;
   }
 
@@ -55,24 +55,27 @@ export class Login {
 
   async #finish(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { provider, origin, openSession, failed } = this.#options;
-    const done = `${cookieName}=; Max-Age=0; ${this.#attributes}`;
+    const clearLoginCookie = `${cookieName}=; Max-Age=0; ${this.#attributes}`;
     const login = readLogin(request);
     if (login === undefined) return answerText(response, 400, 'The sign-in took too long. Begin again.');
     try {
       const claims = await provider.finish(new URL(request.url ?? '', origin()), login);
       const opened = await openSession(claims);
       if (opened !== undefined) {
-        return redirect(response, '/dashboard/', [done, this.#cookie.set(opened.session, opened.lifetimeMs)]);
+        return redirect(response, '/dashboard/', [
+          clearLoginCookie,
+          this.#cookie.set(opened.session, opened.lifetimeMs),
+        ]);
       }
-      response.setHeader('set-cookie', done);
+      response.setHeader('set-cookie', clearLoginCookie);
       answerText(
         response,
         403,
-        'You are signed in at the identity provider, but this gateway does not know you. Ask its operator.',
+        'You are signed in at the identity provider, but this gateway has no user for you. Ask its operator to add you.',
       );
     } catch (thrown) {
       failed(thrown);
-      response.setHeader('set-cookie', done);
+      response.setHeader('set-cookie', clearLoginCookie);
       answerText(response, 400, 'The identity provider’s answer is not valid. Begin again.');
     }
   }

@@ -10,7 +10,7 @@ import { ClientGone, whileConnected } from '../client-watch.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
 import { Exchange } from '../exchange.ts';
-import { generationReading, type JsonBody, readJsonBody } from '../json-body.ts';
+import { generationBodyOptions, type JsonBody, readJsonBody } from '../json-body.ts';
 import { createCall, responsesPath } from './create-route.ts';
 
 /** Registers the paths for whole conversations: counting tokens, and compaction. */
@@ -31,16 +31,16 @@ export function registerConversations(app: FastifyInstance, edge: Edge): void {
 }
 
 function readBody(edge: Edge, request: FastifyRequest, reply: FastifyReply): Promise<JsonBody> {
-  return readJsonBody(edge, generationReading(edge, request, reply));
+  return readJsonBody(edge, generationBodyOptions(edge, request, reply));
 }
 
-/** A body as a call. */
+/** Decodes a body to the request of the core's service. */
 function decode(edge: Edge, { raw: { headers } }: FastifyRequest, { value, raw }: JsonBody) {
   const decoded = decodeContinuingRequest({ body: value, raw, headers });
   return createCall({ ...decoded, background: false }, { delivery: Delivery.WHOLE, strict: edge.isStrict(headers) });
 }
 
-/** Never rejects. */
+/** Compacts and answers. Never rejects: failures are answered. */
 async function answerCompact(exchange: Exchange): Promise<void> {
   const { edge, request, reply } = exchange;
   try {
@@ -51,7 +51,7 @@ async function answerCompact(exchange: Exchange): Promise<void> {
         param: 'conversation',
       });
     }
-    request.call.nameRepeat(request, body);
+    request.call.setFingerprint(request, body);
     const compacted = await edge.responses.compactConversation(
       { request: requested, ...(previousResponseId === undefined ? {} : { previousResponseId }) },
       { headers: request.call, signal: exchange.signal },
@@ -67,7 +67,7 @@ function sendCompacted(exchange: Exchange, compacted: CompactConversationRespons
   const { edge, request, facts } = exchange;
   const { id, createdAtMs, items, completed, limits, model } = compacted;
   if (completed === undefined) throw new Error('a compaction without its usage');
-  facts.answers(toRequestId(id), limits);
+  facts.setAnswer(toRequestId(id), limits);
   const headers = facts.addHeaders(request.call.headers, edge.options.runtime.now());
   headers['x-tollgate-cost'] = dollarsText(completed.costNanoUsd);
   const value = {

@@ -41,7 +41,7 @@ function createResponse(exchange: Exchange, body: JsonBody): void {
     delivery: stream ? Delivery.STREAMED : Delivery.WHOLE,
     strict: edge.isStrict(headers),
   });
-  request.call.nameRepeat(request, body);
+  request.call.setFingerprint(request, body);
   attribute(call.request, headers);
   const frames = stepFrames(-1, (error, id) => responsesCodec.renderStream(decoded).fail(error, id));
   const sink = stream ? new StreamSink(exchange, frames) : new WholeSink(exchange, renderCreated);

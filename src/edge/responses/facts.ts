@@ -14,7 +14,7 @@ import {
   ResponseStatus as Status,
 } from '../../gen/tollgate/v1/response_pb.ts';
 
-/** Responses of the contract in the words of the codec. */
+/** Converts responses of the contract to the types of the Responses codec. */
 
 const statuses: Readonly<Record<Status, ResponseStatus>> = {
   [Status.UNSPECIFIED]: 'in_progress',
@@ -46,12 +46,12 @@ export function toResponseOutcome({
   return { status: statuses[status] ?? 'in_progress', items: output, finished, completed, error: failure, extensions };
 }
 
-/** Returns the outcome of a response that was answered at once: in the background it is only queued. */
+/** Returns the outcome of a response that is sent whole, not streamed. A background response without events is `queued`. */
 export function toAnswerOutcome(head: ResponseHead, events: readonly GenerationEvent[]): ResponseOutcome {
   return events.length === 0 && head.background ? { status: 'queued', items: [] } : toOutcome(head.id, events);
 }
 
-/** Why a stored response failed, as an error. */
+/** Returns the reason why a stored response failed as an error. */
 export function failureError(failure: ResponseFailure | undefined): GatewayError {
   const { code = 'internal', message = 'The gateway failed.' } = failure ?? {};
   return new GatewayError(isErrorCode(code) ? code : 'internal', message);

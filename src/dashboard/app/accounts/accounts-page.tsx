@@ -11,7 +11,7 @@ import { useViewer } from '../data/viewer.ts';
 import { Amount, Moment } from '../parts/amount.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Empty, PageTitle, Problem, Shown, Tile } from '../parts/page.tsx';
+import { Empty, PageTitle, Problem, QueryResult, Tile } from '../parts/page.tsx';
 import { Audit } from './audit.tsx';
 import { Entries } from './entries.tsx';
 import { LedgerCheck } from './ledger-check.tsx';
@@ -94,7 +94,7 @@ function AccountsPage() {
         </Button>
       </PageTitle>
       {isMaking && <NewAccount onClose={() => setMaking(false)} />}
-      <Shown of={accounts} height={240}>
+      <QueryResult query={accounts} height={240}>
         {({ accounts: list }) => {
           const shown = list.find(each => each.accountId === accountId);
           return (
@@ -108,7 +108,7 @@ function AccountsPage() {
             </>
           );
         }}
-      </Shown>
+      </QueryResult>
       <Entries key={`${accountId}`} accountId={accountId} />
       <Audit accountId={accountId} />
       <Webhooks accountId={accountId} />

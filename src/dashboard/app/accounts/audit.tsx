@@ -3,7 +3,7 @@ import { AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
 import type { AuditRecord } from '../../../gen/tollgate/v1/history_pb.ts';
 import { Moment } from '../parts/amount.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
-import { Empty, Shown } from '../parts/page.tsx';
+import { Empty, QueryResult } from '../parts/page.tsx';
 
 const shown = 1_000;
 
@@ -54,7 +54,7 @@ export function Audit({ accountId }: { readonly accountId: bigint }) {
   return (
     <section aria-label="Audit log">
       <h2>Audit log of account {`${accountId}`}</h2>
-      <Shown of={audit} height={160}>
+      <QueryResult query={audit} height={160}>
         {({ records }) =>
           records.length === 0 ? (
             <Empty title="Nothing was changed yet">Every change of a key, a limit or a balance stands here.</Empty>
@@ -67,7 +67,7 @@ export function Audit({ accountId }: { readonly accountId: bigint }) {
             />
           )
         }
-      </Shown>
+      </QueryResult>
     </section>
   );
 }

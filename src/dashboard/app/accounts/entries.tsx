@@ -7,7 +7,7 @@ import type { Entry } from '../../../gen/tollgate/v1/history_pb.ts';
 import { nowMs } from '../data/time.ts';
 import { Amount, Moment } from '../parts/amount.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
-import { Empty, Shown } from '../parts/page.tsx';
+import { Empty, QueryResult } from '../parts/page.tsx';
 
 const entriesMax = 1_000;
 const dayMs = 86_400_000;
@@ -90,7 +90,7 @@ export function Entries({ accountId }: { readonly accountId: bigint }) {
           onChange={event => setCharges(event.currentTarget.value)}
         />
       </div>
-      <Shown of={entries} height={160}>
+      <QueryResult query={entries} height={160}>
         {({ entries: list }) =>
           list.length === 0 ? (
             <Empty title="No entry yet">Entries appear here when you add credit.</Empty>
@@ -103,7 +103,7 @@ export function Entries({ accountId }: { readonly accountId: bigint }) {
             />
           )
         }
-      </Shown>
+      </QueryResult>
     </section>
   );
 }

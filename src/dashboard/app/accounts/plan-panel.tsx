@@ -15,7 +15,7 @@ import { transport } from '../data/rpc.ts';
 import { fullTime, untilText } from '../data/time.ts';
 import { Amount } from '../parts/amount.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Problem, Shown } from '../parts/page.tsx';
+import { Problem, QueryResult } from '../parts/page.tsx';
 
 const admin = createClient(AdminService, transport);
 const planNames: Readonly<Partial<Record<Plan, string>>> = { [Plan.CORE]: 'Core', [Plan.CORE_PRO]: 'Core Pro' };
@@ -24,7 +24,7 @@ const periodNames: Readonly<Partial<Record<PlanPeriod, string>>> = {
   [PlanPeriod.MONTHLY]: 'a month',
 };
 
-/** The plan of an account: shown on demand (most accounts have none, and a browser logs the 404 as an error), started and cancelled. */
+/** Shows, starts and cancels the plan of an account. The plan is loaded only on demand: most accounts have none, and a browser logs the 404 as an error. */
 export function PlanPanel({ accountId }: { readonly accountId: bigint }) {
   const client = useQueryClient();
   const [isRequested, setRequested] = useState(false);
@@ -60,7 +60,7 @@ export function PlanPanel({ accountId }: { readonly accountId: bigint }) {
           )}
         </div>
       </div>
-      {isNone && <p className="quiet">None: requests are paid by balances.</p>}
+      {isNone && <p className="quiet">None: requests are paid from the balance.</p>}
       {error !== null && !isNone && <Problem error={error} />}
       {plan !== undefined && <PlanFacts plan={plan} />}
       {open === 'start' && <StartPlan accountId={accountId} onClose={close} onStarted={changed} />}
@@ -100,9 +100,9 @@ function StartPlan({ accountId, onClose, onStarted }: StartProps) {
   const plans = useQuery(AdminService.method.listPlans, {});
   return (
     <Dialog title={`Start a plan for account ${accountId}`} onClose={onClose}>
-      <Shown of={plans} height={160}>
+      <QueryResult query={plans} height={160}>
         {({ plans: list }) => <PlanForm accountId={accountId} plans={list} onStarted={onStarted} />}
-      </Shown>
+      </QueryResult>
     </Dialog>
   );
 }
@@ -144,7 +144,7 @@ function PlanForm({
           </dd>
           <dt>Tokens</dt>
           <dd className="number">{count(chosen.tokens)}</dd>
-          <dt>Free requests a UTC day</dt>
+          <dt>Free requests per day (UTC)</dt>
           <dd className="number">{chosen.freeDailyRequests}</dd>
         </dl>
       )}
@@ -170,7 +170,7 @@ function CancelPlan({ accountId, onClose, onCancelled }: CancelProps) {
     <Dialog title={`Cancel the plan of account ${accountId}?`} onClose={onClose}>
       <div className="form">
         {error !== null && <Problem error={error} />}
-        <p>It pays requests until its period ends, and does not renew. What was paid for it stays paid.</p>
+        <p>The plan pays for requests until its period ends, and does not renew. Its price is not refunded.</p>
         <Button color="red" loading={isPending} onClick={() => mutate()}>
           Cancel plan
         </Button>

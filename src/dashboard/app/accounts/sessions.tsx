@@ -5,7 +5,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
 import { transport } from '../data/rpc.ts';
 import { Moment } from '../parts/amount.tsx';
-import { Problem, Shown } from '../parts/page.tsx';
+import { Problem, QueryResult } from '../parts/page.tsx';
 
 const admin = createClient(AdminService, transport);
 
@@ -21,7 +21,7 @@ export function Sessions() {
     <section className="panel" aria-label="Sessions">
       <h2>Sessions of the dashboard</h2>
       {revoke.error !== null && <Problem error={revoke.error} />}
-      <Shown of={sessions} height={60}>
+      <QueryResult query={sessions} height={60}>
         {({ sessions: list }) => (
           <div className="scroll" tabIndex={0} role="region" aria-label="Table: Sessions">
             <table className="plain">
@@ -58,7 +58,7 @@ export function Sessions() {
             </table>
           </div>
         )}
-      </Shown>
+      </QueryResult>
     </section>
   );
 }

@@ -1,7 +1,7 @@
 import { useQuery } from '@connectrpc/connect-query';
 import { AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
 import { Amount, Moment } from '../parts/amount.tsx';
-import { Shown } from '../parts/page.tsx';
+import { QueryResult } from '../parts/page.tsx';
 
 /** Holds that were voided without a charge, after a crash or because they expired. */
 export function VoidedHolds() {
@@ -9,7 +9,7 @@ export function VoidedHolds() {
   return (
     <section className="panel" aria-label="Holds given up">
       <h2>Holds given up without a charge</h2>
-      <Shown of={holds} height={40}>
+      <QueryResult query={holds} height={40}>
         {({ holds: list }) =>
           list.length === 0 ? (
             <p className="quiet">None: every request was settled or voided in time.</p>
@@ -46,7 +46,7 @@ export function VoidedHolds() {
             </div>
           )
         }
-      </Shown>
+      </QueryResult>
     </section>
   );
 }

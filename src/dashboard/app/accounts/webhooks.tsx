@@ -6,7 +6,7 @@ import { AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
 import type { Webhook } from '../../../gen/tollgate/v1/webhook_pb.ts';
 import { transport } from '../data/rpc.ts';
 import { Moment } from '../parts/amount.tsx';
-import { Problem, Shown } from '../parts/page.tsx';
+import { Problem, QueryResult } from '../parts/page.tsx';
 
 const admin = createClient(AdminService, transport);
 const eventsShown = 10;
@@ -17,7 +17,7 @@ export function Webhooks({ accountId }: { readonly accountId: bigint }) {
   return (
     <section className="panel" aria-label="Webhooks">
       <h2>Webhooks of account {`${accountId}`}</h2>
-      <Shown of={webhooks} height={40}>
+      <QueryResult query={webhooks} height={40}>
         {({ webhooks: list }) =>
           list.length === 0 ? (
             <p className="quiet">
@@ -27,7 +27,7 @@ export function Webhooks({ accountId }: { readonly accountId: bigint }) {
             list.map(webhook => <Deliveries key={`${webhook.webhookId}`} webhook={webhook} />)
           )
         }
-      </Shown>
+      </QueryResult>
     </section>
   );
 }
@@ -46,10 +46,10 @@ function Deliveries({ webhook: { webhookId, url, events: types, disabled } }: { 
         <span className="quiet small">{types.join(', ')}</span>
       </p>
       {replay.error !== null && <Problem error={replay.error} />}
-      <Shown of={events} height={40}>
+      <QueryResult query={events} height={40}>
         {({ events: list }) =>
           list.length === 0 ? (
-            <p className="quiet">Nothing was sent yet.</p>
+            <p className="quiet">Nothing has been sent yet.</p>
           ) : (
             <div className="scroll" tabIndex={0} role="region" aria-label={`Deliveries of webhook ${webhookId}`}>
               <table className="plain">
@@ -91,7 +91,7 @@ function Deliveries({ webhook: { webhookId, url, events: types, disabled } }: { 
             </div>
           )
         }
-      </Shown>
+      </QueryResult>
     </>
   );
 }

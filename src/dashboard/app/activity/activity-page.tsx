@@ -8,7 +8,7 @@ import { useHour } from '../data/use-hour.ts';
 import { useViewer } from '../data/viewer.ts';
 import { Amount } from '../parts/amount.tsx';
 import { Bars } from '../parts/bars.tsx';
-import { Empty, PageTitle, Shown, Tile } from '../parts/page.tsx';
+import { Empty, PageTitle, QueryResult, Tile } from '../parts/page.tsx';
 import { readCsv, saveFile } from './csv.ts';
 import { Filters } from './filters.tsx';
 import { listOtherWays } from './other-ways.ts';
@@ -89,14 +89,14 @@ function Sums({ search, span }: PartProps) {
   });
   const previous = before.data && addUp(before.data.series);
   return (
-    <Shown of={now} height={340}>
+    <QueryResult query={now} height={340}>
       {({ series }) => (
         <>
           <Tiles now={addUp(series)} before={previous} />
           <SumsChart search={search} span={span} chart={toChart(series, span, search.show ?? 'spend')} />
         </>
       )}
-    </Shown>
+    </QueryResult>
   );
 }
 
@@ -162,7 +162,7 @@ function Requests({ search, span }: PartProps) {
     placeholderData: keepPreviousData,
   });
   return (
-    <Shown of={pages} height={240}>
+    <QueryResult query={pages} height={240}>
       {({ pages: read }) => {
         const rows = [...new Map(read.flat().map(record => [record.requestId, record])).values()];
         if (rows.length === 0) {
@@ -188,7 +188,7 @@ function Requests({ search, span }: PartProps) {
           </>
         );
       }}
-    </Shown>
+    </QueryResult>
   );
 }
 

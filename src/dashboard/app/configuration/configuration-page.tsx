@@ -10,7 +10,7 @@ import {
 } from '../../../gen/tollgate/v1/admin_pb.ts';
 import { transport } from '../data/rpc.ts';
 import { Moment } from '../parts/amount.tsx';
-import { PageTitle, Problem, Shown } from '../parts/page.tsx';
+import { PageTitle, Problem, QueryResult } from '../parts/page.tsx';
 import { CheckText } from './check-text.tsx';
 import { Providers } from './providers.tsx';
 import { Settings } from './settings.tsx';
@@ -37,9 +37,9 @@ function ConfigurationPage() {
       {reload.data !== undefined && <Reloaded answer={reload.data} />}
       <section className="panel" aria-label="In use">
         <h2>In use</h2>
-        <Shown of={configuration} height={120}>
+        <QueryResult query={configuration} height={120}>
           {read => <InUse read={read} />}
-        </Shown>
+        </QueryResult>
       </section>
       <CheckText file={file} />
       <Providers />

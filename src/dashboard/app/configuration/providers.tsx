@@ -2,7 +2,7 @@ import { useQuery } from '@connectrpc/connect-query';
 import { AdminService, type ProviderStatus } from '../../../gen/tollgate/v1/admin_pb.ts';
 import { fullTime } from '../data/time.ts';
 import { RouteState } from '../models/routes.tsx';
-import { Shown } from '../parts/page.tsx';
+import { QueryResult } from '../parts/page.tsx';
 
 /** Shows the providers of the configuration and the state of their keys. */
 export function Providers() {
@@ -10,7 +10,7 @@ export function Providers() {
   return (
     <section className="panel" aria-label="Providers">
       <h2>Providers</h2>
-      <Shown of={providers} height={80}>
+      <QueryResult query={providers} height={80}>
         {({ providers: list }) =>
           list.length === 0 ? (
             <p className="quiet">
@@ -21,7 +21,7 @@ export function Providers() {
             <ProviderTable providers={list} />
           )
         }
-      </Shown>
+      </QueryResult>
     </section>
   );
 }

@@ -1,7 +1,7 @@
 import { useQuery } from '@connectrpc/connect-query';
 import { AdminService, type GetStorageResponse } from '../../../gen/tollgate/v1/admin_pb.ts';
 import { bytesText, lifetimeText } from '../data/sizes.ts';
-import { Shown, Tile } from '../parts/page.tsx';
+import { QueryResult, Tile } from '../parts/page.tsx';
 
 const partNames: Readonly<Record<string, string>> = {
   database: 'PostgreSQL database',
@@ -29,9 +29,9 @@ export function Storage() {
   return (
     <section className="panel" aria-label="Disk and retention">
       <h2>Disk and retention</h2>
-      <Shown of={storage} height={200}>
+      <QueryResult query={storage} height={200}>
         {read => <StorageFacts read={read} />}
-      </Shown>
+      </QueryResult>
     </section>
   );
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { count, dollars, fullDollars, parseDollars, perMillion, perOne, plainDollars } from './money.ts';
 
-test('an amount has six decimals, or nine if it needs them, and is never rounded', () => {
+test('an amount has six decimals, or nine if it needs them, and is never rounded; a full amount always has nine', () => {
   expect([0n, 138_000n, 1n, 9_947_558_000n, -5n].map(dollars)).toEqual([
     '$0.000000',
     '$0.000138',
@@ -13,7 +13,7 @@ test('an amount has six decimals, or nine if it needs them, and is never rounded
   expect(fullDollars(138_000n)).toBe('$0.000138000');
 });
 
-test('prices are written in the usual form', () => {
+test('prices have no trailing zeros, an amount to edit has no currency sign, and counts have thousands separators', () => {
   expect([1_000_000n, 75_000n, 4_000_000n].map(perMillion)).toEqual(['$1', '$0.075', '$4']);
   expect(perOne(40_000_000_000n)).toBe('$0.04');
   expect(plainDollars(50_000_000n)).toBe('0.05');

@@ -4,7 +4,7 @@ import { nowMs } from './time.ts';
 const hourMs = 3_600_000;
 const currentHour = (): number => Math.floor(nowMs() / hourMs);
 
-/** Returns the UTC hour since 1970, and renders again when the next one begins: a page that stays open goes on with the time. */
+/** Returns the number of hours since 1970 (UTC), and renders again when the next hour begins, so that an open page stays current. */
 export function useHour(): number {
   const [hour, setHour] = useState(currentHour);
   useEffect(() => {

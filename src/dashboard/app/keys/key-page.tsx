@@ -7,8 +7,8 @@ import { curlCommand } from '../data/shell-words.ts';
 import { fullTime } from '../data/time.ts';
 import { may, useAccount, useViewer } from '../data/viewer.ts';
 import { Amount, Moment } from '../parts/amount.tsx';
-import { Empty, PageTitle, Problem, Shown } from '../parts/page.tsx';
-import { Activation } from './activation.tsx';
+import { Empty, PageTitle, Problem, QueryResult } from '../parts/page.tsx';
+import { FirstUse } from './first-use.tsx';
 import { ChangeKey, DeleteKey, RotateKey } from './key-dialogs.tsx';
 import { KeyState, LimitList } from './keys-page.tsx';
 import { NewLimitDialog } from './new-limit.tsx';
@@ -32,8 +32,8 @@ function KeyPage() {
           All keys
         </Link>
       </PageTitle>
-      {rotated !== undefined && <Activation apiKey={rotated} onDone={() => setRotated(undefined)} />}
-      <Shown of={keys} height={240}>
+      {rotated !== undefined && <FirstUse apiKey={rotated} onDone={() => setRotated(undefined)} />}
+      <QueryResult query={keys} height={240}>
         {list => {
           const key = list.find(({ apiKeyId }) => `${apiKeyId}` === keyId);
           if (key === undefined)
@@ -46,7 +46,7 @@ function KeyPage() {
             </>
           );
         }}
-      </Shown>
+      </QueryResult>
     </>
   );
 }
@@ -200,7 +200,7 @@ function KeyLimits({ apiKey }: { readonly apiKey: ApiKey }) {
         )}
       </div>
       {isMaking && <NewLimitDialog scope="key" scopeId={apiKeyId} onClose={() => setMaking(false)} />}
-      <Shown of={limits} height={60}>
+      <QueryResult query={limits} height={60}>
         {list => (
           <LimitList
             limits={list.filter(
@@ -209,7 +209,7 @@ function KeyLimits({ apiKey }: { readonly apiKey: ApiKey }) {
             )}
           />
         )}
-      </Shown>
+      </QueryResult>
     </section>
   );
 }

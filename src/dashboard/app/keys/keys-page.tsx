@@ -9,8 +9,8 @@ import { may, useAccount, useViewer } from '../data/viewer.ts';
 import { Amount, Moment } from '../parts/amount.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Empty, PageTitle, Problem, Shown } from '../parts/page.tsx';
-import { Activation } from './activation.tsx';
+import { Empty, PageTitle, Problem, QueryResult } from '../parts/page.tsx';
+import { FirstUse } from './first-use.tsx';
 import { LimitBar } from './limit-bar.tsx';
 import { ManagementKeys } from './management-keys.tsx';
 import { NewKey } from './new-key.tsx';
@@ -108,8 +108,8 @@ function KeysPage() {
           }}
         />
       )}
-      {made !== undefined && <Activation apiKey={made} onDone={() => setMade(undefined)} />}
-      <Shown of={keys} height={200}>
+      {made !== undefined && <FirstUse apiKey={made} onDone={() => setMade(undefined)} />}
+      <QueryResult query={keys} height={200}>
         {list =>
           list.length === 0 ? (
             <Empty title="No key yet">Make one: it is shown once, with clients filled in.</Empty>
@@ -122,7 +122,7 @@ function KeysPage() {
             />
           )
         }
-      </Shown>
+      </QueryResult>
       {may(viewer, 'limits:read') && <AccountLimits />}
       {groups.data !== undefined && <Groups groups={groups.data} />}
       {viewer.role === 'operator' && <ManagementKeys accountId={viewer.accountId} />}
@@ -149,9 +149,9 @@ function AccountLimits() {
         )}
       </div>
       {isMaking && <NewLimitDialog scope="account" scopeId={viewer.accountId} onClose={() => setMaking(false)} />}
-      <Shown of={limits} height={60}>
+      <QueryResult query={limits} height={60}>
         {list => <LimitList limits={list.filter(({ scope }) => scope !== 'key')} />}
-      </Shown>
+      </QueryResult>
     </section>
   );
 }

@@ -7,7 +7,7 @@ import { transport } from '../data/rpc.ts';
 import { Moment } from '../parts/amount.tsx';
 import { Snippet } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Problem, Shown } from '../parts/page.tsx';
+import { Problem, QueryResult } from '../parts/page.tsx';
 
 const admin = createClient(AdminService, transport);
 const scopes = [
@@ -56,9 +56,9 @@ export function ManagementKeys({ accountId }: { readonly accountId: bigint }) {
           <Snippet text={made.key} label="management key" />
         </>
       )}
-      <Shown of={keys} height={60}>
+      <QueryResult query={keys} height={60}>
         {list => (list.length === 0 ? <p className="quiet">No management key.</p> : <KeyTable keys={list} />)}
-      </Shown>
+      </QueryResult>
     </section>
   );
 }

@@ -6,7 +6,7 @@ import { perMillion, perOne } from '../data/money.ts';
 import { curlCommand } from '../data/shell-words.ts';
 import { useViewer } from '../data/viewer.ts';
 import { type Column, DataTable } from '../parts/data-table.tsx';
-import { Empty, PageTitle, Shown } from '../parts/page.tsx';
+import { Empty, PageTitle, QueryResult } from '../parts/page.tsx';
 import { ModelPanel } from './model-panel.tsx';
 
 const route = getRouteApi('/models');
@@ -109,7 +109,7 @@ function ModelsPage() {
       {chosen !== undefined && all.data !== undefined && shown === undefined && (
         <Empty title={`No model is called ${chosen}`}>The list has those there are.</Empty>
       )}
-      <Shown of={models} height={400}>
+      <QueryResult query={models} height={400}>
         {({ models: list }) =>
           list.length === 0 ? (
             <Empty title="No model">
@@ -119,7 +119,7 @@ function ModelsPage() {
             <DataTable label="Models" columns={columns} rows={list} rowKey={({ id }) => id} />
           )
         }
-      </Shown>
+      </QueryResult>
     </>
   );
 }

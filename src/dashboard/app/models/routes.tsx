@@ -6,7 +6,7 @@ import { AdminService, type RouteStatus, type TestProviderResponse } from '../..
 import { transport } from '../data/rpc.ts';
 import { durationText } from '../data/time.ts';
 import { Moment } from '../parts/amount.tsx';
-import { Problem, Shown } from '../parts/page.tsx';
+import { Problem, QueryResult } from '../parts/page.tsx';
 
 const admin = createClient(AdminService, transport);
 
@@ -26,7 +26,7 @@ export function Routes({ model }: { readonly model: string }) {
   return (
     <>
       <h2>Routes, in order</h2>
-      <Shown of={routes} height={60}>
+      <QueryResult query={routes} height={60}>
         {({ routes: all }) => {
           const own = all.filter(each => each.model === model);
           if (own.length === 0) return <p className="quiet">The gateway answers this model itself: it is built in.</p>;
@@ -60,7 +60,7 @@ export function Routes({ model }: { readonly model: string }) {
             </div>
           );
         }}
-      </Shown>
+      </QueryResult>
     </>
   );
 }

@@ -16,7 +16,7 @@ import { fullTime } from '../data/time.ts';
 import { useAccount, useViewer, type Viewer } from '../data/viewer.ts';
 import { LimitBar } from '../keys/limit-bar.tsx';
 import { Amount } from '../parts/amount.tsx';
-import { Empty, PageTitle, Shown } from '../parts/page.tsx';
+import { Empty, PageTitle, QueryResult } from '../parts/page.tsx';
 
 const route = getRouteApi('/next');
 
@@ -32,13 +32,13 @@ function AccountNext() {
   const { key: keyId } = route.useSearch();
   const keys = useQuery({ queryKey: ['keys', source.name], queryFn: ({ signal }) => source.listKeys(signal) });
   return (
-    <Shown of={keys} height={320}>
+    <QueryResult query={keys} height={320}>
       {list => {
         const chosen = list.find(({ apiKeyId }) => Number(apiKeyId) === keyId) ?? list[0];
         if (chosen === undefined) return <Empty title="No key yet">Make one on the page Keys.</Empty>;
         return <Next apiKeyId={chosen.apiKeyId} keys={list} />;
       }}
-    </Shown>
+    </QueryResult>
   );
 }
 
@@ -56,9 +56,9 @@ function Next({ apiKeyId, keys }: { readonly apiKeyId: bigint; readonly keys: re
     <>
       <PageTitle name="Who pays next" copyAs={otherWays(viewer, apiKeyId, payment.data?.model ?? model)} />
       <Choice keys={keys} apiKeyId={apiKeyId} model={payment.data?.model ?? model} tokens={tokens} />
-      <Shown of={payment} height={320}>
+      <QueryResult query={payment} height={320}>
         {found => found && <Payment payment={found} />}
-      </Shown>
+      </QueryResult>
     </>
   );
 }

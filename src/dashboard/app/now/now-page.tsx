@@ -15,7 +15,7 @@ import { LimitBar } from '../keys/limit-bar.tsx';
 import { RouteState } from '../models/routes.tsx';
 import { Amount, Duration, Moment } from '../parts/amount.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
-import { Empty, PageTitle, Shown, Tile, Waiting } from '../parts/page.tsx';
+import { Empty, PageTitle, QueryResult, Tile, Waiting } from '../parts/page.tsx';
 import { useLive } from '../shell/live-context.tsx';
 
 const dayMs = 86_400_000;
@@ -192,7 +192,7 @@ function RestingRoutes({ now: { restingRoutes } }: { readonly now: WatchNowRespo
 function OwnLimits() {
   const own = useCall(AccountService.method.getOwnKey, {});
   return (
-    <Shown of={own} height={92}>
+    <QueryResult query={own} height={92}>
       {({ spendMonthNanoUsd, limits, label, key }) => (
         <section className="panel stack" aria-label="Key">
           <span>
@@ -205,7 +205,7 @@ function OwnLimits() {
           )}
         </section>
       )}
-    </Shown>
+    </QueryResult>
   );
 }
 
@@ -215,7 +215,7 @@ function Limits({ source }: { readonly source: AccountSource }) {
   return (
     <section className="panel" aria-label="Limits">
       <h2>Limits</h2>
-      <Shown of={limits} height={60}>
+      <QueryResult query={limits} height={60}>
         {list => (
           <div className="stack">
             {list.map(limit => (
@@ -223,7 +223,7 @@ function Limits({ source }: { readonly source: AccountSource }) {
             ))}
           </div>
         )}
-      </Shown>
+      </QueryResult>
     </section>
   );
 }
@@ -237,7 +237,7 @@ function Latest() {
   return (
     <>
       <h2>Settled last</h2>
-      <Shown of={rows} height={200}>
+      <QueryResult query={rows} height={200}>
         {list =>
           list.length === 0 ? (
             <Empty title="No request yet">Send the first from the Playground.</Empty>
@@ -245,7 +245,7 @@ function Latest() {
             <RequestRows rows={list} />
           )
         }
-      </Shown>
+      </QueryResult>
     </>
   );
 }

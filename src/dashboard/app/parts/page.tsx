@@ -94,8 +94,8 @@ export interface QueryState<Value> {
 }
 
 /** Shows a query's value, its error, or a placeholder while it loads. If a refresh fails, the error is shown above the last value. */
-export function Shown<Value>({ of, height, children }: ShownProps<Value>) {
-  const { data, error, refetch } = of;
+export function QueryResult<Value>({ query, height, children }: QueryResultProps<Value>) {
+  const { data, error, refetch } = query;
   return (
     <>
       {error !== null && <Problem error={error} retry={() => void refetch()} />}
@@ -104,8 +104,8 @@ export function Shown<Value>({ of, height, children }: ShownProps<Value>) {
   );
 }
 
-interface ShownProps<Value> {
-  readonly of: QueryState<Value>;
+interface QueryResultProps<Value> {
+  readonly query: QueryState<Value>;
   readonly height?: number;
   readonly children: (value: Value) => ReactNode;
 }

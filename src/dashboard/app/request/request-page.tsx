@@ -12,7 +12,7 @@ import { fullTime } from '../data/time.ts';
 import { useViewer } from '../data/viewer.ts';
 import { Amount, Duration } from '../parts/amount.tsx';
 import { CopyButton } from '../parts/copy.tsx';
-import { PageTitle, Shown } from '../parts/page.tsx';
+import { PageTitle, QueryResult } from '../parts/page.tsx';
 import { Timeline, Attempts } from './timeline.tsx';
 import { Translation } from './translation.tsx';
 import { attoText, formula, lineAtto, priceText, roundToNano, totalAtto } from './receipt.ts';
@@ -47,7 +47,7 @@ function RequestPage() {
       {running !== undefined && <RunningPanel request={running} />}
       {running === undefined && record.isError && <Translation requestId={requestId} apiKeyId={viewer.apiKeyId} />}
       {running === undefined && (
-        <Shown of={record} height={320}>
+        <QueryResult query={record} height={320}>
           {found =>
             found && (
               <>
@@ -59,7 +59,7 @@ function RequestPage() {
               </>
             )
           }
-        </Shown>
+        </QueryResult>
       )}
     </>
   );

@@ -4,7 +4,7 @@ import { count } from '../data/money.ts';
 import { fullTime } from '../data/time.ts';
 import { may, useViewer } from '../data/viewer.ts';
 import { CopyButton } from '../parts/copy.tsx';
-import { Shown } from '../parts/page.tsx';
+import { QueryResult } from '../parts/page.tsx';
 import { findImages } from './binary.ts';
 import { BodyImages } from './body-images.tsx';
 import { compareBodies, readJson } from './compare.ts';
@@ -24,9 +24,9 @@ export function Translation({ requestId, apiKeyId }: { readonly requestId: strin
   return (
     <section className="panel" aria-label="Translation">
       <h2>The translation</h2>
-      <Shown of={bodies} height={80}>
+      <QueryResult query={bodies} height={80}>
         {found => (found === null ? <NotKept /> : <Bodies bodies={found} apiKeyId={apiKeyId} />)}
-      </Shown>
+      </QueryResult>
     </section>
   );
 }

@@ -8,17 +8,17 @@ import { anyObject, count, dollars, time } from './fields.ts';
 
 /** The body that makes a batch of OpenAI's interface. */
 export const batchRequest = named('BatchRequest', batchRequestSchema, {
-  input_file_id: 'The file with a request a line.',
-  endpoint: 'The path of all its requests.',
-  completion_window: 'How long it may take.',
-  metadata: 'Names with values of your own.',
+  input_file_id: 'The file with one request per line.',
+  endpoint: 'The path of all requests in the file.',
+  completion_window: 'How long the batch may take.',
+  metadata: 'Your own key-value pairs.',
 });
 /** The body that makes a batch of Anthropic's interface. */
 export const messageBatchRequest = named(
   'MessageBatchRequest',
   z.object({ requests: z.array(z.object({ custom_id: z.string(), params: messagesRequestSchema })).min(1) }),
   {
-    requests: 'The requests, each with a `custom_id` that no other has and the body of a Messages request.',
+    requests: 'The requests, each with a unique `custom_id` and the body of a Messages request.',
   },
 );
 
@@ -32,7 +32,7 @@ const file = named(
     created_at: seconds,
     expires_at: seconds,
     filename: z.string(),
-    purpose: z.string().describe('`batch`, or `batch_output` of what a batch has made.'),
+    purpose: z.string().describe('`batch`, or `batch_output` for a file that a batch has written.'),
     status: z.literal('processed'),
     status_details: z.null(),
   }),
@@ -51,7 +51,7 @@ const batch = named(
         ),
       })
       .nullable()
-      .describe('Why it failed before anything ran.'),
+      .describe('Why the batch failed before any of its requests ran.'),
     input_file_id: z.string(),
     completion_window: z.literal('24h'),
     status: z.enum([
@@ -65,7 +65,7 @@ const batch = named(
       'cancelled',
     ]),
     output_file_id: z.string().nullable().describe('The results of the items that succeeded.'),
-    error_file_id: z.string().nullable().describe('The results of the others.'),
+    error_file_id: z.string().nullable().describe('The results of the items that failed.'),
     created_at: seconds,
     in_progress_at: seconds.nullable(),
     expires_at: seconds,
@@ -83,7 +83,7 @@ const batch = named(
       output_tokens: count,
       output_tokens_details: z.object({ reasoning_tokens: count }),
       total_tokens: count,
-      cost: dollars.describe('Dollars that were debited so far.'),
+      cost: dollars.describe('Dollars debited so far.'),
     }),
   }),
 );
@@ -105,7 +105,7 @@ const messageBatch = named(
     ended_at: time.nullable(),
     cancel_initiated_at: time.nullable(),
     archived_at: time.nullable(),
-    results_url: z.string().nullable().describe('Where the results are, when it has ended.'),
+    results_url: z.string().nullable().describe('Where the results are, once the batch has ended.'),
   }),
 );
 const page = { first_id: z.string().nullable(), last_id: z.string().nullable(), has_more: z.boolean() };

@@ -18,13 +18,13 @@ export function makeShape(members: string, inner: Readonly<Record<string, Shape>
 }
 
 /** Returns the members of an object that its shape does not have, in their places; undefined if there are none. Nulls are ignored. */
-export function findResidue(value: JsonObject, shape: Shape): JsonObject | undefined {
+export function findUnknownMembers(value: JsonObject, shape: Shape): JsonObject | undefined {
   let rest: JsonObject | undefined;
   for (const name in value) {
     const known = shape[name];
     if (known === true) continue;
     const member = value[name] as Json;
-    const left = known === undefined ? (member ?? undefined) : residueIn(member, known);
+    const left = known === undefined ? (member ?? undefined) : unknownIn(member, known);
     if (left === undefined) continue;
     rest ??= Object.create(null) as JsonObject;
     rest[name] = left;
@@ -32,20 +32,20 @@ export function findResidue(value: JsonObject, shape: Shape): JsonObject | undef
   return rest;
 }
 
-function residueIn(member: Json, shape: Shape): JsonObject | undefined {
+function unknownIn(member: Json, shape: Shape): JsonObject | undefined {
   const inner = objectIn(member);
-  return inner === undefined ? undefined : findResidue(inner, shape);
+  return inner === undefined ? undefined : findUnknownMembers(inner, shape);
 }
 
-/** Returns `value` with the members of `residue` that it lacks, in the same places. */
-export function graft(value: JsonObject, residue: JsonObject): JsonObject {
+/** Returns `value` with the members of `unknown` that it lacks, in the same places; those that both have stay as they are in `value`. */
+export function mergeUnknown(value: JsonObject, unknown: JsonObject): JsonObject {
   const whole: JsonObject = { ...value };
-  for (const [name, member] of Object.entries(residue)) {
+  for (const [name, member] of Object.entries(unknown)) {
     const own = whole[name];
     if (own === undefined) whole[name] = member;
     else {
       const [there, more] = [objectIn(own), objectIn(member)];
-      if (there !== undefined && more !== undefined) whole[name] = graft(there, more);
+      if (there !== undefined && more !== undefined) whole[name] = mergeUnknown(there, more);
     }
   }
   return whole;

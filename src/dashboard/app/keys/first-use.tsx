@@ -11,14 +11,14 @@ import { useAccount, useViewer } from '../data/viewer.ts';
 import { Amount, Moment } from '../parts/amount.tsx';
 import { Snippet } from '../parts/copy.tsx';
 
-interface ActivationProps {
-  /** With its full secret, which is shown only now. */
+interface FirstUseProps {
+  /** The new key, with its full secret, which is shown only now. */
   readonly apiKey: ApiKey;
   readonly onDone: () => void;
 }
 
-/** Takes a new key to its first call: the secret, clients with it filled in, and the call when it comes. */
-export function Activation({ apiKey, onDone }: ActivationProps) {
+/** Shows a new key's secret, code for clients with the key filled in, and the key's first call once it has come. */
+export function FirstUse({ apiKey, onDone }: FirstUseProps) {
   const { publicUrl } = useViewer();
   const [client, setClient] = useState('curl');
   const [model, setModel] = useState<string>();
