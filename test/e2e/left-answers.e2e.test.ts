@@ -2,11 +2,10 @@
  * The charge for an answer that its client left, compared with the bill of a provider that counts by itself (docs/accounting.md "Settlement"): within the margins that the tests state, once
  * some answers of the same kind were reported.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
-import { type Bill, BillingProvider, templateTokens, countTokens } from './billing-provider.ts';
+import { BillingProvider, templateTokens, countTokens } from './billing-provider.ts';
 import { post } from './chat-client.ts';
 import { eventually } from './upstream-callers.ts';
 
@@ -72,16 +71,20 @@ async function whole(body: Json): Promise<void> {
   await response.text();
 }
 
-/** Sends a request and disconnects after that many ms. Returns the record and the bill of the request. */
-async function leave(provider: BillingProvider, body: Json, afterMs: number) {
+/**
+ * Sends a request and disconnects when the provider has counted that many tokens: so many that what is on its way at that moment is within the margin, also
+ * if the machine is so busy that the gateway is late. Returns the record and the bill of the request.
+ */
+async function leave(provider: BillingProvider, body: Json, afterTokens: number) {
   const before = provider.bills.length;
   const aborting = new AbortController();
   const requested = post(gateway, '/v1/chat/completions', body, { signal: aborting.signal });
   requested.then(response => response.text()).catch(() => undefined);
-  await eventually('the request', () => (provider.bills.length > before ? true : undefined));
-  await sleep(afterMs);
+  const bill = await eventually('the output', () => {
+    const found = provider.bills[before];
+    return (found?.output ?? 0) >= afterTokens ? found : undefined;
+  });
   aborting.abort();
-  const bill = provider.bills[before] as Bill;
   return { bill, record: await readAborted(String(body['model'])) };
 }
 
@@ -103,8 +106,8 @@ describe.each(['words', 'json', 'chinese', 'short'])('%s', kind => {
   test('after some reports, an answer whose client disconnected is charged as the provider counts it', async () => {
     const text = texts[kind] ?? expect.fail();
     for (const times of [5, 40, 80]) await whole(makeBody(`plain/${kind}`, text, { stream: true }, { times }));
-    const body = makeBody(`plain/${kind}`, text, { stream: true }, { times: 2_000 });
-    const { bill, record } = await leave(plain, body, 300);
+    const body = makeBody(`plain/${kind}`, text, { stream: true }, { times: 10_000 });
+    const { bill, record } = await leave(plain, body, 1_500);
     expect(bill.isWhole).toBe(false);
     expectNear(record.usage?.inputTokens, bill.input);
     // A chunk that was still on its way is counted by the provider only.
@@ -134,9 +137,8 @@ test('reasoning that no one saw is charged at the rate that was learned', async 
   for (const thinkMs of [150, 300, 300]) {
     await whole(makeBody('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs }));
   }
-  const body = makeBody('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs: 5_000 });
+  const body = makeBody('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs: 20_000 });
   const { bill, record } = await leave(plain, body, 600);
-  expect(bill.output).toBeGreaterThan(150);
   // Two clocks: the provider stops a moment after the client has left.
   expectNear(record.usage?.outputTokens, bill.output, 0.25);
   expect(record.usage?.reasoningTokens).toBe(record.usage?.outputTokens);
@@ -148,8 +150,8 @@ test.each([
 ])('a running count of %s is believed from the first request on', async (name, model) => {
   const provider = name === 'vllm' ? vllm : llama;
   const text = texts['json'] ?? expect.fail();
-  const body = makeBody(model, text, { stream: true, reasoning_effort: 'high' }, { times: 2_000, thinkMs: 100 });
-  const { bill, record } = await leave(provider, body, 500);
+  const body = makeBody(model, text, { stream: true, reasoning_effort: 'high' }, { times: 10_000, thinkMs: 100 });
+  const { bill, record } = await leave(provider, body, 4_000);
   expect(provider.bodies.at(-1)).toMatchObject(
     name === 'vllm' ? { stream_options: { continuous_usage_stats: true } } : { timings_per_token: true },
   );
@@ -172,8 +174,8 @@ test('if an answer was requested whole, its output until the client left is esti
   expect(plain.bodies.at(-1)).not.toHaveProperty('stream');
   const { bill, record } = await leave(
     plain,
-    makeBody('plain/whole', text, { max_tokens: 900 }, { times: 2_000 }),
-    300,
+    makeBody('plain/whole', text, { max_tokens: 5_000 }, { times: 2_000 }),
+    1_000,
   );
   expect(record.usage?.outputTokens).toBeGreaterThan(0);
   expectNear(record.usage?.outputTokens, bill.output, 0.35);
