@@ -212,7 +212,7 @@ async function copyInTurns(body: Uint8Array): Promise<Buffer[]> {
   const chunks: Buffer[] = [];
   for (let at = 0; at < body.length; at += copyBytes) {
     if (at > 0) await new Promise(setImmediate);
-    chunks.push(toBuffer(body.slice(at, at + copyBytes)));
+    chunks.push(toBuffer(new Uint8Array(body.subarray(at, at + copyBytes))));
   }
   return chunks;
 }

@@ -107,9 +107,12 @@ export class JsonParser {
     if (call === undefined) return this.#timer.cancel();
     this.#worker ??= this.#start();
     // Chunks with memory of their own move to the thread; the others are copied, because a view would take all of its memory along.
-    const chunks = call.chunks.map(chunk => (ownMemory(chunk).length === 1 ? chunk : new Uint8Array(chunk)));
+    const chunks = call.chunks.map(chunk => ownMemory(chunk) ?? new Uint8Array(chunk));
     const task: ParseTask = { chunks, bounds: call.bounds, comparedPath: call.comparedPath };
-    this.#worker.postMessage(task, call.chunks.flatMap(ownMemory));
+    this.#worker.postMessage(
+      task,
+      chunks.map(({ buffer }) => buffer),
+    );
     this.#timer.restart(this.#limits.timeMs);
   }
 
@@ -160,7 +163,8 @@ export class JsonParser {
   }
 }
 
-/** Returns the memory of a chunk if no other bytes share it. */
-function ownMemory({ buffer, byteOffset, length }: Buffer): ArrayBuffer[] {
-  return buffer instanceof ArrayBuffer && byteOffset === 0 && length === buffer.byteLength ? [buffer] : [];
+/** Returns a chunk whose memory no other bytes share; undefined: others do. */
+function ownMemory({ buffer, byteOffset, length }: Buffer): Uint8Array<ArrayBuffer> | undefined {
+  const isOwn = buffer instanceof ArrayBuffer && byteOffset === 0 && length === buffer.byteLength;
+  return isOwn ? new Uint8Array(buffer) : undefined;
 }

@@ -360,6 +360,25 @@ test('unknown and expired keys and full windows are refused before the body; an 
   expect(await askWithoutBody(expired.key)).toContain(' 401 ');
 });
 
+test('as many concurrent requests as a key may have: further ones are refused before the body', async () => {
+  const { key, id } = await makeKey(tight);
+  const settings = { max: 1n, timeZone: 'UTC', endUsers: 'all', action: 'refuse' };
+  await tight.account.createLimit({ limit: { scope: 'key', scopeId: id, unit: 'concurrent', settings } });
+  const running = new AbortController();
+  const body = JSON.stringify(chat('!sim delay_ms=30000 tokens=2'));
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  const requested = fetch(`${tight.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers,
+    body,
+    signal: running.signal,
+  });
+  requested.catch(() => undefined);
+  await expect.poll(() => askWithoutBody(key)).toContain(' 429 ');
+  running.abort();
+  await expect.poll(() => askWithoutBody(key)).toBe('');
+});
+
 test('choices of a free request count in its windows, each as one', async () => {
   const free = (n: number): Promise<Reply> =>
     post(tight, '/v1/chat/completions', chat('x', { model: 'sim/small:free', n }));

@@ -1,8 +1,15 @@
 /** Requests with images, files and sound of tens of megabytes, as far as the provider: none of them may hold the event loop (docs/security.md "Request bodies"). */
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { createClient } from '@connectrpc/connect';
+import { createGrpcTransport } from '@connectrpc/connect-node';
 import { afterAll, expect, test } from 'vitest';
+import { Protocol } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
+import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { SocketClient } from '../e2e/socket-client.ts';
 import { endGateway, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
@@ -237,6 +244,46 @@ test('a stored input of tens of megabytes does not block other requests, whateve
   }
   expect(long).toEqual([]);
 }, 400_000);
+
+test('a line of tens of megabytes of a batch does not block other requests', async () => {
+  const headers = { authorization: `Bearer ${gateway.apiKey}` };
+  let sinceMs = 0;
+  // The first one compiles its paths and loads the tokenizer.
+  for (const content of [[image('data:image/png;base64,AAAA')], [image(url)]]) {
+    const body = chat('far/eyes', content);
+    const line = { custom_id: 'a', method: 'POST', url: '/v1/chat/completions', body };
+    const form = new FormData();
+    form.set('purpose', 'batch');
+    form.set('file', new Blob([JSON.stringify(line)]), 'a.jsonl');
+    sinceMs = Date.now();
+    const uploaded = await fetch(`${gateway.url}/v1/files`, { method: 'POST', headers, body: form });
+    const { id: input } = (await uploaded.json()) as { id: string };
+    const order = { input_file_id: input, endpoint: '/v1/chat/completions', completion_window: '24h' };
+    const id = await make('/v1/batches', order);
+    const read = async (): Promise<unknown> => (await fetch(`${gateway.url}/v1/batches/${id}`, { headers })).json();
+    await expect
+      .poll(read, { timeout: 60_000 })
+      .toMatchObject({ status: 'completed', request_counts: { completed: 1, failed: 0 } });
+  }
+  const heldMs = await holds.longest(gateway.url, sinceMs);
+  if (process.env['ATTACK_SHOW'] !== undefined) console.log('batch', heldMs);
+  expect(heldMs).toBeLessThan(heldMsMax);
+}, 200_000);
+
+test('a raw body of tens of megabytes from an edge in another process does not block other requests', async () => {
+  const edgeToken = readFileSync(join(gateway.dataDir, 'edge.token'), 'utf8').trim();
+  const headers = { 'x-tollgate-edge': edgeToken, authorization: `Bearer ${gateway.apiKey}` };
+  const client = createClient(GenerationService, createGrpcTransport({ baseUrl: gateway.rpcUrl }));
+  let sinceMs = 0;
+  for (const content of [[image('data:image/png;base64,AAAA')], [image(url)]]) {
+    const source = { protocol: Protocol.CHAT, body: Buffer.from(JSON.stringify(chat('far/eyes', content))) };
+    sinceMs = Date.now();
+    await Array.fromAsync(client.generate({ model: 'far/eyes', delivery: Delivery.WHOLE, source }, { headers }));
+  }
+  const heldMs = await holds.longest(gateway.url, sinceMs);
+  if (process.env['ATTACK_SHOW'] !== undefined) console.log('edge', heldMs, receivedBytes);
+  expect(heldMs).toBeLessThan(heldMsMax);
+}, 100_000);
 
 async function post(body: string, headers: Record<string, string> = {}): Promise<{ status: number; id: string }> {
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
