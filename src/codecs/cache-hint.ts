@@ -3,15 +3,15 @@ import type { JsonObject } from './codec.ts';
 import type { UnknownMembers, UnknownValue } from './schema.ts';
 
 /**
- * Members that give hints to an upstream's cache: Anthropic's, which several providers also accept in Chat, and OpenAI's breakpoint in
- * Chat.
+ * Members that are hints for an upstream's prompt cache: Anthropic's `cache_control`, which several providers also accept in Chat, and
+ * OpenAI's breakpoint in Chat.
  */
 export interface CacheMembers {
   readonly cache_control?: { readonly ttl?: string | null | undefined } | null | undefined;
   readonly prompt_cache_breakpoint?: object | null | undefined;
 }
 
-/** Returns the member `cache` with the hint of a block, part, tool or request; no member if it gives none. */
+/** Returns the field `cache` with the hint of a block, part, tool or request; an empty object if it has no hint. */
 export function cacheHint(members: CacheMembers): { cache?: CacheHint } {
   const { cache_control: control, prompt_cache_breakpoint: breakpoint } = members;
   if (control == null && breakpoint == null) return {};
@@ -25,7 +25,7 @@ interface CacheControl {
   readonly ttl?: string | UnknownValue | null | undefined;
 }
 
-/** Decodes a checked `cache_control` at `path`; its unknown members are noted. */
+/** Decodes a checked `cache_control` at `path`; its unknown members are collected. */
 export function decodeCache(
   control: CacheControl | null | undefined,
   path: string,

@@ -15,22 +15,22 @@ export type JsonObject = { [member: string]: Json };
 
 /** A request body as the edge read it. */
 export interface ReceivedRequest {
-  /** The parsed body; whatever JSON the client sent. */
+  /** The parsed body: any JSON value. */
   readonly body: unknown;
   /** The bytes it was parsed from. */
   readonly raw: Uint8Array;
-  /** Lower-case header names; only those that the protocol owns are read. */
+  /** Headers by lower-case name; a codec reads only those of its protocol. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
 
-/** A decoded request, with the facts that are needed to render its answer. */
+/** A decoded request, with what is needed to render its answer. */
 export interface DecodedRequest {
   readonly request: GenerateRequest;
   /** True if the client requested a stream. */
   readonly stream: boolean;
-  /** True if the client wants usage in the stream (Chat's `stream_options.include_usage`); always true if the protocol always has it. */
+  /** True if the client wants usage in the stream (Chat's `stream_options.include_usage`), or if its protocol always has it. */
   readonly includeUsage: boolean;
-  /** The client uses the deprecated form of tool calls (Chat's `functions`), and gets its answer in that form. */
+  /** True if the client uses the deprecated form of tool calls (Chat's `functions`), and gets its answer in that form. */
   readonly legacyFunctions?: true;
   /**
    * True if the client understands Anthropic's stop reasons for refusals and full contexts (a Messages client that sends `anthropic-version`).
@@ -38,7 +38,7 @@ export interface DecodedRequest {
   readonly ownStopReasons?: true;
 }
 
-/** Renders the events of one stream as SSE frames: every method returns whole frames, blank lines included, joined; '' if there are none. */
+/** Renders the events of one stream as SSE frames. Every method returns complete frames, joined, with their blank lines; '' if there are none. */
 export interface StreamRenderer {
   /** Returns the frames of the next event. */
   push(event: GenerationEvent): string;
@@ -46,14 +46,14 @@ export interface StreamRenderer {
   end(): string;
   /** Returns the frames that report to a client of this protocol that its stream failed. They are the last. */
   fail(error: GatewayError, requestId: string): string;
-  /** A frame that keeps a silent stream alive; safe at any moment between frames, also before the first one. */
+  /** A frame that keeps a silent stream alive; it may be sent between any two frames and before the first. */
   readonly keepAlive: string;
 }
 
 /** The client's side of a protocol: pure functions, no I/O, no clock. */
 export interface ClientCodec {
   readonly protocol: Protocol;
-  /** Throws `GatewayError` `validation_error` with `param` and `violations`, in the client's own field names. */
+  /** Decodes a request. Throws `GatewayError` `validation_error` with `param` and `violations`, which name the client's fields. */
   decodeRequest(received: ReceivedRequest): DecodedRequest;
   renderStream(decoded: DecodedRequest): StreamRenderer;
   /** Renders all events of a generation, `started` to `completed`, as the whole answer. */
@@ -65,14 +65,14 @@ export interface EncodedRequest {
   readonly body: JsonObject;
   /** The fields that were dropped because the protocol can't express them, by the client's names ("top_k"). */
   readonly dropped: readonly string[];
-  /** Replaces the marks in the serialized body with their content. Absent: nothing is marked. */
+  /** Replaces the placeholders in the serialized body with their content. Absent if the body has none. */
   readonly restore?: (json: string) => string;
 }
 
 /**
- * Deviations of a server from its protocol: its only name for the output limit is `max_tokens`; it refuses `stream_options`; it returns one
- * answer per request; on request it counts tokens while it streams, in `timings` (llama.cpp) or in `usage` (vLLM); it counts the tokens of
- * a conversation at `/apply-template` and `/tokenize`.
+ * Deviations of a server from its protocol, in the order of the names: it knows the output limit only as `max_tokens`; it refuses
+ * `stream_options`; it returns only one answer per request; if requested, it counts tokens while it streams, in `timings` (llama.cpp) or in
+ * `usage` (vLLM); it counts the tokens of a conversation at `/apply-template` and `/tokenize`.
  */
 export type UpstreamQuirk =
   | 'max_tokens'
@@ -88,25 +88,25 @@ export interface EncodeInput {
   /** The upstream's own name of the model. */
   readonly model: string;
   readonly maxOutputTokens: number | undefined;
-  /** The model's own maximum, for protocols that require a limit. Absent: unknown. */
+  /** The model's maximum of output tokens, for protocols that require a limit; absent if unknown. */
   readonly modelOutputTokens?: number | undefined;
   /** True to request a stream. */
   readonly stream: boolean;
   /** The upstream's deviations from the protocol; absent: none. */
   readonly quirks?: readonly UpstreamQuirk[];
-  /** The provider's name in the configuration: its own blobs go back to it. Absent: unknown which blobs it can read. */
+  /** The provider's name in the configuration: only blobs that it made are sent to it. Absent if it is not known which blobs the upstream can read. */
   readonly provider?: string;
 }
 
 /** The upstream's side of a protocol: pure functions, no I/O, no clock. */
 export interface UpstreamCodec {
   readonly protocol: Protocol;
-  /** Same input, same bytes. Same protocol: the client's JSON, patched. Throws `GatewayError` `unsupported_parameter`. */
+  /** Encodes a request. The same input gives the same bytes; a request of the same protocol is the client's JSON, patched. Throws `GatewayError` `unsupported_parameter`. */
   encodeRequest(input: EncodeInput): EncodedRequest;
-  /** Parses the data of SSE events. `end()` throws `UpstreamFailure` `truncated` if the end never came. */
+  /** Returns the parser of a stream's SSE messages. Its `end()` throws `UpstreamFailure` `truncated` if the stream's last event did not come. */
   parseStream(provider: string): Stepper<SseMessage, GenerationEvent>;
   /** Parses a whole answer into the same events. Throws `UpstreamFailure` `malformed`. */
   parseWhole(body: Json, provider: string): GenerationEvent[];
-  /** Parses an error body; `status` and `retryAfterMs` if it is more specific than the response head. Never throws. */
+  /** Parses an error body; the result has `status` and `retryAfterMs` if the body is more specific than the response head. Never throws. */
   parseError(status: number, body: string): ErrorFacts;
 }

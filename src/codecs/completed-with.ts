@@ -2,7 +2,7 @@ import { type GenerationEvent, type Usage, UsageSource } from '../gen/tollgate/v
 import type { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { completed } from '../generation/events.ts';
 
-/** Returns `completed` with the upstream's report; without a usage the gateway counts itself. */
+/** Returns the event `completed` with the usage that the upstream reported; without a usage, the gateway counts the tokens. */
 export function completedWith(usage: Usage | undefined, serviceTier: ServiceTier): GenerationEvent {
   return completed({ ...(usage === undefined ? {} : { usage, usageSource: UsageSource.REPORTED }), serviceTier });
 }

@@ -4,7 +4,7 @@ import { isBase64 } from './content.ts';
 
 const pattern = /^[A-Za-z0-9+/]+={0,2}$/;
 
-test('a text is base64 by the same rules, whatever its length and wherever it breaks them', () => {
+test('short and long texts are accepted as base64 by the same rules, wherever a text breaks them', () => {
   const lengths = fc.oneof(
     fc.nat(40),
     fc.integer({ min: 16_380, max: 16_390 }),

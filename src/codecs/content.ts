@@ -153,7 +153,7 @@ export function makeSampling(fields: Fields<Sampling>): Sampling {
 
 const dataUrlHead = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)(?:;[^,]*)?;base64,/i;
 
-/** Parses a base64 data URL, media type in lower case; undefined if it is not one. */
+/** Parses a base64 data URL; the media type is in lower case. Returns undefined if it is not one. */
 export function parseDataUrl(url: string): { mediaType: string; base64: string } | undefined {
   const head = dataUrlHead.exec(url.slice(0, 256));
   if (head?.[1] === undefined) return undefined;
@@ -163,7 +163,7 @@ export function parseDataUrl(url: string): { mediaType: string; base64: string }
 const base64Pattern = /^[A-Za-z0-9+/]+={0,2}$/;
 /** Longer texts are decoded to test them: native code does that six times as fast as a pattern. */
 const shortBase64 = 16_384;
-/** Characters that are decoded at a time: whole groups of four. */
+/** The number of characters that are decoded at a time; a multiple of four. */
 const sliceLength = 65_536;
 
 /** Returns whether a text is decodable base64 of the standard alphabet (padding may be missing). */

@@ -6,8 +6,8 @@ import { unknownContent } from '../generation/portable/portable-request.ts';
 import { unknownFields } from '../generation/portable/unknown-fields.ts';
 
 /**
- * Handles fields that an encoder can't express: dropped and listed if only quality may suffer, refused if the client would get another
- * result. Source: docs/interfaces/README.md "Refused, listed or dropped".
+ * Collects the fields that an encoder drops because the upstream's protocol can't express them. A field is dropped if only quality may
+ * suffer, and refused if the client would get another result. Source: docs/interfaces/README.md "Refused, listed or dropped".
  */
 export class Drops {
   readonly #names = new Set<string>();
@@ -34,7 +34,7 @@ export function checkToolName(name: string, param: string): void {
   throw unsupported(param, 'a tool name of more than 64 letters, digits, "_" and "-"');
 }
 
-/** Returns why a tool can't be sent: it belongs to another protocol, or has no type. */
+/** Returns the error for a tool that can't be sent: it belongs to another protocol, or has no type. */
 export function unsupportedTool({ tool }: Pick<Tool, 'tool'>, path: string): GatewayError {
   return unsupported(path, tool.case === 'hosted' ? `the tool type "${tool.value.type}"` : 'a tool without a type');
 }
@@ -44,13 +44,13 @@ export function unsupportedContent(request: GenerateRequest, what: string): Gate
   return unsupported(fieldName(request.endpoint, 'items'), what);
 }
 
-/** Returns the error for a part that a protocol can't express. `where`: the kind of message, if others can. */
+/** Returns the error for a part that a protocol can't express. `where`: the kind of message, if the protocol can express it in others. */
 export function unsupportedPart({ content }: Part, request: GenerateRequest, where = ''): GatewayError {
   if (content.case === 'unknown') return unknownContent(content.value);
   return unsupportedContent(request, `parts of type ${content.case ?? 'none'}${where}`);
 }
 
-/** Returns the error for an item that a protocol without references and compactions can't express. */
+/** Returns the error for an item that a protocol can't express, for example a reference or a compaction. */
 export function unsupportedItem({ content }: Item, request: GenerateRequest): GatewayError {
   const what = {
     compaction: 'a compacted conversation',
@@ -64,14 +64,14 @@ export function unsupportedItem({ content }: Item, request: GenerateRequest): Ga
 }
 
 /**
- * Handles members of another protocol's request that the contract does not have: most are dropped and listed. Throws
- * `unsupported_parameter`.
+ * Drops and lists the members of another protocol's request that the contract has no field for. Throws `unsupported_parameter` for those
+ * whose loss would give the client another result.
  */
 export function dropUnknown(source: SourceRequest | undefined, drops: Drops): void {
   for (const field of unknownFields(source)) drops.add(field);
 }
 
-/** Returns true if the conversation ends with an assistant message that the model should continue. */
+/** Returns whether the conversation ends with an assistant message, which the model should continue. */
 export function isPrefill(items: readonly Item[]): boolean {
   const last = items.at(-1)?.content;
   return last?.case === 'message' && last.value.role === Role.ASSISTANT;

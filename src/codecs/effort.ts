@@ -1,6 +1,6 @@
 import { ReasoningEffort } from '../gen/tollgate/v1/request_pb.ts';
 
-/** Effort and thinking budget across protocols. Source: docs/interfaces/README.md "Effort and thinking budgets". */
+/** Converts reasoning efforts to thinking budgets and back. Source: docs/interfaces/README.md "Effort and thinking budgets". */
 
 const named = {
   none: ReasoningEffort.NONE,
@@ -33,7 +33,7 @@ const budgets: readonly (readonly [effort: ReasoningEffort, tokens: number])[] =
   [ReasoningEffort.XHIGH, 32_768],
 ];
 
-/** The effort nearest to a budget; of two as near, the lower. */
+/** Returns the effort whose budget is nearest to `tokens`; of two equally near, the lower. */
 export function toEffort(tokens: number): ReasoningEffort {
   let nearest: ReasoningEffort = ReasoningEffort.LOW;
   let distance = Infinity;

@@ -13,7 +13,7 @@ interface ProtocolJson {
   readonly json: string;
 }
 
-/** Carries the members that only one protocol has, as JSON, which the codecs of other protocols ignore. */
+/** Carries the members that only one protocol has, as JSON. The codecs of other protocols ignore them. */
 export class ProtocolExtras {
   readonly #protocol: Protocol;
 
@@ -31,7 +31,7 @@ export class ProtocolExtras {
     return extra === undefined || extra.json === '' ? {} : (this.own(extra) ?? {});
   }
 
-  /** Returns the members of all extensions in one place that belong to no item; if several have the same name, the last one counts. */
+  /** Returns the members of all extensions with the given scope that belong to no item; if several have the same name, the last one counts. */
   ofExtensions(extensions: readonly Extension[], scope: ExtensionScope): JsonObject {
     const members: JsonObject = {};
     for (const each of extensions) {
@@ -57,7 +57,7 @@ export class ProtocolExtras {
     return unknown === undefined ? undefined : this.of(unknown);
   }
 
-  /** Returns a citation that only this protocol can say. */
+  /** Returns a citation that only this protocol can express. */
   annotation(value: JsonObject): Annotation {
     return { $typeName: 'tollgate.v1.Annotation', annotation: { case: 'other', value: this.of(value) } };
   }
@@ -68,7 +68,7 @@ export class ProtocolExtras {
     return { case: 'serverTool', value: { $typeName: 'tollgate.v1.ServerTool', protocol: this.#protocol, json } };
   }
 
-  /** Returns the content of a part of a type that the model does not have. */
+  /** Returns the content of a part whose type the contract does not have. */
   unknownPart(value: JsonObject): Part['content'] {
     const unknown = { protocol: this.#protocol, path: '', json: exactText(value), message: '', hint: false };
     return { case: 'unknown', value: { $typeName: 'tollgate.v1.Unknown', ...unknown } };
@@ -81,12 +81,12 @@ export class ProtocolExtras {
   }
 }
 
-/** Adds the event of an extension of a choice, if it has members. */
+/** Adds an extension event of a choice, if there are members. */
 export function extend(events: GenerationEvent[], choice: number, scope: ExtensionScope, extra?: Extra): void {
   if (extra !== undefined) events.push(extension(choice, scope, extra));
 }
 
-/** Adds the event of a frame's further members, which belong to an item or to none, if there are any. */
+/** Adds an extension event with the unknown members of a frame, if there are any; `item`: the item that the frame belongs to. */
 export function extendFrame(events: GenerationEvent[], item: number | undefined, extra: Extra | undefined): void {
   if (extra === undefined) return;
   const event = extension(0, ExtensionScope.FRAME, extra);

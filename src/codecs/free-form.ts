@@ -6,7 +6,7 @@ import { objectIn, exactJson } from './json.ts';
 
 /** Converts free-form tools and their calls for protocols whose calls take an object. */
 
-/** The input of a free-form tool, as a function's. Source: docs/interfaces/README.md "Tool calls". */
+/** The schema of a function that replaces a free-form tool: an object with one text. Source: docs/interfaces/README.md "Tool calls". */
 export const freeText: JsonObject = {
   type: 'object',
   properties: { input: { type: 'string' } },
@@ -24,7 +24,7 @@ export function clientToolName({ tool }: Tool): string {
 }
 
 /**
- * Returns the arguments of a call as an object; other text is carried in a member of its own, and listed (case
+ * Returns the arguments of a call as an object. Text that is not a JSON object becomes the value of a single member, and is listed (case
  * TR-17).
  */
 export function encodeArguments({ kind, arguments: text }: ToolCall, drops: Drops): JsonObject {

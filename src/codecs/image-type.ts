@@ -1,4 +1,4 @@
-/** The first base64 digits of the formats that are taken. */
+/** The first base64 digits of the accepted image formats. */
 const starts: readonly (readonly [start: RegExp, mediaType: string])[] = [
   [/^\/9j\//, 'image/jpeg'],
   [/^iVBORw0KGgo/, 'image/png'],

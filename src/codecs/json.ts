@@ -3,7 +3,7 @@ import type { Json, JsonObject } from './codec.ts';
 
 /** Reads JSON from other programs: a value of another kind than expected counts as absent. */
 
-/** An object. */
+/** Returns an object; undefined if the value is not one. */
 export function objectIn(value: Json | undefined): JsonObject | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
 }
@@ -25,12 +25,12 @@ export function textIn(value: Json | undefined): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** A count that 32 bits hold. */
+/** Returns a count that fits into 32 bits; undefined if the value is not one. */
 export function countIn(value: Json | undefined): number | undefined {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 2 ** 32 ? value : undefined;
 }
 
-/** Parses a text, marking values that lose precision (`parseExact`); undefined if it is not one whole JSON value. */
+/** Parses a text, marking values that lose precision (`parseExact`); undefined if it is not a complete JSON value. */
 export function exactJson(text: string): Json | undefined {
   try {
     return parseExact(text).value as Json;
@@ -40,8 +40,8 @@ export function exactJson(text: string): Json | undefined {
 }
 
 /**
- * Parses a frame, marking values that lose precision. `isPlain`: whether all members of an object are known, so that
- * nothing is lost: the text of such frames is not searched.
+ * Parses a frame, marking values that lose precision. `isPlain` returns whether all members of a frame are known. The text of such a frame
+ * is not searched, because no known member can lose precision.
  */
 export function frameJson(text: string, isPlain: (frame: JsonObject) => boolean): Json | undefined {
   const value = parsedJson(text);
@@ -49,7 +49,7 @@ export function frameJson(text: string, isPlain: (frame: JsonObject) => boolean)
   return frame === undefined || isPlain(frame) || !mayLose(text) ? value : exactJson(text);
 }
 
-/** Parses a text; undefined if it is not one whole JSON value. */
+/** Parses a text; undefined if it is not a complete JSON value. */
 export function parsedJson(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
@@ -58,12 +58,12 @@ export function parsedJson(text: string): Json | undefined {
   }
 }
 
-/** Parses a field of the contract that has a checked JSON object; undefined if the field is ''. */
+/** Parses a field of the contract that contains the text of a JSON object; undefined if the field is ''. */
 export function fieldJson(json: string): JsonObject | undefined {
   return json === '' ? undefined : (JSON.parse(json) as JsonObject);
 }
 
-/** Returns whether a text is one whole JSON value. */
+/** Returns whether a text is a complete JSON value. */
 export function isWholeJson(text: string): boolean {
   return parsedJson(text) !== undefined;
 }
@@ -85,7 +85,7 @@ export function unknownMembers(value: object, known: ReadonlySet<string>): Recor
 /** Returns the members that are not undefined, in their order. */
 export function defined<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const fields: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
-  // A loop, because every request and usage passes through here.
+  // A plain loop, because this runs for every request and usage.
   for (const name in members) {
     const value = members[name];
     if (value !== undefined) fields[name] = value as Exclude<T[typeof name], undefined>;

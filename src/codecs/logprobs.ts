@@ -3,7 +3,7 @@ import { numberIn } from '../lib/exact-json.ts';
 import type { Json, JsonObject } from './codec.ts';
 import { objectsIn } from './json.ts';
 
-/** Log probabilities as Chat Completions and Responses list them. */
+/** Converts log probabilities to and from the form of Chat Completions and Responses. */
 
 type Token = Omit<TopLogprob, '$typeName'>;
 

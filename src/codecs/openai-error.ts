@@ -13,9 +13,9 @@ import {
   type TooLong,
 } from './upstream-error.ts';
 
-/** Errors of Chat Completions and of the older Completions: the frame that clients get, and what upstreams say. Source: docs/errors.md "The envelope". */
+/** Errors of Chat Completions and of the older Completions: renders the frame for clients, and parses the errors of upstreams. Source: docs/errors.md "The envelope". */
 
-/** Returns the frame that ends a failed stream: no finish and no `[DONE]` follow, so that no client takes it for a success. */
+/** Returns the frame that ends a failed stream. No finish reason and no `[DONE]` follow it, so that no client takes the stream for a success. */
 export function errorFrame(error: GatewayError, requestId: string): string {
   return sseData(
     JSON.stringify({
@@ -30,19 +30,19 @@ export function errorFrame(error: GatewayError, requestId: string): string {
   );
 }
 
-/** Upstreams have no common code for an input that is too long; these are their wordings. */
+/** How upstreams report that the input is too long. They have no common code for it. */
 const tooLong: TooLong = {
   code: /context_(length|window)_exceeded|context_length/,
   message:
     /context[ _-]?(length|window|size)|maximum (context|prompt|input)|max_model_len|(prompt|input|request) (is|was) too (long|large)|too many (input )?tokens|exceeds? .{0,40}tokens/i,
 };
 
-/** Parses an error body; a web page or an empty body yields nothing. Never throws. */
+/** Parses an error body; returns an empty object for a web page or an empty body. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
   return readErrorBody(body, value => errorFacts(value, tooLong));
 }
 
-/** A failure that the upstream reports inside its answer. */
+/** Returns the failure that the upstream reports inside its answer. */
 export function toReportedFailure(value: Json): UpstreamFailure {
   const body = objectIn(value);
   const error = objectIn(body?.['error']) ?? body;

@@ -14,7 +14,7 @@ import { malformed } from './upstream-error.ts';
 import { toReportedFailure } from './openai-error.ts';
 import { type OpenAiUsage, parseTimings } from './openai-usage.ts';
 
-/** `obfuscation` is padding for one connection; it means nothing on the next. */
+/** The known members of a chunk. `obfuscation` is padding of one connection, and is not passed on. */
 const known = new Set([
   'id',
   'object',
@@ -28,9 +28,9 @@ const known = new Set([
   'error',
 ]);
 
-/** One choice of an answer that comes in chunks. */
+/** Parses one choice of an answer that comes in chunks. */
 export interface ChoiceReader {
-  /** True once it has its finish reason. */
+  /** True once the choice has a finish reason. */
   readonly isFinished: boolean;
   /** Reads a chunk's part of this choice. */
   push(choice: JsonObject, events: GenerationEvent[]): void;
@@ -42,12 +42,12 @@ export interface ChoiceReader {
 export interface ChunkDialect {
   readonly extras: ProtocolExtras;
   readonly usage: OpenAiUsage;
-  /** Returns true if everything in a choice is known, and is text or nothing. */
+  /** Returns whether a choice has only known members, and no content except text. */
   isPlainChoice(choice: JsonObject): boolean;
   openChoice(context: ChoiceContext): ChoiceReader;
 }
 
-/** The part of the answer that a choice needs. */
+/** What the parser of a choice needs to know about the answer. */
 export interface ChoiceContext {
   readonly index: number;
   readonly provider: string;
@@ -56,13 +56,13 @@ export interface ChoiceContext {
 
 /**
  * Converts an upstream's chunks to events, tolerating the deviations of compatible servers. Throws `UpstreamFailure`: `reported` if the
- * stream reports a failure, `malformed` if it is not the protocol, `truncated` if a choice never finished (a missing `[DONE]` does not
+ * stream reports a failure, `malformed` if it does not follow the protocol, `truncated` if a choice never finished (a missing `[DONE]` does not
  * matter). Source: docs/interfaces/chat-completions.md "Stream"; cases SS-01, US-06, US-11, US-12, FI-06, MI-07.
  */
 export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #dialect: ChunkDialect;
   readonly #choices: PerChoice<ChoiceReader>;
-  /** Returns whether everything in a chunk is known except calls, which have members of their own. */
+  /** Returns whether a chunk has only known members, and neither calls nor usage, whose members are checked when they are parsed. */
   readonly #isPlain = (chunk: JsonObject): boolean => {
     for (const name in chunk) if (!known.has(name) && chunk[name] !== null) return false;
     if (chunk['usage'] != null) return false;
@@ -87,7 +87,7 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
     if (event === 'error') throw toReportedFailure(chunk ?? text);
     const body = objectIn(chunk);
     if (body === undefined || (isNamed && body['choices'] === undefined && body['error'] === undefined)) {
-      // Servers send events of their own between the chunks.
+      // Some servers send other events between the chunks.
       if (isNamed || text === '') return [];
       throw malformed('the data of an event is not a JSON object');
     }
@@ -112,7 +112,7 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
     const events: GenerationEvent[] = [];
     this.#begin(body, events);
     extend(events, 0, ExtensionScope.RESPONSE, this.#dialect.extras.unknown(body, known));
-    // llama.cpp reports the stop sequence next to the choices, some versions in a member of its own.
+    // llama.cpp reports the stop sequence outside of the choices; some versions have it in `__verbose`.
     const word = textIn(body['stopping_word']) || textIn(objectIn(body['__verbose'])?.['stopping_word']);
     const sent = listIn(body['choices']);
     // By position, because this runs for every chunk: `entries()` makes an array for each choice.
@@ -138,13 +138,13 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
     events.push(started({ model: textIn(body['model']), systemFingerprint: textIn(body['system_fingerprint']) }));
   }
 
-  /** Reports a running count, which the usage at the end replaces. */
+  /** Reports the count so far, which the usage at the end replaces. */
   #reportTimings(value: Json | undefined, events: GenerationEvent[]): void {
     const usage = value == null ? undefined : parseTimings(value);
     if (usage !== undefined) events.push(usageReported(usage));
   }
 
-  /** Counts are cumulative, wherever they are: the last ones count. */
+  /** Reports usage. Counts are cumulative in every chunk: the last ones replace all before. */
   #report(value: Json | undefined, events: GenerationEvent[]): void {
     if (value == null) return;
     const usage = this.#dialect.usage.parse(value);

@@ -11,7 +11,7 @@ const names: UsageNames = {
   outputDetails: 'completion_tokens_details',
 };
 
-/** Usage in the format of Chat Completions and of the older Completions. */
+/** Converts usage to and from the format of Chat Completions and of the older Completions. */
 export class OpenAiUsage {
   readonly #extras: ProtocolExtras;
 
@@ -30,13 +30,13 @@ export class OpenAiUsage {
   }
 }
 
-/** Returns the tokens read from a cache: DeepSeek and Moonshot name them differently. */
+/** Returns the tokens read from a cache; DeepSeek and Moonshot have other names for them. */
 function cachedIn(details: JsonObject, usage: JsonObject): number | undefined {
   const own = countIn(details['cached_tokens']);
   return own ?? countIn(usage['prompt_cache_hit_tokens']) ?? countIn(usage['cached_tokens']);
 }
 
-/** Returns the usage so far from llama.cpp's `timings`; undefined if they have no count of output tokens. */
+/** Returns the usage so far from llama.cpp's `timings`; undefined if there is no count of output tokens. */
 export function parseTimings(value: Json | undefined): Usage | undefined {
   const timings = objectIn(value);
   const [read, cached, output] = ['prompt_n', 'cache_n', 'predicted_n'].map(name => countIn(timings?.[name]));

@@ -4,8 +4,8 @@ import { makeOpaque, makePart, reasoningTextContent, summaryTextContent } from '
 import { listIn, objectIn, parsedJson, textIn } from './json.ts';
 
 /**
- * Encodes blobs of reasoning as one text, with their provider and the reasoning that they sign, for protocols with one place for a blob,
- * which names neither its provider nor its kind. Signed content goes back unchanged, text included. Source: docs/interfaces/README.md
+ * Encodes blobs of reasoning as one text, the envelope, for protocols that have only one string for a blob, without its provider and kind.
+ * The envelope also contains the reasoning that the blobs sign, so that the signed text is sent back unchanged. Source: docs/interfaces/README.md
  * "Reasoning and signatures".
  */
 
@@ -14,7 +14,7 @@ const start = 'tgb1.';
 /** The reasoning item that blobs belong to. */
 export interface EnvelopedItem {
   readonly parts: readonly Part[];
-  /** Members of one protocol only. */
+  /** Members that only the item's protocol has. */
   readonly extra: Extra | undefined;
 }
 
@@ -22,7 +22,7 @@ export interface EnvelopedItem {
 export interface EnvelopedReasoning {
   readonly blobs: Opaque[];
   readonly extra: Extra | undefined;
-  /** Empty: there are none. Undefined: they are next to the envelope (envelopes of earlier versions). */
+  /** The reasoning. Undefined in an envelope of an earlier version, which does not contain it: the parts are then outside of the envelope. */
   readonly parts: Part[] | undefined;
 }
 
@@ -50,7 +50,7 @@ export function unwrapReasoning(text: string): EnvelopedReasoning | undefined {
     const parts = members === undefined ? undefined : listIn(members['parts']).map(partIn);
     return { blobs, parts, extra: extraIn(listIn(members?.['extra'])) };
   } catch {
-    // It is not an envelope after all: its provider will verify it.
+    // The text is not an envelope, but a blob of a provider, who will verify it.
     return undefined;
   }
 }
@@ -62,7 +62,7 @@ function partIn(entry: Json): Part {
 
 function extraIn([named, json]: readonly Json[]): Extra | undefined {
   const protocol = Object.values(Protocol).find(each => each === named);
-  // Clients can change the content of an envelope: only an object is accepted as an extra.
+  // A client may have changed the envelope, so only an object is accepted as an extra.
   if (protocol === undefined || typeof json !== 'string' || objectIn(parsedJson(json)) === undefined) return undefined;
   return { $typeName: 'tollgate.v1.Extra', protocol, json };
 }

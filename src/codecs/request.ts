@@ -22,7 +22,7 @@ import type { UnknownMembers } from './schema.ts';
 
 type MaybeSent<T> = T | null | undefined;
 
-/** Returns how the answer is to be delivered. */
+/** Returns how the answer is delivered. */
 export function delivery(stream: MaybeSent<boolean>): Delivery {
   return stream === true ? Delivery.STREAMED : Delivery.WHOLE;
 }
@@ -32,7 +32,7 @@ export function clampToUint32(count: MaybeSent<number>): number | undefined {
   return count == null ? undefined : Math.min(count, 2 ** 32 - 1);
 }
 
-/** Returns the client's original request; `headers`: those that an upstream of the same protocol also gets. */
+/** Returns the client's original request. `headers`: the headers that an upstream of the same protocol also gets. */
 export function sourceRequest(
   protocol: Protocol,
   { body, unknown }: { readonly body: ReceivedRequest['raw']; readonly unknown: UnknownMembers },
@@ -83,7 +83,7 @@ export function sampling(body: SamplingMembers, logitBias?: Record<string, numbe
     topK: clampToUint32(body.top_k),
     frequencyPenalty: body.frequency_penalty ?? undefined,
     presencePenalty: body.presence_penalty ?? undefined,
-    // The largest seed of an official client, 2^63 - 1, is 2^63 once JSON has rounded it.
+    // JSON rounds 2^63 - 1, the largest seed that official clients send, to 2^63.
     seed: seed == null ? undefined : seed >= 2 ** 63 ? 2n ** 63n - 1n : BigInt(seed),
     logitBias,
     logprobs: body.logprobs ?? undefined,
@@ -120,7 +120,7 @@ export function functionTool({ name, description, parameters, strict }: ToolMemb
   return { case: 'function', value: { $typeName: 'tollgate.v1.FunctionTool', ...fields } };
 }
 
-/** Returns a tool that takes free text; `formatJson` '' means any. */
+/** Returns a tool that takes free text; `formatJson` '' means any text. */
 export function customTool({ name, description }: ToolMembers, formatJson: string): Tool['tool'] {
   const fields = { name, description: description ?? undefined, formatJson };
   return { case: 'custom', value: { $typeName: 'tollgate.v1.CustomTool', ...fields } };
@@ -149,7 +149,7 @@ export function toolName(name: string, kind: ToolKind = ToolKind.FUNCTION): Tool
   return { $typeName: 'tollgate.v1.ToolName', name, kind };
 }
 
-/** A schema that an answer is to follow. */
+/** The members of a schema for answers. */
 interface SchemaMembers {
   readonly name: string;
   readonly description?: MaybeSent<string>;
@@ -157,13 +157,13 @@ interface SchemaMembers {
   readonly strict?: MaybeSent<boolean>;
 }
 
-/** Returns the form of an answer without a schema. */
+/** Returns the output format for an answer without a schema. */
 export function plainFormat(type: 'text' | 'json_object'): OutputFormat {
   const kind = type === 'text' ? OutputFormatType.TEXT : OutputFormatType.JSON_OBJECT;
   return { $typeName: 'tollgate.v1.OutputFormat', type: kind, name: '', schemaJson: '' };
 }
 
-/** Returns the form of an answer that follows a schema. */
+/** Returns the output format for an answer that follows a schema. */
 export function schemaFormat({ name, description, schema, strict }: SchemaMembers): OutputFormat {
   return {
     $typeName: 'tollgate.v1.OutputFormat',

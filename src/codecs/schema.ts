@@ -7,8 +7,8 @@ import { unknownMembers } from './json.ts';
 import { documented } from '../lib/schema-notes.ts';
 
 /**
- * Shared by the schemas of all interfaces: fields whose message describes the allowed values, the conversion of a schema's issues to the
- * gateway's error, and unknown members.
+ * Shared by the schemas of all interfaces: fields whose error messages describe the allowed values, the conversion of Zod's issues to the
+ * gateway's error, and the handling of unknown members.
  */
 
 type Path = readonly PropertyKey[];
@@ -19,7 +19,7 @@ export function numberIn(min: number, max: number): z.ZodNumber {
   return z.number(allowed).min(min, allowed).max(max, allowed);
 }
 
-/** A whole number within a range; without `max` any from `min` on, as large as JSON can say. */
+/** An integer within a range; without `max`, any integer of at least `min`. */
 export function integerIn(min: number, max?: number): z.ZodNumber {
   const allowed =
     max === undefined ? `must be an integer of at least ${min}` : `must be an integer from ${min} to ${max}`;
@@ -28,14 +28,14 @@ export function integerIn(min: number, max?: number): z.ZodNumber {
 }
 
 /**
- * A value that an interface does not know: another member of an enumeration, another type of object. Clients are newer than a gateway, so
+ * A value that the gateway does not know: another name of an enumeration, another type of object. Clients can be newer than the gateway, so
  * it is carried and not refused. Source: docs/interfaces/README.md "Unknown fields and values".
  */
 export class UnknownValue {
   readonly value: unknown;
   /** The member that names the kind of the value; undefined if the value itself is the name. */
   readonly key: string | undefined;
-  /** The allowed values of that member, or word, as far as the gateway knows. */
+  /** The values that the gateway knows in its place: of that member, or of the value itself. */
   readonly known: readonly string[];
 
   constructor(value: unknown, known: readonly string[], key?: string) {
@@ -50,12 +50,12 @@ export class UnknownValue {
   }
 }
 
-/** Accepts exactly one of some names. */
+/** Accepts only one of the given names. */
 export function exactlyOneOf<const T extends readonly string[]>(values: T): z.ZodEnum<{ [K in T[number]]: K }> {
   return z.enum(values, `must be one of ${values.map(value => `"${value}"`).join(', ')}`);
 }
 
-/** Accepts one of some names, or another name that the gateway does not know. */
+/** Accepts one of the given names, and any other text as an `UnknownValue`. */
 export function oneOf<const T extends readonly string[]>(values: T): z.ZodType<T[number] | UnknownValue> {
   const words = new Set<string>(values);
   const word = z
@@ -80,7 +80,7 @@ export const flag = z.boolean('must be a boolean');
 export const toolName = z
   .string('must be a string')
   .regex(/^[a-zA-Z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, underscores or dashes');
-/** Free-form JSON: an object that is carried as it is, nulls included. */
+/** Any JSON object. It is carried unchanged, nulls included. */
 export const jsonObject = documented(
   z.custom<JsonObject>(
     value => typeof value === 'object' && value !== null && !Array.isArray(value),
@@ -115,7 +115,7 @@ export const metadata = z
 type Variant<Key extends string> = z.ZodObject<{ readonly [K in Key]: z.ZodLiteral<string> }, z.core.$loose>;
 
 /**
- * Accepts one of several objects that the member `key` distinguishes, or an object identified in another way. `named`: the names that an
+ * Accepts one of several objects that the member `key` distinguishes, and any other object as an `UnknownValue`. `named`: the values of `key` that an
  * error lists.
  */
 export function oneBy<const Key extends string, const T extends readonly [Variant<Key>, ...Variant<Key>[]]>(
@@ -142,7 +142,7 @@ export function unknownBy(key: string, known: readonly string[]): z.ZodType<Unkn
     type: 'object',
     properties: { [key]: { type: 'string', not: { enum: known } } },
     required: [key],
-    description: `An object whose \`${key}\` the gateway does not know: carried to upstreams of the same interface.`,
+    description: `An object whose \`${key}\` the gateway does not know. It is sent unchanged to upstreams of the same interface.`,
   };
   return documented(
     z.unknown().transform(value => new UnknownValue(value, known, key)),
@@ -159,7 +159,7 @@ export function membersBy<const Key extends string, V extends Variant<Key>>(
   return Object.fromEntries(entries) as Record<V['shape'][Key]['value'], ReadonlySet<string>>;
 }
 
-/** Chooses a schema among `among` by the value itself, so that errors are reported as that schema words them. */
+/** Makes a schema that chooses another one, among `among`, by the value, so that errors are those of the chosen schema. */
 export function chosen<T>(choose: (value: unknown) => z.ZodType<T>, among: readonly z.ZodType[]): z.ZodType<T> {
   const schema = z.unknown().transform((value, context): T => {
     const result = choose(value).safeParse(value, parsing);
@@ -179,13 +179,13 @@ function readMember(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined;
 }
 
-/** Bodies of more values than this are not searched for a second violation: collecting the issues of ten thousand entries takes a tenth of a second. */
+/** In bodies with more values than this, only the first violation is reported: collecting the issues of ten thousand entries takes a tenth of a second. */
 const searchedValuesMax = 1000;
 const untilFirst: z.core.ParseContextInternal<z.core.$ZodIssue> = { abortEarly: true };
-/** How `parseBody` parses at the moment, for schemas that `chosen` parses within it. */
+/** The Zod context of the running `parseBody`, for the schemas that `chosen` parses within it. */
 let parsing: z.core.ParseContextInternal<z.core.$ZodIssue> = {};
 
-/** Returns the checked body. Throws `validation_error` that names the first wrong field and, unless the body is long, lists all. */
+/** Returns the checked body. Throws `validation_error`, which names the first wrong field and, unless the body is long, lists all. */
 export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
   const result = parseAs(schema, body, untilFirst);
   if (result.success) return result.data;
@@ -206,7 +206,7 @@ function parseAs<T extends z.ZodType>(
   }
 }
 
-/** Returns how many values a value consists of, at most `max`. */
+/** Returns the number of values in a value, counted up to `max`. */
 function countValues(value: unknown, max: number): number {
   if (typeof value !== 'object' || value === null) return 1;
   let count = 1;
@@ -237,14 +237,14 @@ function toViolations(issues: readonly z.core.$ZodIssue[], base: Path, body: unk
     const value = valueAt(body, path);
     const message = value === undefined && path.length > 0 ? `is required and ${issue.message}` : issue.message;
     const violation: Violation = { path: path.map(String), message, type: issue.code };
-    // Texts may be prompts or secrets: only numbers and the like are repeated.
+    // A text may be a prompt or a secret, so only numbers, booleans and null are repeated.
     return typeof value === 'number' || typeof value === 'boolean' || value === null
       ? [{ ...violation, inputJson: JSON.stringify(value) }]
       : [violation];
   });
 }
 
-/** Returns the alternative of a union that the value was meant to be: the one whose errors lie inside it. Undefined if there is none. */
+/** Returns the issues of the alternative of a union that the value was meant to be: all of them are inside the value. Undefined if there is none. */
 function closest(alternatives: readonly z.core.$ZodIssue[][]): z.core.$ZodIssue[] | undefined {
   return alternatives.find(issues => issues.length > 0 && issues.every(issue => issue.path.length > 0));
 }
@@ -258,18 +258,18 @@ function valueAt(body: unknown, path: Path): unknown {
   return value;
 }
 
-/** The known members of an object of the interface. */
+/** Returns the known members of an object as a set. */
 export function members(...names: string[]): ReadonlySet<string> {
   return new Set(names);
 }
 
 /**
- * Collects unknown content: the paths of members, and their JSON if an item, part or tool carries it; settings with unknown values; and
- * unknown content.
+ * Collects what a codec does not know of a request: the paths of unknown members, and settings with unknown values. Methods return unknown
+ * members or content as a value that an item, part or tool can carry.
  */
 export class UnknownMembers {
   readonly paths: string[] = [];
-  /** Settings without which another protocol would give the client another result. */
+  /** Settings with unknown values that can't be dropped: for an upstream of another protocol the request is refused. */
   readonly values: Unknown[] = [];
   readonly #protocol: Protocol;
 
@@ -277,12 +277,12 @@ export class UnknownMembers {
     this.#protocol = protocol;
   }
 
-  /** Notes the unknown members of a body. */
+  /** Collects the paths of the unknown members of a body. */
   collectFromBody(body: object, known: ReadonlySet<string>): void {
     for (const name in unknownMembers(body, known)) this.paths.push(name);
   }
 
-  /** Notes the unknown members of `value` at `path`, and returns them. Null counts as not sent. */
+  /** Collects the paths of the unknown members of `value` at `path`, and returns the members. Null counts as not sent. */
   collect(value: object | null | undefined, known: ReadonlySet<string>, path: string): Extra | undefined {
     const unknown = unknownMembers(value ?? {}, known);
     if (unknown === undefined) return undefined;
@@ -290,21 +290,21 @@ export class UnknownMembers {
     return toExtra(this.#protocol, JSON.stringify(unknown));
   }
 
-  /** Returns a setting if its value is known; else notes that other protocols drop it with a warning. */
+  /** Returns a setting if its value is known; else collects its path, so that for other protocols it is dropped with a warning. */
   knownOrWarn<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
     if (!(value instanceof UnknownValue)) return value ?? undefined;
     this.paths.push(path);
     return undefined;
   }
 
-  /** Returns a setting if its value is known; else notes that other protocols refuse it. */
+  /** Returns a setting if its value is known; else collects its value, so that for other protocols the request is refused. */
   knownOrRefuse<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
     if (!(value instanceof UnknownValue)) return value ?? undefined;
     this.values.push(this.#describe(value, path, false));
     return undefined;
   }
 
-  /** Returns unknown content. `hint`: the model does not read it. */
+  /** Returns unknown content for an item or part. `hint`: the model does not read it. */
   content(value: UnknownValue, path: string, hint = false): { readonly case: 'unknown'; readonly value: Unknown } {
     return { case: 'unknown', value: this.#describe(value, path, hint) };
   }
@@ -329,7 +329,7 @@ function quotedList(values: readonly string[], conjunction: string): string {
   return quoted.length < 2 ? last : `${quoted.slice(0, -1).join(', ')}${conjunction}${last}`;
 }
 
-/** The refusal in the words of Anthropic's service; its clients look for these words, and continue without the refused value. */
+/** Returns the error message of Anthropic's service; its clients look for these words, and continue without the refused value. */
 function messagesWords({ value, key, known }: UnknownValue, path: string): string {
   if (key === undefined) return `${path}: Input should be ${quotedList(known, ' or ')}`;
   if (key !== 'type') return `${path}.${key}: Input should be ${quotedList(known, ' or ')}`;
@@ -337,7 +337,7 @@ function messagesWords({ value, key, known }: UnknownValue, path: string): strin
   return `${path}: Input tag '${String(readType(value))}' found using 'type' does not match any of the expected tags: ${tags}`;
 }
 
-/** The refusal in the words of OpenAI's service. */
+/** Returns the error message of OpenAI's service. */
 function openaiWords({ value, key, known }: UnknownValue): string {
   const named = key === undefined ? value : readMember(value, key);
   const words = typeof named === 'string' ? `'${named}'` : 'this form';

@@ -2,32 +2,33 @@ import type { SourceRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { type ExactJson, parseExact, restoreExact } from '../lib/exact-json.ts';
 import type { JsonObject } from './codec.ts';
 
-/** The body of a client's own request. */
+/** The body of a client's request, to be patched. */
 export interface SentBody {
-  /** The caller's to change. */
+  /** A copy, which the caller may change. */
   readonly body: JsonObject;
   /**
-   * Replaces the marks in the serialized body with their content: digits and orders that JavaScript values lose. Absent: nothing is marked.
+   * Replaces the placeholders in the serialized body with what JavaScript values can't represent: long numbers, and the order of members.
+   * Absent if the body has none.
    */
   readonly restore?: (json: string) => string;
 }
 
-/** Bodies that were read elsewhere, by their bytes. */
+/** Bodies that were already parsed, by their bytes. */
 const readBodies = new WeakMap<Uint8Array, ExactJson>();
 
 /**
- * Remembers what `parseExact` gives for a body that was read on another thread: reading a large one again would hold the event loop. `isMarked`:
- * the value has marks.
+ * Remembers the result of `parseExact` for a body that was parsed on another thread, because parsing a large body again would block the event
+ * loop. `isMarked`: the value has placeholders.
  */
 export function rememberBody(raw: Uint8Array, value: unknown, isMarked: boolean): void {
   readBodies.set(raw, { value, restore: isMarked ? restoreExact : undefined });
 }
 
-/** Reads the body of a client's own request. */
+/** Returns the parsed body of a client's request. */
 export function sentBody({ body }: SourceRequest): SentBody {
   const read = readBodies.get(body);
   const { value, restore } = read === undefined ? readBody(body) : { ...read, value: copy(read.value) };
-  // The decoder has checked that it is an object.
+  // The decoder has checked that the body is an object.
   return { body: value as JsonObject, ...(restore === undefined ? {} : { restore }) };
 }
 

@@ -1,7 +1,7 @@
 import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from './codec.ts';
 
-/** Converts service tiers to and from the protocols, which have different names for the standard one. */
+/** Converts service tiers to and from the protocols, which have different names for the standard tier. */
 
 const named = {
   auto: ServiceTier.DEFAULT,
@@ -23,7 +23,7 @@ export function tierName(tier: ServiceTier): string | undefined {
   return tier === ServiceTier.PRIORITY ? 'priority' : undefined;
 }
 
-/** Sets the route's tier in a client's own body; of the client's own values only those in `kept` may stay. */
+/** Sets the route's tier in the body of a client. For the standard tier, the client's value stays only if it is in `kept`. */
 export function patchServiceTier(body: JsonObject, tier: ServiceTier, kept: readonly string[]): void {
   const name = tierName(tier);
   const sent = body['service_tier'];
@@ -31,12 +31,12 @@ export function patchServiceTier(body: JsonObject, tier: ServiceTier, kept: read
   else if (typeof sent === 'string' && Object.hasOwn(named, sent) && !kept.includes(sent)) delete body['service_tier'];
 }
 
-/** Returns the tier that was billed. */
+/** Returns the name of the charged tier; `standard`: the protocol's name of the standard tier. */
 export function renderServiceTier(tier: ServiceTier, standard: 'default' | 'standard' = 'default'): string {
   return tierName(tier) ?? standard;
 }
 
-/** Returns the tier in an upstream's answer; UNSPECIFIED if there is none, or an unknown one. */
+/** Returns the tier in an upstream's answer; UNSPECIFIED if there is none or it is unknown. */
 export function parseServiceTier(tier: Json | undefined, standard: 'default' | 'standard' = 'default'): ServiceTier {
   if (tier === 'flex' || tier === 'priority') return named[tier];
   return tier === standard ? ServiceTier.DEFAULT : ServiceTier.UNSPECIFIED;

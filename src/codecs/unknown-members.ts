@@ -2,22 +2,22 @@ import type { Json, JsonObject } from './codec.ts';
 import { objectIn } from './json.ts';
 
 /**
- * The members of an object that a codec reads or rebuilds: `true` for a member with all of its content, a shape for an object of which only
- * some members are known.
+ * The known members of an object: `true` for a member that is known with all its content, a shape for an object of which only some members
+ * are known.
  */
 export interface Shape {
   readonly [member: string]: true | Shape;
 }
 
-/** Returns a shape of members that are known whole, plus `inner` shapes. */
+/** Returns a shape. `members`: names, separated by spaces, of members that are known with all their content; `inner`: shapes of the other known members. */
 export function makeShape(members: string, inner: Readonly<Record<string, Shape>> = {}): Shape {
-  // Without a prototype, so that no inherited name is known.
+  // Without a prototype, so that no inherited name counts as known.
   const shape = Object.create(null) as Record<string, true | Shape>;
   for (const name of members.split(' ')) shape[name] = true;
   return Object.assign(shape, inner);
 }
 
-/** Returns the members of an object that its shape does not have, in their places; undefined if there are none. Nulls are ignored. */
+/** Returns the members of an object that its shape does not have, in the same nesting; undefined if there are none. Nulls are ignored. */
 export function findUnknownMembers(value: JsonObject, shape: Shape): JsonObject | undefined {
   let rest: JsonObject | undefined;
   for (const name in value) {
@@ -37,7 +37,7 @@ function unknownIn(member: Json, shape: Shape): JsonObject | undefined {
   return inner === undefined ? undefined : findUnknownMembers(inner, shape);
 }
 
-/** Returns `value` with the members of `unknown` that it lacks, in the same places; those that both have stay as they are in `value`. */
+/** Returns `value` with the members of `unknown` added that it lacks, also inside objects that both have. Other members that both have stay as in `value`. */
 export function mergeUnknown(value: JsonObject, unknown: JsonObject): JsonObject {
   const whole: JsonObject = { ...value };
   for (const [name, member] of Object.entries(unknown)) {

@@ -2,7 +2,7 @@ import { UpstreamFailure, type UpstreamFailureFacts } from '../generation/upstre
 import type { Json, JsonObject } from './codec.ts';
 import { countIn, defined, listIn, objectIn, objectsIn, parsedJson, textIn } from './json.ts';
 
-/** Upstream errors, as far as the protocols agree. Source: docs/errors.md "Errors of providers". */
+/** What an upstream's error says, in a form for all protocols. Source: docs/errors.md "Errors of providers". */
 export type ErrorFacts = Pick<
   UpstreamFailureFacts,
   | 'message'
@@ -20,14 +20,14 @@ export type ErrorFacts = Pick<
 export interface TooLong {
   /** The codes or types of such an error; undefined if there are none. */
   readonly code?: RegExp;
-  /** Its wording, if there is no code. */
+  /** The messages of such an error, if it has no code. */
   readonly message: RegExp;
 }
 
 /**
- * Messages by which servers report that they can't handle the content of a request, even with the status of a server failure. llama.cpp
- * answers 500 for images that its model can't read, chat templates that refuse the messages, and schemas that it can't compile; so does
- * Ollama.
+ * Messages by which servers report that they can't handle the content of a request, although the status may be that of a server failure:
+ * llama.cpp and Ollama answer 500 for images that their model can't read, for messages that the chat template refuses, and for schemas that
+ * they can't compile.
  */
 const contentWords = new RegExp(
   [
@@ -47,7 +47,7 @@ const loadingWords = /\bloading model\b|\bmodel (is )?(still |currently )?loadin
 /** The codes and types of errors that are about the operator's bill. */
 const billingCode =
   /^(?:insufficient_quota|billing(?:_\w+)?|insufficient_(?:balance|funds|credits?)|quota_exceeded|payment_required)$/i;
-/** Beginnings of messages about billing. Only the beginning counts: further on a message may quote the client's text. */
+/** Beginnings of messages about billing. Only the beginning is matched, because the rest of a message may quote the client's text. */
 const billingMessage =
   /^\W*(?:you(?:r|’ve| have)? (?:exceeded your current quota|credit balance|account (?:is not active|balance))|insufficient (?:balance|funds|credits?|quota)|payment required|this request requires more credits)/i;
 
@@ -61,14 +61,14 @@ export function makeReportedFailure(facts: ErrorFacts, status: number | undefine
   return new UpstreamFailure('reported', { ...facts, ...defined({ status }) });
 }
 
-/** Reads the body of an error: `ofValue` reads its JSON and any other text. A web page or an empty body contains no facts. */
+/** Reads the body of an error. `ofValue` gets its JSON, or its text; a web page or an empty body counts as an empty text. */
 export function readErrorBody(body: string, ofValue: (value: Json) => ErrorFacts): ErrorFacts {
   const text = body.trim();
   const value = parsedJson(text);
   return ofValue(value === undefined ? text.replace(/^<.*/s, '') : value);
 }
 
-/** Returns the object of an error: the value itself, or the one in `error` or `errors`, also in a list. */
+/** Returns the object that describes an error: the value, or its member `error` or `errors`; of a list, the first entry. */
 export function errorIn(value: Json | undefined): JsonObject | undefined {
   const body = objectIn(value) ?? objectIn(listIn(value)[0]);
   const error = body?.['error'] ?? body?.['errors'];
@@ -77,7 +77,7 @@ export function errorIn(value: Json | undefined): JsonObject | undefined {
     : (objectIn(error) ?? objectIn(listIn(error)[0]) ?? body);
 }
 
-/** Reads an error in any of the shapes that compatible servers use; a text is its message. */
+/** Reads an error in any of the forms that compatible servers use; a text is the error's message. */
 export function errorFacts(value: Json, tooLong: TooLong): ErrorFacts {
   const error = typeof value === 'string' ? { message: value } : errorIn(value);
   if (error === undefined) return {};
@@ -95,13 +95,13 @@ export function errorFacts(value: Json, tooLong: TooLong): ErrorFacts {
   });
 }
 
-/** Returns the message of an error object; servers built on FastAPI put it into `detail`: a text, or one entry for each wrong field. */
+/** Returns the message of an error object. Servers built on FastAPI put it into `detail`: a text, or one entry for each wrong field. */
 function readMessage({ message, msg, detail }: JsonObject): string {
   const entries = objectsIn(detail).map(each => textIn(each['msg']));
   return textIn(message) || textIn(msg) || textIn(detail) || entries.filter(text => text !== '').join('; ');
 }
 
-/** Returns the HTTP status that one of the values is; undefined if none is one. */
+/** Returns the first of the values that is an HTTP status of an error; undefined if none is. */
 export function statusIn(values: readonly (Json | undefined)[]): number | undefined {
   return values.map(countIn).find(status => status !== undefined && status >= 400 && status <= 599);
 }

@@ -5,24 +5,23 @@ import type { ProtocolExtras } from './extras.ts';
 import { countIn, defined, objectIn, unknownMembers } from './json.ts';
 
 /**
- * Usage as Chat Completions and Responses break it down: cached and written tokens are part of the input, while the
- * model has buckets that do not overlap.
+ * Converts usage of Chat Completions and Responses, in which tokens read from and written to a cache are part of the input, to and from the
+ * contract's buckets, which do not overlap.
  * Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/responses.md "Stream";
  * docs/interfaces/README.md "Translation"; docs/accounting.md "Usage"; cases US-02 to US-18.
  */
 
-/** A protocol's names of its counts: the members with the details are named after them. */
+/** A protocol's names of its counts and of the members with their details. */
 export interface UsageNames {
   readonly input: 'prompt_tokens' | 'input_tokens';
   readonly output: 'completion_tokens' | 'output_tokens';
-  /** Written out, because a name that is put together is looked up anew for every answer. */
+  /** A constant, not made from `input`, because V8 looks up computed names more slowly. */
   readonly inputDetails: 'prompt_tokens_details' | 'input_tokens_details';
   readonly outputDetails: 'completion_tokens_details' | 'output_tokens_details';
 }
 
 /**
- * Renders the usage of `completed`, with the cost in dollars. Missing counts are shown as 0, as the official
- * interfaces do.
+ * Renders the usage of `completed`, with the cost in dollars. Missing counts are 0, as in OpenAI's interfaces.
  */
 export function renderUsageAs(names: UsageNames, extras: ProtocolExtras, completed: Completed): JsonObject {
   const { usage } = completed;
@@ -77,7 +76,7 @@ export function parseUsageAs(
   if (usage === undefined) return undefined;
   const input = countIn(usage[names.input]);
   const output = countIn(usage[names.output]);
-  // Every answer has tokens: upstreams that report only zeros do not count.
+  // Every answer has tokens, so an upstream that reports only zeros does not count them.
   if ((input ?? 0) === 0 && (output ?? 0) === 0) return undefined;
   const details = objectIn(usage[names.inputDetails]) ?? {};
   const parsed: Usage = { $typeName: 'tollgate.v1.Usage' };
@@ -88,8 +87,8 @@ export function parseUsageAs(
 }
 
 /**
- * Returns the input in buckets. `cached`: tokens read from a cache, absent if not reported; `details`: tokens written to it. Parts that
- * exceed the total are left out.
+ * Returns the input in buckets. `cached`: tokens read from a cache, absent if not reported; `details`: contains the tokens written to it.
+ * Counts that exceed the total are left out.
  */
 function inputBuckets(whole: number | undefined, cached: number | undefined, details: JsonObject): Partial<Usage> {
   if (whole === undefined) return {};
@@ -106,8 +105,8 @@ function inputBuckets(whole: number | undefined, cached: number | undefined, det
 }
 
 /**
- * Reasoning is part of the output (case US-18), except for Chat upstreams whose total shows that it is counted
- * separately.
+ * Returns the output in buckets. Reasoning is part of the reported output (case US-18), unless the total of a Chat upstream shows that it was
+ * counted separately; then it is added.
  */
 function outputBuckets(output: number | undefined, usage: JsonObject, names: UsageNames): Partial<Usage> {
   if (output === undefined) return {};
@@ -120,7 +119,7 @@ function outputBuckets(output: number | undefined, usage: JsonObject, names: Usa
   return { outputTokens: output, ...(reasoning > output ? {} : { reasoningTokens: reasoning }) };
 }
 
-/** Returns the members of a usage that the contract does not have. */
+/** Returns the members of a usage that the contract has no field for. */
 function readUsageExtra(names: UsageNames, extras: ProtocolExtras, usage: JsonObject): Usage['extra'] {
   const rest = unknownMembers(usage, known[names.input]);
   const input = unknownDetails(usage[names.inputDetails], knownDetails.input);

@@ -12,10 +12,10 @@ export function parseAnswerJson(text: string): Json {
   }
 }
 
-/** Returns the vector in a list of numbers. Throws `UpstreamFailure` `malformed` if it is not one. */
+/** Returns a list of numbers as a vector. Throws `UpstreamFailure` `malformed` if it is not one. */
 export function parseNumbers(value: Json | undefined): Vector {
   if (!Array.isArray(value) || !value.every(each => typeof each === 'number')) {
-    throw malformedAnswer('a vector that is no list of numbers');
+    throw malformedAnswer('a vector that is not a list of numbers');
   }
   return toVector(value);
 }

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { BatchLine } from '../../generation/batches/batch-codec.ts';
 
-/** Maximum length of an id, because it is stored with every result. */
+/** Maximum length of an id. It is limited because the id is stored with every result. */
 const customIdMax = 512;
 const messagesIdPattern = /^[\w-]{1,64}$/;
 
@@ -13,7 +13,7 @@ export function readOpenAiItem(value: unknown, url: string): BatchLine {
     throw invalidMember('custom_id', `custom_id must be a string of 1 to ${customIdMax} characters.`);
   }
   if (method !== 'POST') throw invalidMember('method', 'method must be POST.');
-  if (sentUrl !== url) throw invalidMember('url', `url must be ${url}, as the batch’s endpoint.`);
+  if (sentUrl !== url) throw invalidMember('url', `url must be ${url}, the endpoint of the batch.`);
   if (!isObject(body)) throw invalidMember('body', 'body must be a JSON object.');
   return { customId, body };
 }

@@ -3,7 +3,7 @@ import type { ItemName, RequestedItem, ResultLine } from '../../generation/batch
 
 /** Result lines: `{id, custom_id, response, error}` for the OpenAI interfaces, `{custom_id, result}` for Messages. */
 
-/** A placeholder for the cost. It can't be guessed, so no answer contains it. */
+/** A placeholder for the cost. It is random, so that no answer contains it by chance or on purpose. */
 const costMark = randomBytes(24).toString('base64url');
 const quotedMark = JSON.stringify(costMark);
 
@@ -19,7 +19,7 @@ export function renderAnswer(item: RequestedItem, body: object, isMessages: bool
   return { head: Buffer.from(text.slice(0, at)), tail: Buffer.from(text.slice(at + quotedMark.length)) };
 }
 
-/** Renders the line of an item that has failed with an error envelope of its interface. */
+/** Renders the line of an item that failed, with the error as the item's interface writes it. */
 export function renderError(
   item: RequestedItem,
   { status, envelope }: { readonly status: number; readonly envelope: object },
@@ -33,7 +33,7 @@ export function renderError(
 }
 
 const unrun = {
-  expired: { code: 'batch_expired', message: 'The batch’s time was over before this request could run.' },
+  expired: { code: 'batch_expired', message: 'The batch expired before this request could run.' },
   cancelled: { code: 'batch_cancelled', message: 'The batch was cancelled before this request could run.' },
 } as const;
 

@@ -67,7 +67,7 @@ function renderFault({ line, code, message, param }: Batch['faults'][number]): J
   return { code, line: line ?? null, message, param: param || null };
 }
 
-/** The usage of all items together; input tokens include cached ones. */
+/** Renders the usage of all items together; input tokens include cached ones. */
 function renderUsage(usage: Batch['usage'], costNanoUsd: bigint): JsonObject {
   const cached = usage?.cacheReadTokens ?? 0;
   const written = (usage?.cacheWrite5mTokens ?? 0) + (usage?.cacheWrite1hTokens ?? 0);
@@ -93,7 +93,7 @@ export function renderMessageBatch(batch: Batch): JsonObject {
     id: batch.id,
     type: 'message_batch',
     processing_status: ended !== undefined ? 'ended' : isCancelling ? 'canceling' : 'in_progress',
-    // Until a batch has ended all of its requests are shown as being processed.
+    // As in Anthropic's interface, all requests of a batch are shown as `processing` until the batch has ended.
     request_counts:
       ended === undefined
         ? { processing: total, succeeded: 0, errored: 0, canceled: 0, expired: 0 }

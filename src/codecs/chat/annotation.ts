@@ -7,7 +7,7 @@ import { extras } from './extras.ts';
 
 const shape = makeShape('type', { url_citation: makeShape('url title start_index end_index') });
 
-/** Converts citations to Chat's form and back. URL citations exist in every protocol; others are sent only to Chat clients. Source: docs/interfaces/README.md "Translation". */
+/** Converts citations to Chat's form and back. Citations of URLs exist in every protocol; any other citation of a Chat upstream is sent only to Chat clients. Source: docs/interfaces/README.md "Translation". */
 
 /** Returns a citation in Chat's form; undefined if Chat can't express it. */
 export function renderAnnotation({ annotation }: Annotation): JsonObject | undefined {

@@ -5,15 +5,15 @@ import type { PlacedReasoning } from './reasoning-details.ts';
 /** The content of one assistant message, each kind in its own order. */
 export interface AssistantContent {
   readonly reasoning: readonly PlacedReasoning[];
-  /** The message of its text; empty if it has no text. */
+  /** The message items with its text; empty if it has no text. */
   readonly messages: readonly Item[];
   readonly called: readonly Item[];
 }
 
 /**
- * Returns the items of an assistant message in the order in which the model generated them, as far as its reasoning shows that: between two
- * pieces of reasoning, text comes before calls. A text that is interrupted by reasoning becomes several messages of the turn; one with
- * several parts stays whole. Source: case TR-20.
+ * Returns the items of an assistant message in the order in which the model generated them, which the positions of its reasoning show.
+ * Between two pieces of reasoning, text comes before calls. A text that reasoning interrupts becomes several messages of the turn; a text
+ * of several parts is not split. Source: case TR-20.
  */
 export function inOrder({ reasoning, messages, called }: AssistantContent): Item[] {
   const rest = [...messages];
@@ -33,7 +33,8 @@ export function inOrder({ reasoning, messages, called }: AssistantContent): Item
 }
 
 /**
- * Cuts a message after that many UTF-16 units. Returns both halves, undefined if empty. Only a lone text can be cut.
+ * Splits a message after `units` UTF-16 units. Returns both pieces; an empty one is undefined. Only a message with a single text part can
+ * be split.
  */
 function cutAt(item: Item, units: number): [before: Item | undefined, after: Item | undefined] {
   const { content, turn } = item;

@@ -30,7 +30,7 @@ const knownDeltaMembers = new Set([
   'annotations',
 ]);
 
-/** Returns true if everything in a choice is known, and is text or nothing. */
+/** Returns whether a choice has only known members, and no content except text. */
 export function isPlainChoice(choice: JsonObject): boolean {
   for (const name in choice) if (!knownChoiceMembers.has(name) && choice[name] !== null) return false;
   const written = objectIn(choice['delta']) ?? {};
@@ -48,19 +48,19 @@ const emptyPart: Readonly<Record<PartKind, () => Part['content']>> = {
   [DeltaKind.SUMMARY]: () => make.summaryTextContent(''),
 };
 
-/** The message or block of reasoning that is being written. */
+/** The message or reasoning block that is being written. */
 interface OpenItem {
   readonly item: number;
   readonly kind: 'message' | 'reasoning';
-  /** Identifies blocks of reasoning; undefined if the upstream does not. */
+  /** The upstream's index of the reasoning block; undefined if it gives none. */
   readonly block: number | undefined;
   parts: number;
   partKind: PartKind | undefined;
 }
 
 /**
- * Parses one choice of an upstream's answer. Chat has no items: reasoning, text and calls are distinguished by their fields, and one ends
- * when another begins. Content after a finish continues the answer, and the last finish counts (docs/interfaces/README.md "Finish
+ * Parses one choice of an upstream's answer. Chat does not mark items: reasoning, text and calls are distinguished by their fields, and each
+ * ends when another begins. Content after a finish reason continues the answer, and the last finish reason counts (docs/interfaces/README.md "Finish
  * reasons"). Source: docs/interfaces/chat-completions.md "Stream"; cases RE-02, RE-08, RE-25, TS-11, FI-03.
  */
 export class ChoiceParser implements ChoiceReader {
@@ -69,7 +69,7 @@ export class ChoiceParser implements ChoiceReader {
   readonly #calls: ToolCallsParser;
   #items = 0;
   #open: OpenItem | undefined;
-  /** The upstream's latest finish reason; undefined: none has come. */
+  /** The upstream's latest finish reason; undefined until the first one. */
   #native: string | undefined;
 
   constructor({ index, provider, answerId }: ChoiceContext) {
@@ -87,8 +87,8 @@ export class ChoiceParser implements ChoiceReader {
   }
 
   /**
-   * Ends the choice after its finish. Throws `UpstreamFailure` `malformed` if it ended for calls that never came: the client would wait for
-   * them (case FI-12).
+   * Ends the choice. Throws `UpstreamFailure` `malformed` if its finish reason says that there are tool calls but none came: the client
+   * would wait for them (case FI-12).
    */
   end(events: GenerationEvent[]): void {
     const native = this.#native ?? '';
@@ -136,7 +136,7 @@ export class ChoiceParser implements ChoiceReader {
         .map(objectIn)
         .filter(each => each !== undefined);
       for (const detail of details) this.#detail(detailIn(detail), events);
-      // Providers that send both send the same text in both.
+      // Providers that send both members put the same text into both.
       if (details.some(detail => textIn(detail['text']) !== '' || textIn(detail['summary']) !== '')) return;
     }
     const text =
@@ -165,7 +165,7 @@ export class ChoiceParser implements ChoiceReader {
       events.push(emit.opaqueAdded(this.#index, this.#open.item, opaque));
   }
 
-  /** Text, or a list of parts as some providers send it. */
+  /** Parses content: a text, or a list of parts, which some providers send. */
   #content(content: Json | undefined, logprobs: TokenLogprob[] | undefined, events: GenerationEvent[]): void {
     if (!Array.isArray(content)) return this.#write(DeltaKind.TEXT, textIn(content), events, logprobs);
     for (const value of content) {
@@ -235,7 +235,7 @@ export class ChoiceParser implements ChoiceReader {
     const reason = parseFinishReason(native);
     this.#close(reason, events);
     const matched = reason === FinishReason.STOP ? matchedStopIn(choice) : '';
-    // Some servers repeat it with the usage.
+    // Some servers repeat the finish reason in the chunk with the usage.
     if (native === this.#native && matched === '') return;
     const unknown = reason === FinishReason.OTHER ? { protocol: Protocol.CHAT } : {};
     const stop = matched === '' ? {} : { matchedStop: matched };
@@ -244,7 +244,7 @@ export class ChoiceParser implements ChoiceReader {
   }
 }
 
-/** Returns the log probabilities of a delta's text; undefined if it has none, as nearly every delta. */
+/** Returns the log probabilities of a delta's text; undefined if it has none, which is usual. */
 function tokensIn(logprobs: JsonObject | undefined, member: 'content' | 'refusal'): TokenLogprob[] | undefined {
   return logprobs === undefined ? undefined : parseTokens(logprobs[member]);
 }
@@ -257,7 +257,7 @@ function matchedStopIn(choice: JsonObject): string {
   return textIn(choice['stop_reason']) || textIn(choice['matched_stop']) || textIn(choice['stopping_word']);
 }
 
-/** An entry with only such members as it may have. */
+/** Returns an entry of `reasoning_details`, without an index that is not a number. */
 function detailIn(detail: JsonObject): ReasoningDetail {
   const { index, ...rest } = detail;
   for (const name of ['type', 'text', 'summary', 'data', 'signature', 'format']) {

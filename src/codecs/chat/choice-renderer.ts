@@ -29,26 +29,26 @@ import { callMembers, signatureMembers } from './tool-call.ts';
 
 /** An item that is being written. */
 interface OpenItem {
-  /** Its index among the calls or the reasoning blocks of the choice. */
+  /** The item's index among the calls, or among the reasoning blocks, of the choice. */
   readonly index: number;
-  /** A call of a custom tool, or the deprecated form of a function's. */
+  /** The form of a call; `legacy` is the deprecated `function_call`. Undefined for other items. */
   readonly callForm: 'function' | 'custom' | 'legacy' | undefined;
   /** Members that only Chat has, and the position of the reasoning. */
   readonly extra: JsonObject;
   /** The item's extra, whatever its protocol. */
   readonly itemExtra: Extra | undefined;
-  /** Holds half a character back; for the kind of the last delta. */
+  /** Holds back half of a surrogate pair until the other half comes; it belongs to the kind of the last delta. */
   readonly gate: SurrogateGate;
   deltaKind: DeltaKind;
-  /** Reasoning so far, for blobs that carry it along. */
+  /** The reasoning so far, for an envelope that must contain it. */
   readonly reasoning: Part[];
-  /** Sent at the end, in the form that fits all of them. */
+  /** The item's blobs. They are sent at its end, because their form depends on all of them. */
   readonly blobs: Opaque[];
-  /** True while nothing of the text or the arguments was sent. */
+  /** True until some of the text or of the arguments was sent. */
   empty: boolean;
 }
 
-/** Renders the chunks of one choice: constant beginnings and ends around the JSON of the new content. */
+/** Renders the chunks of one choice. A chunk is a constant beginning, the JSON of the new content, and a constant end. */
 export class ChoiceRenderer {
   readonly #frame: ChunkFrame;
   readonly #legacyFunctions: boolean;
@@ -114,7 +114,7 @@ export class ChoiceRenderer {
     }
   }
 
-  /** Keeps unknown members for the next chunk; first writes a chunk that has only such members. */
+  /** Keeps unknown members for the next chunk. If others already wait, those are first sent in a separate chunk. */
   extend(scope: ExtensionScope, members: string): void {
     const taken = scope === ExtensionScope.DELTA ? this.#deltaMembers : this.#choiceMembers;
     if (taken !== '') this.flush();
@@ -135,7 +135,7 @@ export class ChoiceRenderer {
     this.#chunk('');
   }
 
-  /** Writes the chunk with the finish, if the choice finished; adds `members` to the chunk itself. */
+  /** Writes the chunk with the finish reason, if the choice has finished; `members` are added to that chunk. */
   finish(members: string): void {
     if (this.#finished === undefined) return;
     if (this.#deltaMembers !== '') this.flush();
@@ -271,7 +271,7 @@ export class ChoiceRenderer {
       case 'custom':
         return this.#chunk(`"tool_calls":[{"index":${index},"custom":{"input":${json}}}]`);
       case 'legacy':
-        // The deprecated form has room for one call.
+        // The deprecated form can express only one call.
         if (index === 0) this.#chunk(`"function_call":{"arguments":${json}}`);
         break;
       default:

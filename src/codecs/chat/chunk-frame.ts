@@ -1,15 +1,15 @@
 /**
- * Shared by all choices of a stream: the members of every chunk, unknown members that wait for the next chunk, and the chunks written so
- * far.
+ * Builds the chunks of a stream, for all of its choices: it has the members of every chunk, unknown members that wait for the next chunk,
+ * and the chunks that were written but not yet taken.
  */
 export class ChunkFrame {
-  /** A chunk up to its choices. */
+  /** The beginning of a chunk, up to its choices. */
   readonly head: string;
-  /** A chunk after its choices, if it has no usage and no further members. */
+  /** The end of a chunk, after its choices, if it has no usage and no further members. */
   readonly tail: string;
-  /** The `usage` member of a chunk without usage: only clients that requested usage receive one. */
+  /** `"usage":null` for clients that requested usage; '' for all others. */
   readonly #noUsage: string;
-  /** Members that wait, with a comma before each. */
+  /** Members that wait for the next chunk, with a comma before each. */
   #members = '';
   #written = '';
 
@@ -33,7 +33,7 @@ export class ChunkFrame {
     this.#written += chunk;
   }
 
-  /** Writes a chunk with one choice; `members` are in this one only. */
+  /** Writes a chunk with one choice; `members` are added to this chunk only. */
   writeChoice(choice: string, members = ''): void {
     this.write(`${this.head}${choice}]${this.#noUsage}${this.#takeMembers()}${members}}\n\n`);
   }

@@ -7,20 +7,20 @@ import { extras } from './extras.ts';
 import { type PlacedReasoning, readReasoningDetails } from './reasoning-details.ts';
 import { type ChatMessage, type ChatPart, type ChatToolCall, messageMembers, partMembers } from './request-schema.ts';
 
-/** Chat Completions messages to items. Sources: docs/architecture.md "The model of a generation"; docs/interfaces/README.md "Translation". */
+/** Decodes Chat Completions messages to items. Sources: docs/architecture.md "The model of a generation"; docs/interfaces/README.md "Translation". */
 
 type AssistantMessage = ChatMessage & { role: 'assistant' };
 
 const knownImageMembers = members('url', 'detail');
 const knownAudioMembers = members('data', 'format');
 const knownFileMembers = members('file_data', 'file_id', 'filename');
-/** `index` belongs to streams; programs that assemble a stream send it back. */
+/** `index` exists only in streams, but programs that assemble a stream into a message send it back. */
 const knownCallMembers = members('id', 'type', 'index', 'function', 'custom');
 const knownCallWithSignatureMembers = members('id', 'type', 'index', 'function', 'custom', 'extra_content');
 const knownFunctionCallMembers = members('name', 'arguments', 'parsed_arguments');
 const knownCustomCallMembers = members('name', 'input');
 
-/** Items in the order of the messages. Throws `validation_error`. */
+/** Returns items in the order of the messages. Throws `validation_error`. */
 export function decodeMessages(messages: readonly (ChatMessage | UnknownValue)[], unknown: UnknownMembers): Item[] {
   const decoder = new MessageDecoder(unknown);
   let index = 0;
@@ -36,7 +36,7 @@ const roles = { system: Role.SYSTEM, developer: Role.DEVELOPER, user: Role.USER 
 class MessageDecoder {
   readonly items: Item[] = [];
   readonly #unknown: UnknownMembers;
-  /** The ids that were assigned to calls of the deprecated form, by function name: their results carry only the name. */
+  /** The ids that were assigned to calls in the deprecated form, by function name: a result in that form has only the name. */
   #legacyCalls: Map<string, string> | undefined;
 
   constructor(unknown: UnknownMembers) {
@@ -175,7 +175,7 @@ class MessageDecoder {
   }
 }
 
-/** A signature of Gemini, if `extra_content` contains nothing else. */
+/** Returns Gemini's signature, if `extra_content` contains nothing else. */
 function readGoogleSignature(extraContent: object | null | undefined): string | undefined {
   const { google } = (extraContent ?? {}) as { google?: unknown };
   const { thought_signature: signature } = (google ?? {}) as { thought_signature?: unknown };

@@ -49,7 +49,7 @@ class MessageEncoder {
   readonly #provider: string | undefined;
   readonly #messages: JsonObject[] = [];
   #assistant: AssistantTurn | undefined;
-  /** Images and files of tool results: Chat's `tool` messages can't contain them, so a user message follows with them. */
+  /** Images and files of tool results. Chat's `tool` messages can't contain them, so they are sent in a user message that follows. */
   #media: JsonObject[] = [];
 
   constructor(request: GenerateRequest, drops: Drops, provider: string | undefined) {
@@ -105,7 +105,7 @@ class MessageEncoder {
     });
   }
 
-  /** Encodes a tool call, with an id that Chat accepts: those of other protocols may be too long. */
+  /** Encodes a tool call, with an id that Chat accepts: ids of other protocols may be too long. */
   #call(item: Item, call: ToolCall): JsonObject {
     return callMembers(item, { ...call, callId: callIdFor(call.callId) }, call.arguments);
   }
@@ -157,7 +157,7 @@ class MessageEncoder {
   }
 
   /**
-   * Encodes reasoning as text, which upstreams that reason between calls require. Blobs go only to the provider that
+   * Encodes reasoning as text, which upstreams that reason between calls require. Blobs are sent only to the provider that
    * made them; others are dropped and listed.
    */
   #encodeReasoning(items: readonly Item[]): JsonObject {
@@ -181,8 +181,8 @@ class MessageEncoder {
   }
 
   /**
-   * Returns whether the provider can read a blob. A blob without a provider came from a Chat client, because Chat does
-   * not name one, or from a direct caller, who must know.
+   * Returns whether the provider can read a blob. A blob without a provider is sent only in a request that was made through the contract
+   * itself, whose caller must know where the blob came from; from a client of a wire protocol its origin is unknown.
    */
   #canRead({ provider }: Opaque): boolean {
     return provider === '' ? this.#request.source === undefined : provider === this.#provider;

@@ -23,8 +23,8 @@ import { extras } from './extras.ts';
 import { withOrderedResults } from './order-results.ts';
 
 /**
- * Encodes the body for a Chat Completions upstream. A Chat client's own JSON is patched, so that everything in it
- * arrives; any other request is built from the model. Same input, same bytes. Sources: docs/interfaces/README.md
+ * Encodes the body for a Chat Completions upstream. The JSON of a Chat client is patched, so that nothing in it is lost; any other request
+ * is built from the `GenerateRequest`. The same input gives the same bytes. Sources: docs/interfaces/README.md
  * "Translation", "Refused, listed or dropped". Throws `unsupported_parameter`.
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
@@ -39,7 +39,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   return { body, dropped: drops.list() };
 }
 
-/** Changes the client's own body as the route requires. */
+/** Changes the body of a Chat client as the route requires. */
 function patched({ request, model, maxOutputTokens, stream, quirks = [] }: EncodeInput, body: JsonObject): JsonObject {
   body['model'] = model;
   body['messages'] = [...withOrderedResults(listIn(body['messages']))];
@@ -62,13 +62,13 @@ function patched({ request, model, maxOutputTokens, stream, quirks = [] }: Encod
   return body;
 }
 
-/** Each answer of a fan-out gets its own seed. */
+/** Sets the seed: if several upstream requests make the answers of one request, each has another seed. */
 function patchSeed(body: JsonObject, { sampling }: GenerateRequest): void {
   const seed = sampling?.seed === undefined ? undefined : Number(sampling.seed);
   if (seed !== undefined && body['seed'] !== seed) body['seed'] = seed;
 }
 
-/** The limit keeps the name that the client used; otherwise it gets the name that newer upstreams require. */
+/** Sets the output limit under the name that the client used; if the client set none, under the name that newer upstreams require. */
 function patchLimit(body: JsonObject, limit: number | undefined, quirks: readonly UpstreamQuirk[]): void {
   const named = ['max_completion_tokens', 'max_tokens'].filter(name => typeof body[name] === 'number');
   if (limit === undefined) {
@@ -83,7 +83,7 @@ function patchLimit(body: JsonObject, limit: number | undefined, quirks: readonl
   for (const name of named.length === 0 ? ['max_completion_tokens'] : named) body[name] = limit;
 }
 
-/** Options of a stream: usage, and running usage if the server supports it. */
+/** Returns the options of a stream: usage at its end, and running usage if the server supports it. */
 function streamOptions(quirks: readonly UpstreamQuirk[]): JsonObject {
   return { include_usage: true, ...(quirks.includes('running_usage') ? { continuous_usage_stats: true } : {}) };
 }
@@ -109,7 +109,7 @@ function built(
   set('reasoning_effort', encodeEffort(request.reasoning));
   setSampling(request, set, drops);
   set(quirks.includes('max_tokens') ? 'max_tokens' : 'max_completion_tokens', maxOutputTokens);
-  // Further ones are matched by the gateway, which matches all of them.
+  // The gateway itself also matches all stop sequences, those beyond the fourth included.
   if (request.stop.length > 0) body['stop'] = request.stop.slice(0, 4);
   if ((request.candidates ?? 1) > 1) set('n', request.candidates);
   set('service_tier', tierName(request.serviceTier));

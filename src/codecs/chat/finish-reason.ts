@@ -7,8 +7,8 @@ import { type Finished, FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
  */
 
 /**
- * Returns the finish reason for a client. If the upstream's own reason has no counterpart, the content decides,
- * because clients use the reason to know whether to call tools; an unknown reason of Chat's own is passed through.
+ * Returns the finish reason for a client. If the upstream's reason has no counterpart, the content decides, because clients use the reason to
+ * know whether to call tools. An unknown reason of a Chat upstream is passed through.
  */
 export function renderFinishReason({ reason, native, protocol }: Finished, hasCalls: boolean): string {
   switch (reason) {

@@ -4,7 +4,7 @@ import { hashText } from '../../generation/call-id.ts';
 /** The members that every chunk of an answer and the whole answer share. */
 export interface ChatIdentity {
   readonly id: string;
-  /** In seconds. */
+  /** When the answer began, in seconds since 1970. */
   readonly created: number;
   readonly model: string;
   readonly fingerprint: string;

@@ -2,8 +2,8 @@ import type { Json, JsonObject } from '../codec.ts';
 import { listIn, objectIn, objectsIn, textIn } from '../json.ts';
 
 /**
- * Returns a client's own messages with the results of calls right after the message with the calls, followed by the messages that were in
- * between; the same list if they are already in that order. Source: docs/interfaces/README.md "Tool calls".
+ * Returns a client's messages with the results of calls moved to right after the message with the calls; messages that were in between
+ * follow. Returns the same list if nothing must be moved. Source: docs/interfaces/README.md "Tool calls".
  */
 export function withOrderedResults(messages: readonly Json[]): readonly Json[] {
   if (messages.every((message, index) => !isResult(message) || follows(messages[index - 1]))) return messages;

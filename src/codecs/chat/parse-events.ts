@@ -24,7 +24,7 @@ export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   });
 }
 
-/** In a whole answer the position of a call is its index, even if it has another. */
+/** Returns a choice of a whole answer whose calls are numbered by their position, whatever index they have. */
 function withNumberedCalls(value: Json): Json {
   const choice = objectIn(value);
   const message = objectIn(choice?.['message']);

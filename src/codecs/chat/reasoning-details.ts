@@ -27,7 +27,7 @@ export interface ReasoningDetail {
   readonly signature?: string | null | undefined;
   readonly format?: string | null | undefined;
   readonly index?: number | null | undefined;
-  /** The position of the reasoning, as `placeMember` writes it. */
+  /** The position of the reasoning in its message, as `placeMember` writes it. */
   readonly after?: unknown;
 }
 
@@ -49,7 +49,7 @@ const formatByKind: Readonly<Record<string, string>> = {
   'tollgate.envelope': envelopeFormat,
 };
 
-/** Returns the blob of an entry: a signature of its text, or encrypted data. Undefined if it has neither. */
+/** Returns the blob of an entry: a signature of its text, or encrypted data; undefined if it has neither. */
 export function readDetailOpaque(detail: ReasoningDetail, provider: string): Opaque | undefined {
   const { signature, data, format } = detail;
   if (signature != null && signature !== '') return makeOpaque(signatureKind(format), signature, provider);
@@ -84,7 +84,7 @@ function encryptedKind(format: string | null | undefined): string {
   }
 }
 
-/** Returns whether a blob is a signature of readable text and not encrypted data. */
+/** Returns whether a blob is a signature of readable text, not encrypted data. */
 function isSignature(kind: string): boolean {
   return kind === 'anthropic.signature' || kind === 'chat.signature';
 }
@@ -92,7 +92,7 @@ function isSignature(kind: string): boolean {
 const own = new Set(['type', 'text', 'summary', 'data', 'signature', 'index', 'after']);
 
 /**
- * Returns the other members of an entry (`id`, …), which are sent back with every entry of its block; undefined if it has
+ * Returns the members of an entry that have no field (`id`, …), which are sent back with every entry of its block; undefined if it has
  * none.
  */
 export function readDetailExtra(detail: ReasoningDetail, opaque: Opaque | undefined): Extra | undefined {
@@ -100,7 +100,7 @@ export function readDetailExtra(detail: ReasoningDetail, opaque: Opaque | undefi
   return rest.length === 0 ? undefined : extras.of(Object.fromEntries(rest));
 }
 
-/** Returns the members of an entry besides its text and blob. Omits a `format` that the kind of the blob implies. */
+/** Returns the members of an entry, without its text and its blob, and without a `format` that the kind of the blob implies. */
 function listRest(detail: ReasoningDetail, opaque: Opaque | undefined): [string, unknown][] {
   const isImplied = opaque !== undefined && formatByKind[opaque.kind] === detail.format;
   return Object.entries(detail).filter(
@@ -108,7 +108,7 @@ function listRest(detail: ReasoningDetail, opaque: Opaque | undefined): [string,
   );
 }
 
-/** The position of reasoning in its message: how many calls and how many UTF-16 units of text precede it. */
+/** The position of reasoning in its message: how many calls, and how many UTF-16 units of text, precede it. */
 export interface ReasoningPlace {
   readonly calls: number;
   readonly text: number;
@@ -133,7 +133,7 @@ export interface PlacedReasoning {
   readonly place: ReasoningPlace;
 }
 
-/** Returns the reasoning blocks of all entries of a message; entries without an index are blocks of their own. */
+/** Returns the reasoning blocks of all entries of a message. Each entry without an index is one block. */
 export function readReasoningDetails(details: readonly ReasoningDetail[], turn: number): PlacedReasoning[] {
   const blocks: ReasoningDetail[][] = [];
   const byIndex = new Map<number, ReasoningDetail[]>();
@@ -215,8 +215,8 @@ export function renderItemDetails(item: Item, index: number, { opaque, place }: 
 }
 
 /**
- * Renders the entries of one item's blobs, without its index. If Chat has no entry for one of them, all go
- * into one envelope, together with the reasoning.
+ * Renders the entries of one item's blobs, without the index of the block. If Chat has no entry for one of them, all are put into one
+ * encrypted envelope, together with the reasoning.
  */
 export function renderBlobDetails(blobs: readonly Opaque[], item: EnvelopedItem): JsonObject[] {
   if (blobs.every(({ kind }) => hasEntry(kind))) return blobs.map(renderDetail);

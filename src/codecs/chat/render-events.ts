@@ -20,14 +20,14 @@ import { renderServiceTier } from '../service-tier.ts';
 import { usage } from './usage.ts';
 
 /**
- * Renders events as chunks. The finish of every choice waits for `completed`: a finished answer is in the ledger, and a failure before that
- * still ends the stream without a finish. Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/README.md "Streams".
+ * Renders events as chunks. The finish reasons are sent only with `completed`, so that an answer that a client sees finished is in the
+ * ledger, and a failure before that ends the stream without one. Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/README.md "Streams".
  */
 export class ChatStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = sseComment('keepalive');
   readonly #includeUsage: boolean;
   readonly #legacyFunctions: boolean;
-  /** An entry is missing if a later choice began first and this one never did. */
+  /** By index. An entry is undefined if a choice with a higher index began and this one did not. */
   readonly #choices: (ChoiceRenderer | undefined)[] = [];
   #frame = new ChunkFrame('', false);
   #state: 'new' | 'started' | 'completed' = 'new';
@@ -83,7 +83,7 @@ export class ChatStreamRenderer implements StreamRenderer {
     return choice;
   }
 
-  /** Unknown members go into the next chunk. If others already wait, those are first sent in a chunk of their own. */
+  /** Keeps unknown members for the next chunk. If others already wait, those are first sent in a separate chunk. */
   #extend(index: number, { scope, extra, item }: Extension): void {
     if (item !== undefined) return this.#choice(index).extendCall(item, extras.members(extra));
     if (extra === undefined || extra.protocol !== Protocol.CHAT || extra.json.length < 3) return;

@@ -13,7 +13,7 @@ import { callMembers } from './tool-call.ts';
 import { renderServiceTier } from '../service-tier.ts';
 import { usage } from './usage.ts';
 
-/** Renders the whole answer: the sum of the chunks of the same events. Source: docs/interfaces/chat-completions.md "Response", "Stream". */
+/** Renders the whole answer. It has the same content as the chunks of the same events together. Source: docs/interfaces/chat-completions.md "Response", "Stream". */
 export function renderWhole(events: readonly GenerationEvent[], decoded: DecodedRequest): JsonObject {
   const { started, choices, completed } = foldEvents(events);
   assert(started !== undefined && completed !== undefined, 'the generation ended without completed');
@@ -65,7 +65,7 @@ function listParts(items: readonly Item[]): readonly Part[] {
   return items.flatMap(item => (item.content.case === 'message' ? item.content.value.parts : []));
 }
 
-/** Joins several texts: Chat has one place for them. */
+/** Renders the message of a choice; all its texts are joined, because Chat has one member for them. */
 function renderMessage(items: readonly Item[], parts: readonly Part[], legacy: boolean): JsonObject {
   // One pass: lists of parts by kind would cost more than the rest of a short answer.
   let text = '';
@@ -104,7 +104,7 @@ function renderReasoning(items: readonly Item[]): JsonObject {
   };
 }
 
-/** Lists the reasoning among the items, each with the content that precedes it. */
+/** Lists the reasoning among the items, each with its position: how much content precedes it. */
 function listPlaces(items: readonly Item[]): { item: Item; place: ReasoningPlace }[] {
   let calls = 0;
   let text = 0;
@@ -133,7 +133,7 @@ function renderCalls(calls: readonly JsonObject[], legacy: boolean): JsonObject 
   return legacy && called !== undefined ? { function_call: called } : { tool_calls: [...calls] };
 }
 
-/** Null if no token has any, for example because they were not requested. */
+/** Returns the log probabilities; null if there are none, for example because they were not requested. */
 function renderLogprobs(parts: readonly Part[]): JsonObject | null {
   if (!parts.some(({ content }) => content.case === 'text' && content.value.logprobs.length > 0)) return null;
   const tokens = parts.flatMap(({ content }) => (content.case === 'text' ? content.value.logprobs : []));

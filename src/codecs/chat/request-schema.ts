@@ -29,7 +29,7 @@ const cacheControl = object({ type: text, ttl: text.nullish() }).nullish();
 const cacheHints = { cache_control: cacheControl, prompt_cache_breakpoint: jsonObject.nullish() };
 
 const textPart = object({ type: z.literal('text'), text, ...cacheHints });
-/** Neither checked nor sent to an upstream. */
+/** A member that is neither checked nor sent to an upstream. */
 const ignored = z.unknown().optional();
 const refusalPart = object({
   type: z.literal('refusal'),
@@ -149,7 +149,7 @@ const responseFormat = oneBy('type', [
 const biasKey = z.string().regex(/^\d+$/, 'must be the number of a token');
 const biasByToken = z.record(biasKey, numberIn(-100, 100), 'must be an object of numbers from -100 to 100');
 type LogitBias = z.output<typeof biasByToken> | UnknownValue;
-/** Some servers also accept a list, with entries of their own. */
+/** Some servers also accept a list, whose entries this gateway does not know. */
 const biasList = documented(
   z.unknown().transform(value => new UnknownValue(value, ['an object of numbers by token'])),
   { json: { type: 'array' } },

@@ -25,11 +25,11 @@ interface Call {
   extra: Extra | undefined;
 }
 
-/** The part of a choice that its calls need. */
+/** What the parser of tool calls needs to know about its choice. */
 export interface CallContext {
   readonly choice: number;
   readonly provider: string;
-  /** Missing ids are derived from this: the upstream's id of the answer. */
+  /** Returns the upstream's id of the answer, from which missing call ids are derived. */
   readonly answerId: () => string;
   /** Ends the text and reasoning before a call and returns the next item's number. */
   readonly openItem: (events: GenerationEvent[]) => number;
@@ -40,7 +40,7 @@ const known = makeShape('id type index', called);
 const knownWithSignature = makeShape('id type index extra_content', called);
 
 /**
- * The tool calls of a choice. Upstreams distinguish them by index, by id, by position in the list, or by a new name, and may interleave
+ * Parses the tool calls of a choice. Upstreams distinguish them by index, by id, by position in the list, or by a new name, and may interleave
  * them. Source: docs/interfaces/chat-completions.md "Stream"; cases TS-04, TS-05, TS-08, TS-16, TS-17, TS-24, RE-23.
  */
 export class ToolCallsParser {
@@ -63,7 +63,7 @@ export class ToolCallsParser {
     }
   }
 
-  /** Ends complete calls, so that what follows them need not wait. */
+  /** Closes calls whose arguments are complete, so that content after them is not held back. */
   closeWhole(events: GenerationEvent[]): void {
     for (const call of this.#calls) {
       if (call.item !== undefined && !call.isClosed && !call.isCustom && isWholeJson(call.arguments)) {
@@ -72,7 +72,7 @@ export class ToolCallsParser {
     }
   }
 
-  /** Ends the calls of a choice. `wasCut`: the choice did not end by itself, so that a call with unfinished arguments is incomplete. */
+  /** Closes the calls of a choice at its end. `wasCut`: the choice was cut off, so that a call with unfinished arguments is incomplete. */
   finish(wasCut: boolean, events: GenerationEvent[]): void {
     for (const call of this.#calls) {
       if (call.item === undefined) this.#open(call, events);
@@ -92,7 +92,7 @@ export class ToolCallsParser {
     if (entry['type'] === 'custom' || objectIn(entry['custom']) !== undefined) call.isCustom = true;
     if (call.isClosed) {
       if (added.trim() === '') return;
-      throw malformed('more arguments for a call that was whole');
+      throw malformed('more arguments for a call that was complete');
     }
     if (call.item === undefined) this.#learn(call, entry);
     else this.#extend(call.item, entry, events);
@@ -135,7 +135,7 @@ export class ToolCallsParser {
     return call;
   }
 
-  /** Unknown members of an entry after the first ones, which name the call. */
+  /** Passes on the unknown members of an entry of a call that is already open. */
   #extend(item: number, entry: JsonObject, events: GenerationEvent[]): void {
     const rest = findUnknownMembers(entry, known);
     if (rest === undefined) return;
@@ -144,7 +144,7 @@ export class ToolCallsParser {
     events.push(added);
   }
 
-  /** Reads members that are only in the call's first entries. */
+  /** Reads the members that only the first entries of a call have. */
   #learn(call: Call, entry: JsonObject): void {
     const google = objectIn(objectIn(entry['extra_content'])?.['google']);
     const signature = textIn(google?.['thought_signature']);
@@ -168,7 +168,7 @@ export class ToolCallsParser {
     this.#send(call, call.arguments, events);
   }
 
-  /** Returns an id that no other call of the conversation has, the same for the same answer (case TR-10). */
+  /** Returns an id that is unique in the conversation, and the same whenever the same answer is parsed (case TR-10). */
   #derivedId(call: Call): string {
     const origin = [this.#context.answerId(), this.#context.choice, this.#calls.indexOf(call), call.name];
     return `call_${createHash('sha256').update(JSON.stringify(origin)).digest('hex').slice(0, 24)}`;
@@ -186,14 +186,14 @@ export class ToolCallsParser {
 }
 
 /**
- * Returns true if a name begins another call: the previous one already has its name and all its arguments. Servers that repeat the name do
- * so without arguments at the end.
+ * Returns whether a name begins another call, because the previous call already has a name and complete arguments. A server that repeats
+ * the same name at the end of a call sends it without arguments.
  */
 function startsAnew(call: Call, { name, added }: { readonly name: string; readonly added: string }): boolean {
   return name !== '' && call.name !== '' && (name !== call.name || added !== '') && isWholeJson(call.arguments);
 }
 
-/** Some servers send the arguments as JSON instead of its text. */
+/** Returns the text of the arguments; some servers send them as a JSON value instead. */
 function argumentsIn(value: Json | undefined): string {
   if (typeof value === 'string') return value;
   return objectIn(value) === undefined ? '' : exactText(value);

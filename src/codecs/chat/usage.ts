@@ -1,5 +1,5 @@
 import { OpenAiUsage } from '../openai-usage.ts';
 import { extras } from './extras.ts';
 
-/** Usage in Chat's words. */
+/** Converts usage to and from Chat's form. */
 export const usage = new OpenAiUsage(extras);

@@ -5,5 +5,5 @@ import { OpenAiUsage } from '../openai-usage.ts';
 /** Members that only Completions has. */
 export const extras = new ProtocolExtras(Protocol.COMPLETIONS);
 
-/** Usage in the words of Completions. */
+/** Converts usage to and from the form of Completions. */
 export const usage = new OpenAiUsage(extras);

@@ -13,7 +13,7 @@ export function renderIdentity(started: Started): JsonObject {
   };
 }
 
-/** Returns the finish reason of a choice; an unknown reason of the interface's own is passed through. */
+/** Returns the finish reason of a choice; an unknown reason of a Completions upstream is passed through. */
 export function renderFinishReason({ reason, native, protocol }: Finished): string {
   switch (reason) {
     case FinishReason.LENGTH:

@@ -9,7 +9,7 @@ import { type ChoiceReader, type ChunkDialect, ChunkParser, parseWholeAnswer } f
 import { malformed } from '../upstream-error.ts';
 import { extras, usage } from './extras.ts';
 
-/** Members of a choice that the model has fields for; the others (`logprobs` too) are carried. */
+/** Members of a choice that have a field in our events; all others (`logprobs` too) are passed on to clients of the protocol. */
 const knownChoiceMembers = new Set(['index', 'text', 'finish_reason']);
 
 const byNative: Readonly<Record<string, FinishReason>> = {
@@ -18,7 +18,7 @@ const byNative: Readonly<Record<string, FinishReason>> = {
   content_filter: FinishReason.CONTENT_FILTER,
 };
 
-/** One choice: a text. */
+/** Parses one choice, which is a text. */
 class CompletionChoice implements ChoiceReader {
   readonly #index: number;
   #isOpen = false;

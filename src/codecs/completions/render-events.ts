@@ -12,14 +12,14 @@ import { errorFrame } from '../openai-error.ts';
 import { extras, usage } from './extras.ts';
 import { renderFinishReason, renderIdentity } from './identity.ts';
 
-/** Renders events as chunks. The finish of every choice waits for `completed`: a finished answer is in the ledger. */
+/** Renders events as chunks. The finish reasons are sent only with `completed`, so that an answer that a client sees finished is in the ledger. */
 export class CompletionsStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = sseComment('keepalive');
   readonly #includeUsage: boolean;
-  /** Members of choices that stand in their next chunk. */
+  /** Unknown members of choices that wait for the next chunk of their choice. */
   readonly #waiting = new Map<number, JsonObject>();
   readonly #reasons = new Map<number, string>();
-  /** Members of the answer that stand in its next chunk. */
+  /** Unknown members of the answer that wait for its next chunk. */
   #members: JsonObject = {};
   #identity: JsonObject | undefined;
   #isCompleted = false;
@@ -56,7 +56,7 @@ export class CompletionsStreamRenderer implements StreamRenderer {
     return errorFrame(error, requestId);
   }
 
-  /** Unknown members of a choice go into its next chunk. If others already wait, those are first sent in a chunk of their own. */
+  /** Keeps unknown members of a choice for its next chunk. If others already wait, those are first sent in a separate chunk. */
   #extend(choice: number, { scope, extra }: Extension): string {
     if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, extras.members(extra));
     if (scope !== ExtensionScope.CHOICE) return '';

@@ -6,7 +6,7 @@ import { objectIn } from '../json.ts';
 import { extras, usage } from './extras.ts';
 import { renderFinishReason, renderIdentity } from './identity.ts';
 
-/** Renders the whole answer: the sum of the chunks of the same events. */
+/** Renders the whole answer. It has the same content as the chunks of the same events together. */
 export function renderWhole(events: readonly GenerationEvent[]): JsonObject {
   const { started, choices, completed } = foldEvents(events);
   assert(started !== undefined && completed !== undefined, 'the generation ended without completed');

@@ -19,7 +19,7 @@ const input = documented(z.unknown(), {
   },
 });
 
-/** The body of an embeddings request, except its inputs, which are thousands of numbers. Unknown members stay in the checked value. */
+/** The body of an embeddings request. The inputs are checked separately, because they can be thousands of numbers. Unknown members stay in the checked value. */
 export const embeddingsRequestSchema = object({
   model: someText,
   input,

@@ -169,7 +169,7 @@ function emptyMessage(): [Item, Part] {
   return [make.makeItem(make.messageContent(Role.ASSISTANT, []), 0), make.makePart(make.textContent(''))];
 }
 
-/** The protocol shows reasoning as summaries. */
+/** Returns a reasoning item and its part, which is a summary: Gemini returns reasoning as summaries. */
 function emptyReasoning(): [Item, Part] {
   return [make.makeItem(make.reasoningContent({}), 0), make.makePart(make.summaryTextContent(''))];
 }

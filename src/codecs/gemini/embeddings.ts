@@ -5,8 +5,8 @@ import { countIn, defined, listIn, objectIn } from '../json.ts';
 import { malformedAnswer, parseAnswerJson, parseNumbers } from '../vector-answer.ts';
 
 /**
- * Returns the JSON body of a batch: one request per text. The protocol has no token ids. `model` is the upstream's own name, "models/…" or
- * the part after that.
+ * Returns the JSON body of a batch: one request per text; the protocol does not accept token ids. `model` is the upstream's own name, with
+ * or without "models/".
  */
 export function encodeEmbedBatch({ inputs, dimensions }: EmbedRequest, model: string): JsonObject {
   const name = model.startsWith('models/') ? model : `models/${model}`;
@@ -20,8 +20,7 @@ export function encodeEmbedBatch({ inputs, dimensions }: EmbedRequest, model: st
 }
 
 /**
- * Parses the answer of a batch; vectors are in the order of the requests. Throws `UpstreamFailure` `malformed` if it
- * is not one.
+ * Parses the answer of a batch; vectors are in the order of the requests. Throws `UpstreamFailure` `malformed` if it is not valid.
  */
 export function parseEmbedBatch(text: string): Omit<Embedded, 'dropped'> {
   const body = objectIn(parseAnswerJson(text));

@@ -19,23 +19,23 @@ import { extras } from './extras.ts';
 import { canRead, partSignatureKind, skipCheck, reasoningSignatureKind } from './signature.ts';
 import type { FunctionResponse, GeminiContent, GeminiPart, InlineData } from './wire.ts';
 
-/** Items to contents and the system instruction. Sources: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases GE-01, GE-02, GE-05, RE-22, TR-17. */
+/** Encodes items as contents and the system instruction. Sources: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases GE-01, GE-02, GE-05, RE-22, TR-17. */
 
 /** The encoded items of a request. */
 export interface EncodedContents {
-  /** Parts of the system instruction; empty: none. */
+  /** The parts of the system instruction; empty if there is none. */
   readonly system: GeminiPart[];
   readonly contents: GeminiContent[];
 }
 
-/** The encoder's inputs besides the request. */
+/** What the encoder needs in addition to the request. */
 export interface ContentsContext {
   readonly traits: ModelTraits;
-  /** The provider that gets its own blobs back. */
+  /** The provider; only signatures that it made are sent. */
   readonly provider: string | undefined;
 }
 
-/** Contents in the order of the items. Throws `unsupported_parameter`. */
+/** Encodes contents in the order of the items. Throws `unsupported_parameter`. */
 export function encodeContents(request: GenerateRequest, context: ContentsContext, drops: Drops): EncodedContents {
   const encoder = new ContentsEncoder(request, context, drops);
   for (const item of request.items) encoder.add(item);
@@ -49,13 +49,13 @@ class ContentsEncoder {
   readonly #request: GenerateRequest;
   readonly #context: ContentsContext;
   readonly #drops: Drops;
-  /** Names of calls, for the results that don't repeat them. */
+  /** Tool names by call id, for results that don't have the name. */
   readonly #names = new Map<string, string>();
   /** A signature whose part has not come yet. */
   #pending: string | undefined;
-  /** True if the last content has only results of tools. */
+  /** True if the last content consists of tool results. */
   #resultsOpen = false;
-  /** True if the model's content that is being written already has a call: only the first of parallel ones is signed. */
+  /** True if the model's content that is being written already has a call: only the first of several parallel calls is signed. */
   #hasCall = false;
 
   constructor(request: GenerateRequest, context: ContentsContext, drops: Drops) {
@@ -89,7 +89,7 @@ class ContentsEncoder {
     this.#flushSignature();
   }
 
-  /** Returns the parts of the model's content: consecutive output is one content. */
+  /** Returns the parts of the model's content that output is added to: consecutive output is one content. */
   #model(): GeminiPart[] {
     this.#resultsOpen = false;
     const last = this.contents.at(-1);
@@ -97,7 +97,7 @@ class ContentsEncoder {
     return this.#begin('model');
   }
 
-  /** Starts a content of its own: two messages in a row stay two. */
+  /** Begins a new content, so that two messages in a row are not joined. */
   #begin(role: GeminiContent['role']): GeminiPart[] {
     this.#flushSignature();
     const parts: GeminiPart[] = [];
@@ -124,7 +124,7 @@ class ContentsEncoder {
     } else if (this.contents.length === 0) {
       this.system.push(...encoded);
     } else {
-      // There is only one system instruction; later ones become text of the user (case GE-05).
+      // The protocol has one system instruction, before all contents; later ones become user text (case GE-05).
       this.#drops.add(fieldName(this.#request.endpoint, 'items'));
       const reminders = encoded.map(part => ({ text: `<system-reminder>\n${part.text ?? ''}\n</system-reminder>` }));
       this.#begin('user').push(...reminders);
@@ -142,7 +142,7 @@ class ContentsEncoder {
     this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
   }
 
-  /** A signature whose call never came is sent as a part of its own, as upstreams do. */
+  /** Sends a signature whose call never came as a separate part, as upstreams do. */
   #flushSignature(): void {
     const signature = this.#pending;
     if (signature === undefined) return;
@@ -150,7 +150,7 @@ class ContentsEncoder {
     this.#model().push({ text: '', thoughtSignature: signature });
   }
 
-  /** Reasoning is sent back only if it is signed; a signature goes to the part that follows. */
+  /** Sends reasoning back only if it is signed; a signature is added to the part that follows. */
   #addReasoning({ content }: Item): void {
     if (content.case !== 'reasoning') return;
     const { parts, opaque } = content.value;
@@ -185,7 +185,7 @@ class ContentsEncoder {
     });
   }
 
-  /** All results that follow the model's calls belong to one content. */
+  /** Adds a result; all results that follow the model's calls are in one content. */
   #addResult(result: ToolResult): void {
     this.#flushSignature();
     const last = this.contents.at(-1);
@@ -206,7 +206,7 @@ class ContentsEncoder {
   }
 }
 
-/** An id from the upstream is sent back; an id that the gateway assigned is not, because the upstream does not know it. */
+/** Returns the id of a call as a member. An id that the gateway assigned is not sent, because the upstream does not know it. */
 function idMember(callId: string): { id?: string } {
   return callId === '' || madeCallId.test(callId) ? {} : { id: callId };
 }
@@ -215,7 +215,7 @@ function encodeInline({ inlineData }: GeminiPart): { inlineData: InlineData }[] 
   return inlineData === undefined ? [] : [{ inlineData }];
 }
 
-/** A result has to be an object: one from the tool is passed on, any other text becomes its output (case GE-02). */
+/** Returns a result as the object that the protocol requires: a JSON object of the tool unchanged, any other text as the member `output` (case GE-02). */
 function encodeResponse(text: string, isError: boolean): JsonObject {
   if (isError) return { error: text };
   return objectIn(exactJson(text)) ?? { output: text };

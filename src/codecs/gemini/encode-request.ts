@@ -12,7 +12,7 @@ import { thinkingConfig } from './thinking.ts';
 import type { GeminiPart } from './wire.ts';
 
 /**
- * Encodes the body for a Gemini upstream; the model is in the path. Same input, same bytes. Source: the public schema
+ * Encodes the body for a Gemini upstream; the model is in the path. The same input gives the same bytes. Source: the public schema
  * of generateContent, docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation", "Refused,
  * listed or dropped".
  * Throws `unsupported_parameter`.
@@ -31,7 +31,7 @@ export function encodeRequest({ request, model, maxOutputTokens, provider }: Enc
   const config = {
     ...samplingConfig(request, drops),
     ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
-    // Further ones are matched by the gateway, which matches all of them.
+    // The gateway itself also matches all stop sequences, those beyond the fifth included.
     ...(request.stop.length === 0 ? {} : { stopSequences: request.stop.slice(0, stopsMax) }),
     ...((request.candidates ?? 1) > 1 ? { candidateCount: request.candidates ?? 1 } : {}),
     ...format.config,
@@ -46,7 +46,7 @@ export function encodeRequest({ request, model, maxOutputTokens, provider }: Enc
 
 const stopsMax = 5;
 
-/** Refuses fields whose loss would change what the client gets back. */
+/** Throws for fields whose loss would change the client's result. */
 function refuse(request: GenerateRequest): void {
   const { sampling } = request;
   if (isPrefill(request.items)) throw unsupportedContent(request, 'a last message of the assistant');
@@ -72,7 +72,7 @@ function samplingConfig({ sampling, include }: GenerateRequest, drops: Drops): J
   });
 }
 
-/** The answer format: settings, and an instruction in words if the model accepts no format together with tools. */
+/** The encoded answer format: settings, and an instruction in words if the model does not accept a format together with tools. */
 interface EncodedFormat {
   readonly config: JsonObject;
   readonly instructions: GeminiPart[];
@@ -112,7 +112,7 @@ function encodeTools(request: GenerateRequest, drops: Drops): JsonObject {
   const { tools, toolChoice } = request;
   if (tools.length === 0) return {};
   const named = toolChoice?.tools.map(({ name }) => name) ?? [];
-  // Only a forced call may name tools in the choice: otherwise the other tools are simply not offered (case CH-04).
+  // The protocol restricts the tools only for a forced call. Otherwise the tools that may not be called are not sent (case CH-04).
   const offered = toolChoice?.restricted === true ? tools.filter(tool => named.includes(clientToolName(tool))) : tools;
   const functionDeclarations = offered.map(tool => encodeTool(tool, `tools.${tools.indexOf(tool)}`, drops));
   const mode = callModes[toolChoice?.mode ?? ToolChoiceMode.UNSPECIFIED];
@@ -124,7 +124,7 @@ function encodeTools(request: GenerateRequest, drops: Drops): JsonObject {
   };
 }
 
-/** The names that are taken. */
+/** The tool names that Gemini accepts. */
 const namePattern = /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/;
 
 function encodeTool({ tool }: Tool, path: string, drops: Drops): JsonObject {
@@ -140,7 +140,7 @@ function encodeTool({ tool }: Tool, path: string, drops: Drops): JsonObject {
   if (strict === true) drops.add(`${path}.strict`);
   const parameters = fieldJson(parametersJson);
   if (parameters === undefined) return body;
-  // Any JSON Schema is accepted here, unlike for the format of an answer. Parameters are always an object (case CH-10).
+  // Unlike the schema of an answer, parameters may use all of JSON Schema, but must be an object (case CH-10).
   const isTyped = parameters['type'] !== undefined;
   return { ...body, parametersJsonSchema: isTyped ? parameters : { type: 'object', ...parameters } };
 }

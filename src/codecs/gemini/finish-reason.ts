@@ -26,13 +26,13 @@ const failures = new Set([
   'MALFORMED_RESPONSE',
 ]);
 
-/** Parses an upstream's finish reason: STOP after tool calls becomes TOOL_CALLS, any reason without an equivalent `FinishReason.OTHER`. */
+/** Parses an upstream's finish reason: STOP after tool calls becomes TOOL_CALLS; a reason without an equivalent becomes OTHER. */
 export function parseFinishReason(native: string, hasCalls: boolean): FinishReason {
   const reason = byNative[native] ?? FinishReason.OTHER;
   return reason === FinishReason.STOP && hasCalls ? FinishReason.TOOL_CALLS : reason;
 }
 
-/** Returns true if a reason means that the answer failed. The native OTHER is a failure only if `isEmpty`: there was no content before it. */
+/** Returns whether a reason means that the answer failed. Gemini's OTHER is a failure only if `isEmpty`: no content came before it. */
 export function isFailure(native: string, isEmpty: boolean): boolean {
   return failures.has(native) || (native === 'OTHER' && isEmpty);
 }

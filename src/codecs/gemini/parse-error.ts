@@ -20,15 +20,15 @@ const tooLong: TooLong = {
   message: /input token count .{0,60}exceeds|exceeds the maximum number of tokens|(prompt|input|request) is too long/i,
 };
 
-/** Parses an error body; a web page or an empty body yields nothing. Never throws. */
+/** Parses an error body; returns an empty object for a web page or an empty body. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
   return readErrorBody(body, errorFacts);
 }
 
-/** `status` and `retryAfterMs` if they are more specific than the response head. */
+/** Reads an error; the result has `status` and `retryAfterMs` if the body is more specific than the response head. */
 function errorFacts(value: Json): ErrorFacts {
   const details = objectsIn(errorIn(value)?.['details']);
-  // A wrong key is reported with 400, which would otherwise count as the client's fault.
+  // Gemini reports a wrong key with status 400, which would otherwise count as the client's error.
   const isKeyWrong = details.some(({ reason }) => /^API_KEY_(INVALID|EXPIRED)$/.test(textIn(reason)));
   const waits = details.map(detail => parseDuration(textIn(detail['retryDelay'])));
   return {
@@ -37,13 +37,13 @@ function errorFacts(value: Json): ErrorFacts {
   };
 }
 
-/** A `google.protobuf.Duration` ("34s", "1.5s"). */
+/** Parses a `google.protobuf.Duration` ("34s", "1.5s") to milliseconds; undefined if it is not one. */
 function parseDuration(duration: string): number | undefined {
   const seconds = /^(\d{1,6}(?:\.\d{1,9})?)s$/.exec(duration)?.[1];
   return seconds === undefined ? undefined : Math.ceil(Number(seconds) * 1_000);
 }
 
-/** A failure that the upstream reports inside its answer. */
+/** Returns the failure that the upstream reports inside its answer. */
 export function toReportedFailure(body: JsonObject): UpstreamFailure {
   const facts = errorFacts(body);
   return makeReportedFailure(facts, facts.status ?? statusIn([objectIn(body['error'])?.['code']]));

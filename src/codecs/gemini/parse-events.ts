@@ -14,8 +14,8 @@ import { toReportedFailure } from './parse-error.ts';
 import { parseUsage } from './usage.ts';
 
 /**
- * Converts an upstream's frames to events: each frame is a whole response with the new content, and the stream ends with its bytes. Throws
- * `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it is not the protocol, `truncated` if a candidate never
+ * Converts an upstream's frames to events. Each frame is a complete response with the new content; there is no last frame, the stream ends
+ * with its bytes. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it does not follow the protocol, `truncated` if a candidate never
  * finished. Source: docs/providers.md "The Gemini protocol"; cases GE-07, FI-14, SS-14, US-11.
  */
 export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> {
@@ -82,7 +82,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     return candidate;
   }
 
-  /** Counts are cumulative: later ones replace earlier ones, and earlier ones remain if no later one comes. */
+  /** Reads usage. Counts are cumulative: a later count replaces an earlier one, and stays if no other comes. */
   #count(members: JsonObject | undefined, events: GenerationEvent[]): void {
     if (members === undefined) return;
     Object.assign(this.#usage, members);

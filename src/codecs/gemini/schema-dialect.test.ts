@@ -126,7 +126,7 @@ const { schema: anySchema } = fc.letrec<{ schema: JsonObject; value: JsonObject[
   schema: fc.dictionary(keyword, tie('value'), { maxKeys: 4 }),
 }));
 
-test('any schema is translated to one with keywords of the dialect only, always to the same one', () => {
+test('any schema is translated to a schema that has only keywords of the dialect, and always to the same one', () => {
   const words = new Set(['type', 'enum', 'description', 'properties', 'items', 'anyOf', '$ref', 'required', '$defs']);
   fc.assert(
     fc.property(anySchema, schema => {

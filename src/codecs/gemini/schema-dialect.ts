@@ -7,10 +7,10 @@ import { listIn, objectIn, textIn } from '../json.ts';
  * generateContent (`GenerationConfig.responseJsonSchema`).
  */
 
-/** A schema in the dialect. */
+/** A schema in Gemini's subset. */
 export interface TranslatedSchema {
   readonly schema: JsonObject;
-  /** The keywords that are no longer checked, each once, in the order in which they were met. */
+  /** The keywords that are no longer checked, each once, in the order in which they were found. */
   readonly lost: readonly string[];
 }
 
@@ -94,7 +94,7 @@ function translateKeyword(name: string, value: Json, { result, schema }: Transla
     case 'const':
       return setEnum([value], result);
     case 'enum':
-      // If there is a constant, the enumeration adds nothing: the constant is in it, or nothing is valid.
+      // Beside `const`, `enum` adds nothing: either it contains the constant, or no value is valid.
       return canBeEnumerated(schema['const']) || setEnum(listIn(value), result);
     case 'nullable':
       return typeof value === 'boolean';
@@ -128,7 +128,7 @@ function canBeEnumerated(value: Json | undefined): boolean {
   return typeof value === 'string' || typeof value === 'number';
 }
 
-/** Sets the enumeration; null becomes a type. Returns false if it is empty, has both strings and numbers, or has other values than these and null. */
+/** Sets the enumeration; null becomes a type. Returns false if it is empty, mixes strings and numbers, or has values that are neither, except null. */
 function setEnum(values: readonly Json[], result: JsonObject): boolean {
   const present = values.filter(value => value !== null);
   if (present.length === 0 && values.length > 0) {
@@ -143,7 +143,7 @@ function setEnum(values: readonly Json[], result: JsonObject): boolean {
   return true;
 }
 
-/** Allows null, too; a schema without a type allows it already, except among alternatives. */
+/** Makes a schema allow null too. A schema without a type allows null already, unless it has alternatives. */
 function addNull(result: JsonObject): void {
   const { type } = result;
   if (type !== undefined) {
@@ -158,7 +158,7 @@ function addNull(result: JsonObject): void {
   }
 }
 
-/** A reference can't be combined with other keywords. */
+/** Translates a reference. The dialect does not allow other keywords beside it. */
 function reference(schema: JsonObject, lost: Set<string>): JsonObject {
   const result: JsonObject = { $ref: textIn(schema['$ref']).replace(/^#\/definitions\//, '#/$defs/') };
   for (const [name, value] of Object.entries(schema)) {
@@ -174,7 +174,7 @@ function eachNamed(value: Json, lost: Set<string>): JsonObject {
   return Object.fromEntries(entries.map(([name, schema]) => [name, nested(schema, lost)]));
 }
 
-/** `true` allows anything, like the empty schema; `false` can't be expressed. */
+/** Translates a nested schema. `true` becomes the empty schema, which allows anything; `false` can't be expressed. */
 function nested(value: Json, lost: Set<string>): JsonObject {
   const schema = objectIn(value);
   if (schema !== undefined) return translated(schema, lost);
@@ -182,7 +182,7 @@ function nested(value: Json, lost: Set<string>): JsonObject {
   return {};
 }
 
-/** Merges several schemas; if two conflict in a keyword, the outer one wins, then the earlier, and `allOf` is listed as lost. */
+/** Merges the schemas of `allOf` into their parent. If two conflict in a keyword, the parent wins, then the earlier one, and `allOf` is listed as lost. */
 function mergeAllOf(schema: JsonObject, lost: Set<string>): JsonObject {
   if (!Array.isArray(schema['allOf'])) return schema;
   const { allOf, ...result } = schema;

@@ -5,15 +5,15 @@ import type { Drops } from '../drops.ts';
 import { toBudget, toEffort } from '../effort.ts';
 import type { ModelTraits, ThinkingLevel } from './model-traits.ts';
 
-/** `thinkingConfig`. Sources: docs/interfaces/README.md "Effort and thinking budgets", docs/providers.md "The Gemini protocol". */
+/** Encodes reasoning settings as `thinkingConfig`. Sources: docs/interfaces/README.md "Effort and thinking budgets", docs/providers.md "The Gemini protocol". */
 
-/** The model's traits, and the output limit that budgets stay below. */
+/** The model's traits, and the output limit; budgets must be below it. */
 interface Situation {
   readonly traits: ModelTraits;
   readonly limit: number | undefined;
 }
 
-/** Returns the member of `generationConfig`; empty if nothing was requested, or if the model has no such setting. */
+/** Returns the member `thinkingConfig`; an empty object if nothing was requested, or if the model has no such setting. */
 export function thinkingConfig(request: GenerateRequest, situation: Situation, drops: Drops): JsonObject {
   const { reasoning } = request;
   if (reasoning === undefined) return {};
@@ -29,7 +29,7 @@ export function thinkingConfig(request: GenerateRequest, situation: Situation, d
   if (isOff) return { thinkingConfig: off(traits, field, drops) };
   const shown = display === 'omitted' ? {} : { includeThoughts: true };
   if (effort === ReasoningEffort.UNSPECIFIED && budgetTokens === undefined) {
-    // The model itself decides how much.
+    // The model itself decides how much it reasons.
     return { thinkingConfig: traits.thinking === 'budget' ? { thinkingBudget: -1, ...shown } : shown };
   }
   if (traits.thinking === 'level') {
@@ -46,7 +46,7 @@ export function thinkingConfig(request: GenerateRequest, situation: Situation, d
   return { thinkingConfig: { thinkingBudget: budget, ...shown } };
 }
 
-/** Returns the setting for no thinking: the minimum that the model accepts, with a warning if that is more than 0. */
+/** Returns the setting for no thinking: the least that the model accepts, with a warning if that is more than none. */
 function off(
   { canDisableThinking, thinking, budgetMin, levels }: ModelTraits,
   field: string,
@@ -64,7 +64,7 @@ const rank: Readonly<Partial<Record<ReasoningEffort, ThinkingLevel>>> = {
 };
 const order: readonly ThinkingLevel[] = ['MINIMAL', 'LOW', 'MEDIUM', 'HIGH'];
 
-/** Returns the level of an effort; if the model lacks it, the next higher one. */
+/** Returns the level of an effort; if the model lacks that level, the next higher one. */
 function chooseLevel(effort: ReasoningEffort, { levels }: ModelTraits): ThinkingLevel {
   const wanted = order.indexOf(rank[effort] ?? 'HIGH');
   return levels.find(level => order.indexOf(level) >= wanted) ?? 'HIGH';

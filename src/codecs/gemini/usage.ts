@@ -3,13 +3,13 @@ import type { JsonObject } from '../codec.ts';
 import { countIn } from '../json.ts';
 
 /**
- * `usageMetadata`: the prompt's count includes cached tokens, reasoning is counted next to the candidates. Source:
+ * Parses `usageMetadata`: the prompt's count includes cached tokens; the candidates' count does not include reasoning. Source:
  * docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation"; cases US-11, US-18.
  */
 
 /**
- * Parses an upstream's usage into buckets that do not overlap: `members` of all its reports so far, later ones over
- * earlier ones. Undefined if it contains nothing plausible, so that the gateway counts itself.
+ * Parses an upstream's usage into buckets that do not overlap. `members`: those of all its reports so far; later values replace earlier
+ * ones. Returns undefined if no count is plausible; the gateway then counts itself.
  */
 export function parseUsage(members: JsonObject): Usage | undefined {
   const prompt = countIn(members['promptTokenCount']);
@@ -19,7 +19,7 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   const thoughts = countIn(members['thoughtsTokenCount']);
   const output = sum(candidates, thoughts);
   const input = sum(prompt, tools);
-  // Every answer has tokens: upstreams that report only zeros do not count.
+  // Every answer has tokens, so an upstream that reports only zeros does not count them.
   if ((input ?? 0) === 0 && (output ?? 0) === 0) return undefined;
   const isPart = cached !== undefined && cached <= (input ?? 0);
   return {

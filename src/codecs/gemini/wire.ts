@@ -1,18 +1,18 @@
 import type { JsonObject } from '../codec.ts';
 
 /**
- * The body for a Gemini upstream. Type aliases, so that the compiler accepts them as plain JSON. Source: the public
+ * The body for a Gemini upstream. These are type aliases, not interfaces, so that the compiler accepts them as JSON. Source: the public
  * schema of generateContent (v1beta), docs/providers.md "The Gemini protocol".
  */
 
-/** Bytes in the message itself. */
+/** Bytes that are inside the message. */
 export type InlineData = {
   readonly mimeType: string;
   /** Base64. */
   readonly data: string;
 };
 
-/** One piece of a content; a signature belongs to exactly its part. */
+/** One piece of a content; a signature belongs to the part that it is in. */
 export type GeminiPart = {
   readonly text?: string;
   readonly thought?: true;
@@ -31,7 +31,7 @@ export type FunctionResponse = {
   readonly parts?: { readonly inlineData: InlineData }[];
 };
 
-/** Consecutive output of one side. */
+/** A message: consecutive parts of the user or the model. */
 export type GeminiContent = {
   readonly role: 'user' | 'model';
   readonly parts: GeminiPart[];

@@ -56,8 +56,8 @@ export function decodeEditForm(parts: readonly FormPart[]): DecodedImages {
   const imageParts = parts.filter(({ name }) => imageNames.has(name));
   if (imageParts.length === 0) throw invalidField('image', 'is required and must be a PNG file');
   const masks = parts.filter(({ name }) => name === 'mask');
-  if (masks.length > 1) throw invalidField('mask', 'must be there once at most');
-  // The schema's lists are of texts; the files themselves never pass through it.
+  if (masks.length > 1) throw invalidField('mask', 'must be sent at most once');
+  // The files are not checked by the schema, whose images are texts.
   const body = { ...collectFields(parts), images: imageParts.map(() => ''), mask: null };
   const checked = namedAsForm(() => parseBody(editSchema, body));
   const images = imageParts.map(({ value }, index) => formFile(value, formName(`images.${index}`)));
@@ -65,7 +65,7 @@ export function decodeEditForm(parts: readonly FormPart[]): DecodedImages {
   return toEditRequest(checked, images, mask === undefined ? undefined : formFile(mask.value, 'mask'));
 }
 
-/** Calls the core for a form request: an error that names an image gets the form's name for it. */
+/** Calls the core for a form request. If an error names an image, the name becomes the one that the form has for it. */
 export async function withFormNames<Value>(call: () => Promise<Value>): Promise<Value> {
   try {
     return await call();
@@ -114,7 +114,7 @@ function renamed(error: GatewayError): GatewayError {
   });
 }
 
-/** `image` for the edited image, `image.1` for the first reference. */
+/** Returns the form's name of a field: `image` for the edited image, `image.1` for the first reference. */
 function formName(param: string): string {
   return param === 'images' || param === 'images.0' ? 'image' : param.replace('images', 'image');
 }
@@ -125,7 +125,7 @@ function formFile(value: string | Uint8Array, param: string): Uint8Array {
 
 /** Decodes base64, plain or in a data URL. The content is checked together with all other files. */
 function decodeFile(value: string, param: string): Uint8Array {
-  // Twice as long as its bytes, even with line ends: decoding tens of megabytes in vain would hold the event loop.
+  // Even with line ends, base64 is at most twice as long as its bytes. A longer text is refused before decoding, which would block the event loop.
   if (value.length > 2 * imageBytesMax) throw invalidImageField(param, 'must be smaller than 4 MB');
   const bytes = decodeBase64(parseDataUrl(value)?.base64 ?? value);
   if (bytes === undefined) throw invalidField(param, 'is not valid base64');

@@ -9,19 +9,19 @@ export interface EncodedPart {
   readonly value: string | Uint8Array;
 }
 
-/** `model` in each is the upstream's own name. */
+/** A request for images; `model` is the upstream's own name of it. */
 export interface EncodeImages {
   readonly request: ImageRequest;
   readonly model: string;
 }
 
 /**
- * These models always answer with bytes and refuse the parameter. Source: OpenAI API reference, Images,
+ * Models that always answer with bytes, and refuse the parameter `response_format`. Source: OpenAI API reference, Images,
  * `response_format`: "This parameter isn't supported for the GPT image models".
  */
 const alwaysBytes = /^(?:chatgpt-|gpt-)image/;
 
-/** The JSON body of a generation. Same request, same bytes. */
+/** Returns the JSON body of a generation. The same request gives the same bytes. */
 export function encodeGeneration({ request, model }: EncodeImages): JsonObject {
   return {
     ...objectIn(fieldJson(request.extraJson)),
@@ -30,7 +30,7 @@ export function encodeGeneration({ request, model }: EncodeImages): JsonObject {
   };
 }
 
-/** The form of an edit: `image`, or `image[]` if there are several, as the official client sends it. */
+/** Returns the form of an edit. Its images are called `image`, or `image[]` if there are several, as the official client sends them. */
 export function encodeEdit({ request, model }: EncodeImages): EncodedPart[] {
   const fields: JsonObject = {
     ...objectIn(fieldJson(request.extraJson)),
@@ -48,7 +48,7 @@ export function encodeEdit({ request, model }: EncodeImages): EncodedPart[] {
 }
 
 function encodeShared(request: ImageRequest, model: string): JsonObject {
-  // The gateway stores the images itself: it always requests the bytes.
+  // The gateway always requests the bytes, because it stores the images itself.
   return defined({
     model,
     prompt: request.prompt,
@@ -66,7 +66,7 @@ function fieldText(value: Json): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** A form as the body of a request: parts between boundaries, files under names of their own. Source: RFC 7578. */
+/** Returns a form as the body of a request, with a file name for each file. Source: RFC 7578. */
 export function encodeForm(parts: readonly EncodedPart[], boundary: string): Buffer {
   const pieces: Uint8Array[] = [];
   for (const [index, { name, value }] of parts.entries()) {

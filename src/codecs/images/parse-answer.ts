@@ -9,7 +9,7 @@ export interface ParsedImage {
   readonly source:
     | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
     | { readonly kind: 'url'; readonly url: string };
-  /** '' if not given. */
+  /** '' if the upstream gave none. */
   readonly revisedPrompt: string;
   /** Unknown members, as a JSON object; '' for none. */
   readonly extraJson: string;
@@ -25,7 +25,7 @@ export interface ParsedImages {
 const answerMembers = members('created', 'data');
 const imageMembers = members('b64_json', 'url', 'revised_prompt');
 
-/** Parses an answer of the Images interface. Throws `UpstreamFailure` `malformed` if it is not one or has no image. */
+/** Parses an answer of the Images interface. Throws `UpstreamFailure` `malformed` if it is not valid or has no image. */
 export function parseAnswer(text: string): ParsedImages {
   const body = parseObject(text);
   const images = listIn(body['data']).map(parseImage);
@@ -67,7 +67,7 @@ function malformed(what: string, cause?: unknown): UpstreamFailure {
   return new UpstreamFailure('malformed', { cause: cause ?? new Error(`the answer has ${what}`) });
 }
 
-/** Parses an error body; a web page or an empty body yields nothing. Never throws. */
+/** Parses an error body; returns an empty object for a web page or an empty body. Never throws. */
 export function parseError(_status: number, body: string): Pick<UpstreamFailureFacts, 'message' | 'param'> {
   let value: Json;
   try {

@@ -16,7 +16,7 @@ export class ImageAnswerFold {
   completed: ImagesCompleted | undefined;
   readonly #images: { head: ImageHead; chunks: Uint8Array[] }[] = [];
 
-  /** Takes the next part. */
+  /** Adds the next part. */
   push({ part }: ImageAnswer): void {
     if (part.case === 'started') this.started = part.value;
     else if (part.case === 'completed') this.completed = part.value;
@@ -24,7 +24,7 @@ export class ImageAnswerFold {
     else if (part.case === 'chunk') this.#images.at(-1)?.chunks.push(part.value);
   }
 
-  /** Returns the Image result. Throws if the answer is incomplete. */
+  /** Renders the answer of the Images interface. Throws if parts are missing. */
   render(): JsonObject {
     const { started } = this;
     if (started === undefined || this.completed === undefined) {
@@ -53,7 +53,7 @@ const statuses: Readonly<Record<ImageTaskStatus, string>> = {
   [ImageTaskStatus.FAILED]: 'failed',
 };
 
-/** Renders the task as returned when it is created. */
+/** Renders a task as it is returned when it is created. */
 export function renderTask(task: ImageTask): JsonObject {
   return {
     task_id: task.id,
@@ -64,7 +64,7 @@ export function renderTask(task: ImageTask): JsonObject {
   };
 }
 
-/** The whole task resource: `result` is the Image result of a completed task, `error` the error of a failed one; null otherwise. */
+/** Renders a task with its outcome: `result` is the rendered answer of a completed task, `error` the error of a failed one; null otherwise. */
 export function renderWholeTask(task: ImageTask, result: JsonObject | null, error: object | null): object {
   return { ...renderTask(task), result, error };
 }

@@ -37,7 +37,7 @@ export const generationSchema = object({
   guidance_scale: z.number('must be a number').nullish(),
 });
 
-/** The body of an edit; its files are texts in base64. */
+/** The body of an edit; its images are base64 texts. */
 export const editSchema = object({
   ...shared,
   model: someText.nullish(),

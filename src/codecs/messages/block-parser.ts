@@ -42,12 +42,12 @@ export function isPlainDelta(frame: JsonObject): boolean {
 interface OpenBlock {
   readonly kind: 'text' | 'thinking' | 'redacted' | 'call' | 'server';
   readonly item: number;
-  /** The block as its start frame had it. */
+  /** The block as it was in its start frame. */
   readonly block: JsonObject;
   /** The tool input received so far. */
   input: string;
   signature: string;
-  /** Events of a `server` block, which are emitted when it ends. */
+  /** The events of a `server` block, which are held back until the block ends. */
   readonly held: GenerationEvent[];
 }
 
@@ -55,16 +55,16 @@ interface OpenBlock {
 interface DeltaFrame {
   readonly index: number;
   readonly frame: JsonObject;
-  /** True if the frame has no unknown members, as `isPlainDelta` found; false: not checked. */
+  /** True if `isPlainDelta` found no unknown members in the frame; false if the frame was not checked. */
   readonly isPlain: boolean;
 }
 
-/** Parses content blocks into items, one for each block, numbered in order. Deltas find their block by its index (cases TS-14, TS-19). */
+/** Parses content blocks into items, one for each block, numbered in order. A delta belongs to the block with its index (cases TS-14, TS-19). */
 export class BlockParser {
   hasCalls = false;
   readonly #provider: string;
   readonly #open = new Map<number, OpenBlock>();
-  /** A call that stopped without input. If another block follows, it is complete; if the answer ends here by a limit, it is incomplete. */
+  /** A call that ended without input. The call is complete if another block follows, and incomplete if a limit ends the answer here. */
   #empty: OpenBlock | undefined;
   #items = 0;
 
@@ -118,8 +118,8 @@ export class BlockParser {
   }
 
   /**
-   * Returns the item number of the open block at an index; undefined if none is open, or for `server`, whose item is opened only when it
-   * ends.
+   * Returns the item number of the open block at an index; undefined if none is open, or if its kind is `server`, because the item of such a
+   * block is opened only when the block ends.
    */
   itemAt(index: number): number | undefined {
     const open = this.#open.get(index);
@@ -144,7 +144,7 @@ export class BlockParser {
         if (open.kind === 'thinking') this.#add(open, DeltaKind.REASONING, textIn(delta['thinking']), events);
         return;
       case 'signature_delta':
-        // The last of several signatures counts, as in the official clients.
+        // As in the official clients, the last of several signatures counts.
         open.signature = textIn(delta['signature']);
         return;
       case 'citations_delta':
@@ -173,7 +173,7 @@ export class BlockParser {
     this.#empty = open;
   }
 
-  /** Ends the answer and its open blocks; `cut`: a limit or a refusal ended it. */
+  /** Closes the open blocks at the end of the answer. `cut`: a limit or a refusal ended the answer. */
   end(cut: boolean, events: GenerationEvent[]): void {
     const status = cut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;
     this.#endEmpty(status, events);
@@ -214,7 +214,7 @@ export class BlockParser {
     }
     if (kind === 'call') {
       if (input === '' && hasInput(block)) this.#add(open, DeltaKind.ARGUMENTS, exactText(block['input']), events);
-      // Upstreams end a truncated call like a complete one.
+      // Upstreams end a truncated call with the same frames as a complete one.
       const isWhole = input === '' || isWholeJson(input);
       events.push(emit.itemClosed(0, item, isWhole ? status : ItemStatus.INCOMPLETE));
       return;
@@ -229,7 +229,7 @@ export class BlockParser {
   }
 }
 
-/** Returns whether the first frame of a call has its input. */
+/** Returns whether the first frame of a call already contains its input. */
 function hasInput(block: JsonObject): boolean {
   return Object.keys(objectIn(block['input']) ?? {}).length > 0;
 }
@@ -244,7 +244,7 @@ function readBlockExtra(block: JsonObject): Extra | undefined {
   return extras.unknown(block, knownMembers[textIn(block['type'])] ?? new Set());
 }
 
-/** Returns the item of a server tool's block, with its streamed input as `input`. */
+/** Returns the item of a server tool's block, with the streamed input in its member `input`. */
 function serverItem(block: JsonObject, input: string): Item {
   const called = input === '' ? undefined : exactJson(input);
   return make.makeItem(extras.serverTool(called === undefined ? block : { ...block, input: called }), 0);

@@ -19,7 +19,7 @@ import { CitationRenderer } from './citation.ts';
 import { extras } from './extras.ts';
 import { redactedKind, toSignature } from './reasoning-blobs.ts';
 
-/** The deltas of a block: the text before and after the JSON of the new content. */
+/** The JSON of a delta before and after the JSON of the new content. */
 const textDelta = ['{"type":"text_delta","text":', '}'] as const;
 const thinkingDelta = ['{"type":"thinking_delta","thinking":', '}'] as const;
 const inputDelta = ['{"type":"input_json_delta","partial_json":', '}'] as const;
@@ -34,13 +34,13 @@ interface OpenBlock {
   readonly gate: SurrogateGate;
 }
 
-/** The item that is being written: Messages shows one after the other. */
+/** The item that is being written; Messages has one open item at a time. */
 interface OpenItem {
   readonly item: Item;
   readonly citations: CitationRenderer;
-  /** Blobs that are sent at the end of the reasoning, or of the text. */
+  /** Blobs that are sent as a signature at the end of the reasoning or the text. */
   readonly seals: Opaque[];
-  /** The reasoning so far, for its seal. */
+  /** The reasoning so far, which an envelope must contain. */
   readonly reasoning: Part[];
 }
 
@@ -90,8 +90,8 @@ export class BlockRenderer {
   }
 
   /**
-   * Keeps unknown members for the next frame of a type. Returns the frames of a delta of an unknown type, which is a frame of its own; ''
-   * for anything else.
+   * Keeps unknown members for the next frame of a type. A delta of an unknown type is sent at once: its frames are returned; '' for anything
+   * else.
    */
   extend(type: string, members: JsonObject): string {
     this.#frames = '';
@@ -127,14 +127,14 @@ export class BlockRenderer {
     if (content.value.kind === ToolKind.CUSTOM) this.#writeDelta('"{\\"input\\":\\""');
   }
 
-  /** Writes another protocol's signature of a text or a call as a reasoning block, the only place that every client sends back. */
+  /** Writes another protocol's signature of a text or a call as a reasoning block, because that is the only block that every client sends back. */
   #seal(signature: Opaque): void {
     this.#openBlock({ type: 'thinking', thinking: '', signature: '' }, thinkingDelta);
     this.#otherDelta({ type: 'signature_delta', signature: toSignature([signature]) });
     this.#closeBlock();
   }
 
-  /** Renders the block unchanged, with its input in a delta, where readers of streams look for it. */
+  /** Renders the block unchanged, but with its input in a delta, as in a stream of the official service. */
   #serverTool(tool: ServerTool): void {
     const block = extras.own(tool);
     if (block === undefined) return;
@@ -161,7 +161,7 @@ export class BlockRenderer {
         this.#open.reasoning.push(
           makePart(part.content.case === 'summaryText' ? summaryTextContent('') : reasoningTextContent('')),
         );
-        // Further parts of the same reasoning continue its block.
+        // All parts of one reasoning item are in one block.
         if (this.#block === undefined) return this.#openReasoning();
         this.#flush();
         this.#writeDelta('"\\n\\n"');
@@ -217,11 +217,11 @@ export class BlockRenderer {
     const { content } = this.#open.item;
     const json = JSON.stringify(text);
     const isCustom = content.case === 'toolCall' && content.value.kind === ToolKind.CUSTOM;
-    // Free text is a string inside of the input's JSON.
+    // Free text is a string inside the JSON of the input.
     this.#writeDelta(isCustom ? JSON.stringify(json.slice(1, -1)) : json);
   }
 
-  /** Writes half a character that never got its other half. */
+  /** Writes half of a surrogate pair whose other half never came. */
   #flush(): void {
     const rest = this.#block?.gate.end() ?? '';
     if (rest !== '') this.#writeText(rest);
@@ -252,7 +252,7 @@ export class BlockRenderer {
     this.#closeBlock();
   }
 
-  /** Sealed reasoning ends with its signature, which readers take from one delta. */
+  /** Ends the reasoning with its signature in one delta, as clients expect it. */
   #endReasoning(): void {
     const { seals, reasoning, item } = this.#open;
     if (seals.length > 0) {
@@ -281,7 +281,7 @@ export class BlockRenderer {
   #closeBlock(): void {
     if (this.#block === undefined) return;
     this.#flush();
-    // Members that came with the last delta are sent even if nothing follows it.
+    // Unknown members that wait for a delta are sent even if no other delta follows.
     if (this.#waiting?.['content_block_delta'] !== undefined) this.#writeDelta('""');
     this.#frame('content_block_stop', {});
     this.#block = undefined;

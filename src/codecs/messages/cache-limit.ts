@@ -5,9 +5,9 @@ import { objectsIn } from '../json.ts';
 const hintsMax = 4;
 
 /**
- * Removes surplus cache hints from a request of another protocol, which has no such limit: they are hints, and the
- * request would be refused for them. The first stays, because it marks what conversations share, and the last ones,
- * because they mark the longest prefixes. Changes `body`.
+ * Removes cache hints beyond the maximum from a request of another protocol, which has no such limit; otherwise the request would be
+ * refused. The first hint stays, because it marks what conversations share, and the last ones stay, because they mark the longest prefixes.
+ * Changes `body`.
  */
 export function limitCacheHints(body: JsonObject): void {
   // The order of a prompt is tools, system, messages; a hint for the whole request counts too.

@@ -1,8 +1,8 @@
 import { hashText } from '../../generation/call-id.ts';
 
 /**
- * Makes call ids unique, and replaces characters that the protocol does not accept. The first use of a legal id keeps its value if that is
- * not taken. The same conversation always gets the same ids. Source: cases TR-08, TR-10.
+ * Makes call ids unique, and replaces characters that the protocol does not accept. A valid id keeps its value the first time it is used,
+ * unless another call already has that value. The same conversation always gets the same ids. Source: cases TR-08, TR-10.
  */
 export class CallIds {
   readonly #uses = new Map<string, number>();

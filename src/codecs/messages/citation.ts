@@ -5,8 +5,8 @@ import { textIn } from '../json.ts';
 import { extras } from './extras.ts';
 
 /**
- * Citations: the block's own go back unchanged; those of web pages are also sent as URL citations, which every
- * protocol has. Source: docs/interfaces/README.md "Translation".
+ * Converts citations. A Messages client gets citations unchanged; those of web pages also become URL citations, which every protocol has.
+ * Source: docs/interfaces/README.md "Translation".
  */
 
 /** Returns a citation as a URL citation for clients of other protocols; undefined if it has no URL. */
@@ -15,7 +15,7 @@ export function toUrlAnnotation(citation: JsonObject): Annotation | undefined {
   return url === '' ? undefined : urlAnnotation({ url, title: textIn(citation['title']) });
 }
 
-/** Citations of one text in the form of this protocol. */
+/** Renders the citations of one text. */
 export class CitationRenderer {
   #lastUrl = '';
 

@@ -16,8 +16,8 @@ import {
 import { readBlobs, envelopeIn, redactedKind } from './reasoning-blobs.ts';
 
 /**
- * Decodes messages to items: user text is a message; calls, results and reasoning are items of their own, in the
- * order of the blocks. Sources: docs/architecture.md "The model of a generation"; docs/interfaces/README.md
+ * Decodes messages to items, in the order of the blocks: text becomes message items; each call, each result and each reasoning block becomes
+ * a separate item. Sources: docs/architecture.md "The model of a generation"; docs/interfaces/README.md
  * "Translation".
  */
 
@@ -32,10 +32,10 @@ const roles = { user: Role.USER, assistant: Role.ASSISTANT, system: Role.SYSTEM 
  * `container_upload`, … They are carried unchanged.
  */
 const serverBlockName = /^(server_tool_use|[a-z_]+_tool_(use|result)|container_upload|compaction)$/;
-/** A block that names the model that continued; the model itself does not read it. */
+/** A block that says which model continued the answer; models do not read it. */
 const fallbackBlockName = 'fallback';
 
-/** Items in the order of the blocks, the system prompt first. Throws `validation_error`. */
+/** Returns items in the order of the blocks, the system prompt first. Throws `validation_error`. */
 export function decodeMessages(
   system: SystemPrompt | undefined,
   messages: MessagesRequest['messages'],
@@ -108,7 +108,7 @@ class MessageDecoder {
     }
   }
 
-  /** Returns the parts of the message that the block belongs to: the latest item, if that is a message of the turn. */
+  /** Returns the parts of the message that a block is added to: the last item if it is a message of the same turn, else a new message. */
   #message(role: Role, turn: number): Part[] {
     const last = this.items.at(-1);
     if (last?.turn === turn && last.content.case === 'message') return last.content.value.parts;
@@ -155,7 +155,7 @@ class MessageDecoder {
         const signature = block.signature ?? '';
         const sealed = envelopeIn(signature);
         const parts = sealed?.parts ?? [make.makePart(make.reasoningTextContent(block.thinking))];
-        // The signer is unknown: the upstream that receives it will verify it.
+        // It is not known who signed it. The upstream that receives it will verify it.
         return make.makeItem(
           make.reasoningContent({ parts, opaque: readBlobs(signature, '') }),
           turn,
@@ -185,7 +185,7 @@ class MessageDecoder {
     return Object.assign(part, this.#cache(block, path));
   }
 
-  /** Returns the part for a block whose content is inside a value of an unknown kind, and so can't be read. */
+  /** Returns the part for a block that can't be read, because a value of an unknown kind contains its content. */
   #unreadable(block: ResultBlock, { known }: UnknownValue, path: string): Part {
     const whole = new UnknownValue({ ...block }, known);
     return make.makePart(this.#unknown.content(whole, `${path}.source.type`));
@@ -196,7 +196,7 @@ class MessageDecoder {
   }
 }
 
-/** Returns the unknown source of an image or document; checks a document's own blocks too. */
+/** Returns the value of an unknown kind that a block contains, as its source or within it, if there is one. */
 function unknownSource(block: ResultBlock): UnknownValue | undefined {
   if (block.type === 'image') return block.source instanceof UnknownValue ? block.source : undefined;
   if (block.type === 'search_result') return block.content.find(each => each instanceof UnknownValue);
@@ -255,7 +255,7 @@ function documentSource(source: DocumentBlock['source'], path: string): MediaSou
     case 'text':
       return make.mediaSource({ case: 'text', value: source.data }, 'text/plain');
     case 'content': {
-      // Other protocols can read its text; an upstream of this one gets the block unchanged.
+      // Upstreams of other protocols get only its text; a Messages upstream gets the block unchanged.
       const blocks = typeof source.content === 'string' ? [source.content] : source.content.map(readText);
       return make.mediaSource({ case: 'text', value: blocks.join('\n\n') }, 'text/plain');
     }

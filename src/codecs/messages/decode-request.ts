@@ -60,7 +60,7 @@ export function decodeCountRequest(received: ReceivedRequest): GenerateRequest {
 function requestFrom(body: MessagesRequest, received: ReceivedRequest): GenerateRequest {
   if (body['thread'] != null) {
     // The official client's tool runner requests one, and continues without it if it is refused.
-    const message = 'Conversations that the server holds between turns are not offered: send the whole history.';
+    const message = 'Conversations that the server stores between turns are not supported: send the whole history.';
     throw new GatewayError('unsupported_parameter', message, { param: 'thread' });
   }
   const unknownMembers = new UnknownMembers(Protocol.MESSAGES);
@@ -101,7 +101,7 @@ function decodeFormat(body: MessagesRequest, unknownMembers: UnknownMembers): Ou
   const format = unknownMembers.knownOrRefuse(isOlder ? body.output_format : body.output_config?.format, path);
   if (format === undefined) return undefined;
   unknownMembers.collect(format, knownFormatMembers, path);
-  // Other protocols want a name for a schema.
+  // Other protocols require a name for a schema.
   return decode.schemaFormat({ name: 'response', schema: format.schema });
 }
 

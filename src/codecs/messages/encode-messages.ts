@@ -23,7 +23,7 @@ import { redactedKind, signatureKind } from './reasoning-blobs.ts';
 
 /** The encoded items of a request. */
 export interface EncodedMessages {
-  /** Undefined: there is no system prompt. */
+  /** Undefined if there is no system prompt. */
   readonly system: Json | undefined;
   readonly messages: JsonObject[];
 }
@@ -179,7 +179,7 @@ class MessageEncoder {
     });
   }
 
-  /** Only reasoning with a signature that this upstream can check is sent back; the rest is dropped and listed. */
+  /** Sends back reasoning only with a signature that this upstream can check; all other reasoning is dropped and listed. */
   #addReasoning(item: Item): void {
     if (item.content.case !== 'reasoning') return;
     const { parts, opaque } = item.content.value;

@@ -49,7 +49,7 @@ function imageSource(source: MediaSource | undefined, request: GenerateRequest):
   return { type: 'base64', media_type: mediaType, data };
 }
 
-/** Returns the source for a file id. Throws if the client uses another protocol, since only Messages clients have file ids of this provider. */
+/** Returns the source for a file id. Throws if the client uses another protocol, because only Messages clients have file ids of a Messages provider. */
 function fileSource(id: string, request: GenerateRequest, what: string): JsonObject {
   const { source } = request;
   if (source !== undefined && source.protocol !== Protocol.MESSAGES) throw unsupportedContent(request, what);

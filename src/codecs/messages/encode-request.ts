@@ -24,8 +24,8 @@ import { patchedRequest, thinkingBudgetMin } from './patch-request.ts';
 import { dropLoopReasoning, lacksReasoning } from './thinking-loop.ts';
 
 /**
- * Encodes the body for a Messages upstream. A Messages client's own JSON is patched, so that everything in it
- * arrives; any other request is built from the model. Same input, same bytes. Sources: docs/interfaces/README.md
+ * Encodes the body for a Messages upstream. The JSON of a Messages client is patched, so that nothing in it is lost; any other request is
+ * built from the `GenerateRequest`. The same input gives the same bytes. Sources: docs/interfaces/README.md
  * "Translation", "Refused, listed or dropped". Throws `unsupported_parameter`.
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
@@ -47,7 +47,10 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   refuse(request);
   const traits = findTraits(model);
   const limit = input.maxOutputTokens ?? input.modelOutputTokens ?? outputTokensDefault;
-  const requested = besideForcedCall(request, encodeThinking(request, { traits, limit }, drops), { traits, drops });
+  const requested = withoutThinkingIfForced(request, encodeThinking(request, { traits, limit }, drops), {
+    traits,
+    drops,
+  });
   const { system, messages } = encodeMessages(request, drops, provider);
   const thinking = traits.checksEarlierReasoning ? thinkingInLoop(request, { requested, messages }, drops) : requested;
   const body: JsonObject = { model, max_tokens: limit };
@@ -72,7 +75,7 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   return body;
 }
 
-/** Refuses fields whose loss would change what the client gets back. */
+/** Throws for fields whose loss would change the client's result. */
 function refuse(request: GenerateRequest): void {
   const { sampling, source } = request;
   if (source !== undefined && isPrefill(request.items)) {
@@ -96,7 +99,7 @@ interface Situation {
   readonly limit: number;
 }
 
-/** `thinking` and `output_config.effort`. Source: docs/interfaces/README.md "Effort and thinking budgets". */
+/** Encodes `thinking` and `output_config.effort`. Source: docs/interfaces/README.md "Effort and thinking budgets". */
 function encodeThinking(request: GenerateRequest, { traits, limit }: Situation, drops: Drops): JsonObject {
   const { reasoning } = request;
   if (reasoning === undefined) return {};
@@ -132,17 +135,17 @@ interface ForcedSituation {
 }
 
 /**
- * The protocol refuses a forced call together with thinking. The call is what the client gets back, so the thinking is dropped. Source:
+ * Drops the thinking of a request that forces a call: some models refuse both together, and the client needs the call. Source:
  * docs/interfaces/README.md "Refused, listed or dropped".
  */
-function besideForcedCall(
+function withoutThinkingIfForced(
   request: GenerateRequest,
   requested: JsonObject,
   { traits, drops }: ForcedSituation,
 ): JsonObject {
   if (request.source === undefined || !isForced(request.toolChoice) || !isThinking(requested)) return requested;
   drops.add(fieldName(request.endpoint, 'reasoning'));
-  // Models with efforts may think even if no thinking was requested.
+  // Models whose thinking is set by effort may think even if no thinking was requested.
   return traits.thinking === 'effort' && traits.canDisableThinking ? { thinking: { type: 'disabled' } } : {};
 }
 
@@ -155,7 +158,7 @@ interface LoopThinking {
   readonly messages: readonly JsonObject[];
 }
 
-/** Decides, within a loop of calls, whether the requested thinking and earlier reasoning are kept: both or neither. */
+/** Decides whether the requested thinking and the earlier reasoning are kept while a loop of calls continues: both or neither. */
 function thinkingInLoop(request: GenerateRequest, { requested, messages }: LoopThinking, drops: Drops): JsonObject {
   if (request.source === undefined) return requested;
   const isOn = isThinking(requested);
@@ -165,7 +168,7 @@ function thinkingInLoop(request: GenerateRequest, { requested, messages }: LoopT
 }
 
 function effortMember(effort: ReasoningEffort): JsonObject {
-  // The lowest effort here is `low`; no thinking is set elsewhere.
+  // The lowest effort of the protocol is `low`; effort NONE is encoded as disabled thinking.
   const name = effort === ReasoningEffort.MINIMAL ? 'low' : effortName(effort);
   return name === undefined || name === 'none' ? {} : { output_config: { effort: name } };
 }
@@ -181,7 +184,7 @@ interface SamplingTarget {
   readonly isThinking: boolean;
 }
 
-/** Sampling has fewer options here, and models that think refuse it: dropped fields are listed. */
+/** Sets the sampling fields that the protocol has and the model accepts (a model that thinks accepts none); the others are dropped and listed. */
 function setSampling({ sampling, source }: GenerateRequest, target: SamplingTarget, drops: Drops): void {
   if (sampling === undefined) return;
   const { temperature, topP, topK, frequencyPenalty, presencePenalty, seed } = sampling;
@@ -212,8 +215,8 @@ interface AnswerToolTarget {
 }
 
 /**
- * Sends the schema as a tool, whose call is the answer, to a model without schema support. If the client itself forces a call, there is no
- * answer to format.
+ * Sends the schema as a tool to a model without schema support; the arguments of its call are the answer. If the client itself forces a
+ * call, there is no answer to format.
  */
 function addAnswerTool(
   request: GenerateRequest,
@@ -230,7 +233,7 @@ function addAnswerTool(
   };
   const own = mode === ToolChoiceMode.NONE ? [] : listIn(body['tools']);
   body['tools'] = [...own, tool];
-  // A call can't be forced together with reasoning.
+  // A model that reasons refuses a forced call.
   if (thinks) delete body['tool_choice'];
   else body['tool_choice'] = own.length === 0 ? { type: 'tool', name: answerToolName } : { type: 'any' };
 }
@@ -238,7 +241,7 @@ function addAnswerTool(
 /** The name of the tool whose call is the answer, for models without schema support. */
 export const answerToolName = 'tollgate_final_answer';
 
-/** Returns the system prompt with the answer format: a JSON object without a schema can only be requested in text. */
+/** Returns the system prompt. A JSON object without a schema can be requested only in words, which are added here. */
 function withFormat(request: GenerateRequest, system: Json | undefined, drops: Drops): Json | undefined {
   if (request.outputFormat?.type !== OutputFormatType.JSON_OBJECT) return system;
   drops.add(fieldName(request.endpoint, 'output_format'));
@@ -307,8 +310,8 @@ function encodeTool(tool: Tool, { path, request }: ToolPlace, drops: Drops): Jso
 }
 
 /**
- * Returns the schema of a tool's input: always an object's (case CH-10). `asIs`: it came from a client of this
- * protocol.
+ * Returns the schema of a tool's input, which must be an object (case CH-10). `asIs`: a client of this protocol sent it, and it is not
+ * changed.
  */
 function encodeSchema(json: string, asIs: boolean): JsonObject {
   const schema = fieldJson(json);

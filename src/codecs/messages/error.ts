@@ -2,9 +2,9 @@ import { messagesErrorType } from '../../errors/error-type.ts';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import { sseEvent } from '../../lib/sse.ts';
 
-/** Errors of Messages. Source: docs/errors.md "The envelope", "Errors of providers". */
+/** Renders errors for clients of Messages. Source: docs/errors.md "The envelope", "Errors of providers". */
 
-/** Returns the frame that ends a failed stream: no `message_stop` follows, so that no client takes it for a success. */
+/** Returns the frame that ends a failed stream. No `message_stop` follows it, so that no client takes the stream for a success. */
 export function errorFrame(error: GatewayError, requestId: string): string {
   const id = error.facts.requestId ?? requestId;
   return sseEvent(

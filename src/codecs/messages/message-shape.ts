@@ -6,7 +6,7 @@ import { objectIn } from '../json.ts';
 
 /** The members that a stream and a whole answer share. */
 
-/** The members that an answer begins with, in the order of the official interface. */
+/** Returns the first members of an answer, in the order of Anthropic's service. */
 export function messageHead(started: Started): JsonObject {
   return {
     id: `msg_${started.requestId.replace(/^req_/, '')}`,
@@ -17,7 +17,7 @@ export function messageHead(started: Started): JsonObject {
 }
 
 /**
- * Returns the input of a complete call. A cut call has none: half of its arguments must not look like all of them
+ * Returns the input of a complete call. A call that was cut off gets an empty input, because half of its arguments must not look complete
  * (docs/interfaces/README.md "Refused, listed or dropped").
  */
 export function parseInput(item: Item, call: ToolCall): JsonObject {

@@ -1,5 +1,5 @@
 /**
- * What a model of the provider accepts. A table and not code, because models change. Source: docs/providers.md "Differences between
+ * What an upstream model accepts: data instead of code, because models change. Source: docs/providers.md "Differences between
  * providers".
  */
 export interface ModelTraits {
@@ -18,8 +18,8 @@ export interface ModelTraits {
   /** True if a JSON schema for the answer is accepted. */
   readonly schemas: boolean;
   /**
-   * True if a request that ends with tool results must contain the model's earlier reasoning if thinking is on, and must not if thinking is
-   * off.
+   * True if a request that ends with tool results must contain the model's earlier reasoning while thinking is on, and must not contain it
+   * while thinking is off.
    */
   readonly checksEarlierReasoning: boolean;
 }
@@ -39,7 +39,7 @@ const oneOfPair: ModelTraits = { ...budgeted, samplingPair: false };
 const adaptive: ModelTraits = { ...usual, sampling: false, thinking: 'effort', forcedWhileThinking: false };
 const alwaysThinking: ModelTraits = { ...adaptive, canDisableThinking: false, forcedToolChoice: false };
 
-/** The first pattern that matches the name applies. Names contain dates and prefixes of the cloud that serves them. */
+/** The first pattern that matches the name applies. Names also contain dates, and a prefix if a cloud serves the model. */
 const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/claude-(opus-5[.-]5|fable-5[.-]1)/, alwaysThinking],
   [/claude-(opus|sonnet|haiku|fable)-5/, adaptive],

@@ -13,13 +13,13 @@ import {
 
 /** Upstream errors. Source: docs/errors.md "Errors of providers". */
 
-/** The protocol has no code for an input that is too long; compatible servers do. */
+/** How upstreams report that the input is too long. The protocol has no code for it, but compatible servers do. */
 const tooLong: TooLong = {
   code: /^context_length_exceeded$/,
   message: /prompt is too long|context[ _-]?(length|window|limit)|input (is|was) too long|too many (input )?tokens/i,
 };
 
-/** Returns the status of an error that a stream reports by its type. */
+/** HTTP statuses by the type of an error in a stream. */
 const statusByType: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
   authentication_error: 401,
@@ -33,7 +33,7 @@ const statusByType: Readonly<Record<string, number>> = {
   overloaded_error: 529,
 };
 
-/** Parses an error body; a web page or an empty body yields nothing. Never throws. */
+/** Parses an error body; returns an empty object for a web page or an empty body. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
   return readErrorBody(body, errorFacts);
 }
@@ -43,7 +43,7 @@ function errorFacts(value: Json): ErrorFacts {
   return { ...sharedFacts(value, tooLong), ...(/^\w{1,64}$/.test(detailCode) ? { detailCode } : {}) };
 }
 
-/** A failure that the upstream reports inside its answer. */
+/** Returns the failure that the upstream reports inside its answer. */
 export function toReportedFailure(value: Json): UpstreamFailure {
   const error = objectIn(objectIn(value)?.['error']);
   return makeReportedFailure(

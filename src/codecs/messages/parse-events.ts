@@ -19,7 +19,7 @@ import { toReportedFailure } from './parse-error.ts';
 import { parseStopReason } from './stop-reason.ts';
 import { parseUsage } from './usage.ts';
 
-/** Members of a message that the model has fields for, or that only the connection needs. */
+/** Members of a message that have a field in our events, or that matter only to one connection. */
 const messageShape = makeShape('id type role model content stop_reason stop_sequence stop_details usage');
 const startShape = makeShape('type', { message: messageShape });
 const blockFrame = makeShape('type index content_block');
@@ -33,8 +33,8 @@ const frameShapes: Readonly<Record<string, Shape>> = {
 const knownDeltaMembers = new Set(['stop_reason', 'stop_sequence', 'stop_details']);
 
 /**
- * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it is not
- * the protocol, `truncated` if `message_stop` never came. Source: docs/interfaces/messages.md "Stream"; cases FI-08, FI-18, LI-03, SV-03,
+ * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it does not
+ * follow the protocol, `truncated` if `message_stop` never came. Source: docs/interfaces/messages.md "Stream"; cases FI-08, FI-18, LI-03, SV-03,
  * TS-14.
  */
 export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent> {
@@ -42,10 +42,10 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
   #usage: JsonObject = {};
   #tier: ServiceTier = ServiceTier.UNSPECIFIED;
   #state: 'new' | 'started' | 'finished' | 'completed' = 'new';
-  /** The latest finish so far, which counts (docs/interfaces/README.md "Finish reasons"). */
+  /** The latest finish reason; the last one counts (docs/interfaces/README.md "Finish reasons"). */
   #reason: FinishReason = FinishReason.UNSPECIFIED;
 
-  /** True if everything in the current frame is known: checked once per frame. */
+  /** True if the current frame has only known members. Set once per frame. */
   #isPlain = false;
   readonly #judge = (frame: JsonObject): boolean => (this.#isPlain = isPlainDelta(frame));
 
@@ -71,7 +71,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     return [];
   }
 
-  /** Parses a whole answer: its members as if from a stream. */
+  /** Converts an answer that was not streamed to the events of a stream. */
   whole(message: JsonObject): GenerationEvent[] {
     const events = this.#start({ message });
     for (const [index, block] of listIn(message['content']).entries()) {
@@ -122,7 +122,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     return events;
   }
 
-  /** `frame`: contains the message at its beginning. */
+  /** Reads `message_start`; `frame` contains the message as it is at its beginning. */
   #start(frame: JsonObject): GenerationEvent[] {
     const message = objectIn(frame['message']) ?? {};
     this.#state = 'started';
@@ -133,7 +133,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     return [started({ model: textIn(message['model']), ...defined({ usage, extra }) })];
   }
 
-  /** Counts are cumulative: later ones replace earlier ones, and earlier ones remain if no later one comes. */
+  /** Reads usage. Counts are cumulative: a later count replaces an earlier one, and stays if no other comes. */
   #count(value: Json | undefined): void {
     const usage = objectIn(value);
     if (usage === undefined) return;
@@ -169,7 +169,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     if (this.#state !== 'finished') throw new UpstreamFailure('truncated');
     this.#blocks.end(isCut(this.#reason), events);
     if (this.#reason === FinishReason.TOOL_CALLS && !this.#blocks.hasCalls) {
-      // The client would wait for calls that never came.
+      // The client would wait for a call that does not exist.
       throw malformed('stop_reason tool_use without a call');
     }
     this.#state = 'completed';

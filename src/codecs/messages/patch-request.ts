@@ -59,7 +59,7 @@ function patchRefusedPairs(body: JsonObject, traits: ModelTraits, drops: Drops):
   drops.add('thinking');
 }
 
-/** Keeps the thinking budget below `max_tokens`, which the model's maximum may have lowered. */
+/** Lowers the thinking budget below `max_tokens`, which may itself have been lowered to the model's maximum. */
 function patchThinking(body: JsonObject, drops: Drops): void {
   const thinking = objectIn(body['thinking']);
   const limit = body['max_tokens'];
@@ -90,7 +90,7 @@ function isForeignReasoning(block: JsonObject | undefined): boolean {
   return signature === '' || isForeign(signature);
 }
 
-/** Removes members that clients echo from answers and upstreams refuse: known nulls (`citations: null`) and `parsed_output` (case RE-20). */
+/** Removes members that clients copy from answers but upstreams refuse: nulls in known members (`citations: null`) and `parsed_output` (case RE-20). */
 function withoutNulls(value: Json): Json {
   const block = objectIn(value);
   const type = textIn(block?.['type']);

@@ -3,14 +3,14 @@ import { makeOpaque } from '../content.ts';
 import { type EnvelopedItem, type EnvelopedReasoning, unwrapReasoning, wrapReasoning } from '../reasoning-envelope.ts';
 
 /**
- * Encodes blobs of reasoning as the one string that a `thinking` block has for them. The protocol's own signature is stored byte for byte;
- * blobs of other protocols are in an envelope that keeps their provider and their reasoning. Source: docs/architecture.md "The model of a
+ * Encodes blobs of reasoning as the `signature` of a `thinking` block, which is one string. A signature of Messages is that string, byte for
+ * byte; blobs of other protocols are put into an envelope with their provider and their reasoning. Source: docs/architecture.md "The model of a
  * generation"; docs/interfaces/README.md "Translation"; case RE-04.
  */
 
 /** The kind of a signature that is sent unchanged. */
 export const signatureKind = 'anthropic.signature';
-/** The kind of redacted reasoning, which is a block of its own. */
+/** The kind of redacted reasoning, which is sent as a separate block. */
 export const redactedKind = 'anthropic.redacted';
 
 const noItem: EnvelopedItem = { parts: [], extra: undefined };
@@ -23,13 +23,13 @@ export function toSignature(blobs: readonly Opaque[], item: EnvelopedItem = noIt
   return wrapReasoning(blobs, item);
 }
 
-/** Returns the blobs of a `signature`. One of the protocol's own is attributed to `provider` ('' if unknown). */
+/** Returns the blobs of a `signature`. A signature of Messages is attributed to `provider` ('' if unknown). */
 export function readBlobs(signature: string, provider: string): Opaque[] {
   if (signature === '') return [];
   return unwrapReasoning(signature)?.blobs ?? [makeOpaque(signatureKind, signature, provider)];
 }
 
-/** Returns the content of a `signature` of other protocols; undefined if it is one of this protocol. */
+/** Returns the content of a `signature` that is an envelope around blobs of other protocols; undefined if it is a signature of Messages. */
 export function envelopeIn(signature: string): EnvelopedReasoning | undefined {
   return unwrapReasoning(signature);
 }

@@ -21,7 +21,7 @@ import { messageHead } from './message-shape.ts';
 import { renderStop } from './stop-reason.ts';
 import { renderCounts, renderUsage } from './usage.ts';
 
-/** A frame of an event; its `type` is the event's name. */
+/** Returns the frame of an event; its `type` is also the SSE event's name. */
 function frame(type: string, members: JsonObject): string {
   return sseEvent(type, exactText({ type, ...members }));
 }
@@ -88,7 +88,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
     return frame('message_start', mergeUnknown({ message }, extras.members(started.extra)));
   }
 
-  /** Unknown members wait for the last delta; unknown events are sent in place. */
+  /** Keeps unknown members for the last delta; returns the frame of an unknown event, which is sent at once. */
   #extend({ scope, extra }: Extension): string {
     const members = extras.members(extra);
     if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, members);

@@ -11,7 +11,7 @@ import { type AnswerFacts, renderStop } from './stop-reason.ts';
 import { redactedKind, toSignature } from './reasoning-blobs.ts';
 import { renderUsage } from './usage.ts';
 
-/** Renders the whole answer: the sum of the frames of the same events. Source: docs/interfaces/messages.md "Response", "Stream". */
+/** Renders the whole answer. It has the same content as the frames of the same events together. Source: docs/interfaces/messages.md "Response", "Stream". */
 export function renderWhole(
   events: readonly GenerationEvent[],
   decoded: Pick<DecodedRequest, 'ownStopReasons'>,
@@ -50,7 +50,7 @@ function renderBlocks(item: Item): JsonObject[] {
       return renderReasoningBlocks(item);
     case 'toolCall': {
       const { callId: id, name, signature } = content.value;
-      // As in a stream: the blob with which another protocol sealed the call precedes it.
+      // As in a stream, another protocol's signature of the call precedes the call.
       return [
         ...sealBlock(signature),
         { type: 'tool_use', id, name, input: parseInput(item, content.value), ...extras.members(item.extra) },
@@ -63,7 +63,7 @@ function renderBlocks(item: Item): JsonObject[] {
   }
 }
 
-/** Returns another protocol's signature of a text or a call as a reasoning block, the only place that every client sends back. */
+/** Returns another protocol's signature of a text or a call as a reasoning block, because that is the only block that every client sends back. */
 function sealBlock(signature: Opaque | undefined): JsonObject[] {
   return signature === undefined ? [] : [{ type: 'thinking', thinking: '', signature: toSignature([signature]) }];
 }
@@ -92,7 +92,7 @@ function renderReasoningBlocks(item: Item): JsonObject[] {
   const blocks: JsonObject[] = [];
   if (parts.length > 0 || seals.length > 0) {
     const thinking = parts.map(readReasoningText).join('\n\n');
-    // Signed reasoning goes back byte for byte, or its signature becomes invalid.
+    // Signed reasoning must be sent back byte for byte, or its signature becomes invalid.
     const shown = seals.length > 0 ? thinking : thinking.toWellFormed();
     blocks.push({
       type: 'thinking',

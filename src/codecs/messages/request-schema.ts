@@ -74,7 +74,7 @@ const documentBlock = object({
   ...cached,
 });
 
-/** A tool that a search has found. */
+/** A reference to a tool that a tool search found. */
 const toolReferenceBlock = object({ type: z.literal('tool_reference'), tool_name: someText, ...cached });
 
 const resultBlock = oneBy('type', [textBlock, imageBlock, searchResultBlock, documentBlock, toolReferenceBlock]);
@@ -132,7 +132,7 @@ const message = oneBy(
     object({ role: z.literal('assistant'), content: textOrBlocks(assistantBlock) }),
     object({ role: z.literal('system'), content: textOrBlocks(systemBlock) }),
   ],
-  // The service's own wording, which clients look for.
+  // The names that Anthropic's error message lists, which clients look for.
   ['user', 'assistant'],
 );
 
@@ -179,7 +179,7 @@ const outputConfig = object({
   format: outputFormat.nullish(),
 });
 
-/** The members that counting tokens takes too. */
+/** The members that a request to count tokens also has. */
 const countShape = {
   model: someText,
   messages: listOf(message, 1),
@@ -208,14 +208,14 @@ const rest = {
 /** The body of a Messages request. */
 export const messagesRequestSchema = object({ ...countShape, max_tokens: integerIn(1), ...rest });
 
-/** The body of a request to count tokens: nothing is generated, so that no limit is needed. */
+/** The body of a request to count tokens; it needs no output limit, because nothing is generated. */
 export const countRequestSchema = object({ ...countShape, max_tokens: integerIn(1).nullish(), ...rest });
 
 /** A checked Messages request. */
 export type MessagesRequest = z.output<typeof countRequestSchema>;
 /** A checked message. */
 export type MessagesMessage = Exclude<MessagesRequest['messages'][number], UnknownValue>;
-/** A checked block with a schema of its own. */
+/** A checked block of a known type. */
 export type KnownBlock = Exclude<z.output<typeof userBlock> | z.output<typeof assistantBlock>, UnknownValue>;
 /** A checked block of a tool's result. */
 export type ResultBlock = Exclude<z.output<typeof resultBlock>, UnknownValue>;

@@ -2,9 +2,9 @@ import type { JsonObject } from '../codec.ts';
 import { objectsIn, textIn } from '../json.ts';
 
 /**
- * Models with a thinking budget refuse a request that continues after results of calls if thinking is on and the
- * message with the calls does not begin with its reasoning, or if it is off and reasoning is present. Clients of
- * other protocols need not return reasoning, and may request thinking in one request and not in the next.
+ * Models with a thinking budget have two rules for a request that continues after results of calls. If thinking is on, the message with the
+ * calls must begin with its reasoning; if thinking is off, there must be no reasoning. Clients of other protocols need not return reasoning,
+ * and may request thinking in one request and not in the next.
  */
 
 const reasoningTypes = new Set(['thinking', 'redacted_thinking']);
@@ -13,8 +13,8 @@ const goesOn = ({ role, content }: JsonObject): boolean =>
   role === 'user' && objectsIn(content)[0]?.['type'] === 'tool_result';
 
 /**
- * Returns the model's output since the user's last message; empty if there are no results of calls to continue from.
- * Contents are lists of blocks.
+ * Returns the model's messages since the user's last message; empty if the conversation does not end with results of calls. Every content
+ * must be a list of blocks.
  */
 function openLoop(messages: readonly JsonObject[]): JsonObject[] {
   const last = messages.at(-1);
@@ -23,13 +23,13 @@ function openLoop(messages: readonly JsonObject[]): JsonObject[] {
   return messages.slice(spoke + 1).filter(({ role }) => role === 'assistant');
 }
 
-/** Returns whether a loop of calls continues without the reasoning that it began with, so that thinking can't be on. */
+/** Returns whether a loop of calls continues without its reasoning, so that thinking must be off. */
 export function lacksReasoning(messages: readonly JsonObject[]): boolean {
   const latest = openLoop(messages).at(-1);
   return latest !== undefined && !isReasoning(objectsIn(latest['content'])[0]);
 }
 
-/** Removes the reasoning from a loop of calls that continues; false if there was none. Changes `messages`. */
+/** Removes the reasoning from a loop of calls that continues; returns false if there was none. Changes `messages`. */
 export function dropLoopReasoning(messages: readonly JsonObject[]): boolean {
   const loop = openLoop(messages).filter(({ content }) => objectsIn(content).some(isReasoning));
   for (const message of loop) message['content'] = objectsIn(message['content']).filter(block => !isReasoning(block));

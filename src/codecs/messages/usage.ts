@@ -7,11 +7,11 @@ import { renderServiceTier } from '../service-tier.ts';
 import { extras } from './extras.ts';
 
 /**
- * Usage: Messages counts cached and written input next to `input_tokens`, as the model does. Source:
+ * Converts usage. As in the contract, `input_tokens` does not include input that was read from or written to a cache. Source:
  * docs/interfaces/messages.md "Stream", "Usage"; docs/accounting.md "Usage".
  */
 
-/** Returns counts with all their fields; missing ones are 0. `tier` is the requested or billed one. */
+/** Returns counts with all their fields; missing counts are 0. `tier`: the requested tier, or the charged one. */
 export function renderCounts(usage: Usage | undefined, tier: ServiceTier): JsonObject {
   const write5m = usage?.cacheWrite5mTokens ?? 0;
   const write1h = usage?.cacheWrite1hTokens ?? 0;
@@ -40,13 +40,13 @@ const known = new Set([
   'cache_creation',
   'output_tokens_details',
   'service_tier',
-  // The gateway's own price is the client's.
+  // Not passed on: the client gets the gateway's cost.
   'cost',
 ]);
 
 /**
- * Parses an upstream's usage into buckets that do not overlap: `members` of all its reports so far, later ones over
- * earlier ones. Undefined if it contains nothing plausible, so that the gateway counts itself.
+ * Parses an upstream's usage into buckets that do not overlap. `members`: those of all its reports so far; later values replace earlier
+ * ones. Returns undefined if no count is plausible; the gateway then counts itself.
  */
 export function parseUsage(members: JsonObject): Usage | undefined {
   const input = countIn(members['input_tokens']);
@@ -54,7 +54,7 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   const read = countIn(members['cache_read_input_tokens']);
   const written = readWritten(members);
   const inputs = [input, read, written.cacheWrite5mTokens, written.cacheWrite1hTokens];
-  // Every answer has tokens: upstreams that report only zeros do not count.
+  // Every answer has tokens, so an upstream that reports only zeros does not count them.
   if (inputs.every(count => (count ?? 0) === 0) && (output ?? 0) === 0) return undefined;
   const thinking = countIn(objectIn(members['output_tokens_details'])?.['thinking_tokens']);
   return {
@@ -70,7 +70,7 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   };
 }
 
-/** Writes without a lifetime count as five minutes (docs/accounting.md "Usage"). */
+/** Returns the tokens written to a cache; those without a lifetime count as written for five minutes (docs/accounting.md "Usage"). */
 function readWritten(members: JsonObject): Pick<Usage, 'cacheWrite5mTokens' | 'cacheWrite1hTokens'> {
   const split = objectIn(members['cache_creation']);
   const write1h = countIn(split?.['ephemeral_1h_input_tokens']) ?? 0;

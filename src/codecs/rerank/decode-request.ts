@@ -17,7 +17,7 @@ const documents = documented(z.unknown(), {
   },
 });
 
-/** The body of a rerank request. `decodeDocuments` checks `documents`, which may be thousands. Unknown members stay in the parsed value. */
+/** The body of a rerank request. `decodeDocuments` checks `documents`, because there may be thousands. Unknown members stay in the parsed value. */
 export const rerankRequestSchema = object({
   model: someText,
   query: someText,

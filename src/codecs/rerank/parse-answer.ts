@@ -4,8 +4,8 @@ import { countIn, objectIn } from '../json.ts';
 import { malformedAnswer, parseAnswerJson } from '../vector-answer.ts';
 
 /**
- * Parses an answer; usage as Cohere (`meta.billed_units`), Jina, vLLM and another gateway report it. Throws
- * `UpstreamFailure` `malformed` if it is not one.
+ * Parses an answer, with usage as Cohere (`meta.billed_units`), Jina, vLLM or another Tollgate reports it. Throws `UpstreamFailure`
+ * `malformed` if it is not valid.
  */
 export function parseRerankAnswer(text: string): Omit<Reranked, 'dropped'> {
   const body = objectIn(parseAnswerJson(text));

@@ -1,7 +1,7 @@
 import type { RerankResponse } from '../../gen/tollgate/v1/rerank_pb.ts';
 import { toDollars } from '../dollars.ts';
 
-/** Renders an answer. */
+/** Renders an answer in the format of Cohere, Jina and compatible servers. */
 export function renderRerankAnswer(answer: RerankResponse): object {
   const { requestId, model, results, totalTokens, searchUnits, costNanoUsd } = answer;
   return {

@@ -7,11 +7,11 @@ import { extras } from './extras.ts';
 const known = new Set(['type', 'url', 'title', 'start_index', 'end_index']);
 
 /**
- * Citations in the form of Responses and back: URLs for every protocol, others only for its own clients. Source:
+ * Converts citations to the form of Responses and back. Citations of URLs exist in every protocol; others are sent only to Responses clients. Source:
  * docs/interfaces/README.md "Translation"; case SV-02.
  */
 
-/** Undefined if the citation can't be expressed in Responses. */
+/** Returns a citation in the form of Responses; undefined if Responses can't express it. */
 export function renderAnnotation({ annotation }: Annotation): JsonObject | undefined {
   if (annotation.case === 'urlCitation') {
     const { url, title, startIndex, endIndex } = annotation.value;
@@ -21,7 +21,7 @@ export function renderAnnotation({ annotation }: Annotation): JsonObject | undef
   return annotation.case === 'other' ? extras.own(annotation.value) : undefined;
 }
 
-/** A citation as a client or an upstream wrote it. */
+/** Parses a citation that a client or an upstream wrote. */
 export function parseAnnotation(value: JsonObject): Annotation {
   const { type, url, title, start_index: start, end_index: end } = value;
   if (type === 'url_citation' && typeof url === 'string') {

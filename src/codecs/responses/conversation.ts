@@ -7,7 +7,7 @@ import { decodeInput } from './decode-input.ts';
 import { inputItem } from './input-schema.ts';
 import { renderItem } from './render-item.ts';
 
-/** Conversations as the official client reads and writes them. Source: OpenAI API reference, "Conversations". */
+/** Decodes and renders conversations in OpenAI's format. Source: OpenAI API reference, "Conversations". */
 
 const itemsMax = 20;
 const newItems = listOf(inputItem, 1, itemsMax);

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../codec.ts';
 import { objectIn } from '../json.ts';
 
-/** The format of a free-form tool: the model nests a grammar, as Chat does; Responses has it flat. */
+/** Converts the format of a free-form tool. The contract nests a grammar, as Chat does; in Responses it is flat. */
 
 /** Converts a format from Responses to JSON text. */
 export function decodeFormat(format: JsonObject): string {

@@ -26,7 +26,7 @@ import {
 import { parseTokens } from '../logprobs.ts';
 import { renumberTurns } from '../../generation/turns.ts';
 
-/** Items of a request to items of the model. Sources: docs/interfaces/responses.md "Stream"; docs/architecture.md "The model of a generation"; docs/interfaces/README.md "Translation". */
+/** Decodes the items of a Responses request to items of the contract. Sources: docs/interfaces/responses.md "Stream"; docs/architecture.md "The model of a generation"; docs/interfaces/README.md "Translation". */
 
 const shared = ['type', 'id', 'status'] as const;
 const knownMessageMembers = members(...shared, 'role', 'content');
@@ -145,7 +145,7 @@ class ItemDecoder {
   }
 
   #reasoningPart(part: ReasoningPart | UnknownValue, path: string): Part {
-    // Reasoning may be dropped as a whole if its upstream did not make it.
+    // A hint, because reasoning of another upstream may be dropped anyway.
     if (part instanceof UnknownValue) return make.makePart(this.#unknown.content(part, path, true));
     const isSummary = part.type === 'summary_text';
     const content = isSummary ? make.summaryTextContent(part.text) : make.reasoningTextContent(part.text);
@@ -195,7 +195,7 @@ function decodeContent(part: Exclude<ResponsesPart, { type: 'input_image' }>, pa
   }
 }
 
-/** An address, or the bytes themselves as a data URL. */
+/** Returns the source of a URL: the bytes of a data URL, or the address. */
 function urlSource(url: string, path: string): MediaSource {
   if (!/^data:/i.test(url)) {
     if (!/^https?:\/\/[^/]/i.test(url)) throw invalidField(path, 'must be an http(s) address or a data URL');

@@ -21,8 +21,8 @@ import { extras } from './extras.ts';
 import { phaseMember, speakerMembers } from './render-item.ts';
 
 /**
- * Encodes items for a Responses upstream, which stores nothing: ids of stored items would be unknown there and are
- * left out, except the one that encrypted reasoning is bound to. Sources: docs/interfaces/README.md "Translation",
+ * Encodes items for a Responses upstream. The upstream stores nothing, so that it would not know the ids of stored items: they are left out,
+ * except the id that encrypted reasoning is bound to. Sources: docs/interfaces/README.md "Translation",
  * "Refused, listed or dropped"; cases TR-05, TR-10, TR-11, RE-04, RE-07, RE-11, RE-13, RP-11, RP-20, SV-05, SV-08.
  */
 export class InputEncoder {
@@ -30,18 +30,18 @@ export class InputEncoder {
   readonly #drops: Drops;
   readonly #provider: string | undefined;
   readonly #kinds = new Map<string, ToolKind>();
-  /** The latest id of a call, by the id that the client sent: protocols whose ids are unique only within a turn reuse them. */
+  /** The latest id that was given to a call, by the id that the client sent. In some protocols ids are unique only within a turn, so that clients reuse them. */
   readonly #calls = new Map<string, string>();
   readonly #taken = new Set<string>();
 
-  /** `provider` gets its own blobs back. */
+  /** `provider`: only reasoning that this provider made is sent. */
   constructor(request: GenerateRequest, drops: Drops, provider: string | undefined) {
     this.#request = request;
     this.#drops = drops;
     this.#provider = provider;
   }
 
-  /** Returns the item; undefined if it can't be expressed and is listed. Throws `unsupported_parameter`. */
+  /** Returns the encoded item; undefined if it is dropped and listed because it can't be expressed. Throws `unsupported_parameter`. */
   encode(item: Item): JsonObject | undefined {
     const { content } = item;
     switch (content.case) {
@@ -109,7 +109,7 @@ export class InputEncoder {
 
   #result(result: ToolResult): JsonObject {
     const { callId, kind, parts, plain, isError } = result;
-    // Chat and Messages do not repeat the kind of the tool.
+    // In Chat and Messages, a result does not have the kind of its tool.
     const called = this.#kinds.get(callId) ?? kind;
     const type = called === ToolKind.CUSTOM ? 'custom_tool_call_output' : 'function_call_output';
     const name = isForeign(this.#request) ? '' : result.name;
@@ -121,7 +121,7 @@ export class InputEncoder {
     return { type, ...speaker, output: isError ? this.#failed(output) : output };
   }
 
-  /** The interface has no field for a failed tool, so the output says it. */
+  /** Returns the output of a failed tool, with a text that says so, because Responses has no field for it. */
   #failed(output: Json): Json {
     this.#drops.add('is_error');
     return typeof output === 'string'
@@ -129,7 +129,7 @@ export class InputEncoder {
       : [{ type: 'input_text', text: 'Error:' }, ...(output as JsonObject[])];
   }
 
-  /** Reasoning is sent back if this upstream can read it; it refuses summaries without their encrypted reasoning. */
+  /** Encodes reasoning if this upstream can read its encrypted content, without which the upstream would refuse the summaries. */
   #reasoning(item: Item, { parts, opaque }: Reasoning): JsonObject | undefined {
     const ours = opaque.filter(blob => this.#isOurs(blob) && (blob.kind === encryptedKind || blob.kind === itemIdKind));
     const sealed = ours.find(({ kind }) => kind === encryptedKind);
@@ -153,7 +153,7 @@ export class InputEncoder {
     };
   }
 
-  /** A blob without a provider belongs to this protocol by its kind: Chat clients have such blobs too, and the upstream verifies them. */
+  /** Returns whether the upstream may read a blob. A blob without a provider is accepted: Chat clients send such blobs, and the upstream checks them anyway. */
   #isOurs({ provider }: Opaque): boolean {
     return provider === '' || provider === this.#provider;
   }

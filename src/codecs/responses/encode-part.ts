@@ -7,7 +7,7 @@ import { renderAnnotation } from './annotation.ts';
 import { extras } from './extras.ts';
 import { renderInputPart } from './render-part.ts';
 
-/** Parts for a Responses upstream. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases ME-05, ME-07, ME-10. */
+/** Encodes parts for a Responses upstream. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases ME-05, ME-07, ME-10. */
 
 /** Encodes a part of earlier model output. Throws `unsupported_parameter`. */
 export function encodeOutputPart(part: Part, request: GenerateRequest): JsonObject {
@@ -23,7 +23,7 @@ export function encodeOutputPart(part: Part, request: GenerateRequest): JsonObje
   return { type: 'output_text', text, ...(cited.length === 0 ? {} : { annotations: cited }), ...extras.members(extra) };
 }
 
-/** Encodes a part of anyone else's message. Throws `unsupported_parameter`. */
+/** Encodes a part of a message that the model did not write. Throws `unsupported_parameter`. */
 export function encodeInputPart(part: Part, request: GenerateRequest, drops: Drops): JsonObject {
   const { content } = part;
   if (isForeign(request)) {
@@ -44,7 +44,7 @@ export function encodeInputPart(part: Part, request: GenerateRequest, drops: Dro
   return rendered;
 }
 
-/** The request came from a client of another interface. */
+/** Returns whether the request came from a client of another interface. */
 export function isForeign({ source }: GenerateRequest): boolean {
   return source !== undefined && source.protocol !== Protocol.RESPONSES;
 }
@@ -54,7 +54,7 @@ function isByFileId({ content }: Part): boolean {
   return content.value.source?.source.case === 'fileId';
 }
 
-/** Returns a plain-text document with its title and context; undefined if the file is not one. */
+/** Returns the text of a plain-text document, with its title and context; undefined if the file is not one. */
 function readFileText({ source, filename, title, context }: FilePart): string | undefined {
   if (source?.source.case !== 'text') return undefined;
   const lines = [filename === '' ? title : filename, context, source.source.value];

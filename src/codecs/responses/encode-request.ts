@@ -29,8 +29,8 @@ import { includes, outputLimit, patchedRequest } from './patch-request.ts';
 import { renderToolChoice } from './resource.ts';
 
 /**
- * Encodes the body for a Responses upstream. A Responses client's own JSON is patched, so that everything in it arrives; any other request
- * is built from the contract. The upstream is requested to store nothing. Same input, same bytes. Sources: docs/interfaces/README.md
+ * Encodes the body for a Responses upstream. The JSON of a Responses client is patched, so that nothing in it is lost; any other request is
+ * built from the `GenerateRequest`. The upstream is told to store nothing. The same input gives the same bytes. Sources: docs/interfaces/README.md
  * "Translation", "Refused, listed or dropped"; docs/interfaces/responses.md "Stream". Throws `unsupported_parameter`.
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
@@ -81,7 +81,7 @@ function wantsLogprobs({ sampling, include }: GenerateRequest): boolean {
   return sampling?.logprobs === true || include.includes(logprobs);
 }
 
-/** Refuses fields whose loss would change what the client gets back. */
+/** Throws for fields whose loss would change the client's result. */
 function refuse(request: GenerateRequest): void {
   if (request.source?.protocol === Protocol.MESSAGES && isPrefill(request.items)) {
     throw unsupportedContent(request, 'a last message of the assistant');
@@ -93,8 +93,8 @@ function refuse(request: GenerateRequest): void {
 }
 
 /**
- * Sampling has fewer options here: dropped fields are listed. Some upstreams accept penalties, which only a Responses client can send to
- * them.
+ * Sets the sampling fields that Responses has; the others are dropped and listed. Penalties, which only some upstreams accept, are sent only
+ * for Responses clients.
  */
 function setSampling(
   request: GenerateRequest,
@@ -128,7 +128,7 @@ function encodeOutputFormat(format: OutputFormat | undefined): JsonObject | unde
       return { type: 'json_object' };
     case OutputFormatType.JSON_SCHEMA: {
       const { name, description, schemaJson, strict } = format;
-      // The interface requires a schema: this one allows everything.
+      // Responses requires a schema; the empty one allows everything.
       const schema = fieldJson(schemaJson) ?? {};
       return defined({ type: 'json_schema', name, description, schema, strict });
     }
@@ -138,7 +138,7 @@ function encodeOutputFormat(format: OutputFormat | undefined): JsonObject | unde
 }
 
 /**
- * Readable reasoning is requested as summaries. Source: docs/interfaces/README.md "Effort and thinking budgets",
+ * Encodes reasoning settings; readable reasoning is requested as summaries. Source: docs/interfaces/README.md "Effort and thinking budgets",
  * "Translation".
  */
 function encodeReasoning(reasoning: ReasoningConfig | undefined): JsonObject | undefined {
@@ -154,7 +154,7 @@ function chooseEffort({ effort, thinking, budgetTokens }: ReasoningConfig): stri
   return budgetTokens === undefined ? undefined : effortName(toEffort(budgetTokens));
 }
 
-/** Messages shows its reasoning by default. */
+/** Returns whether a Messages request wants to see reasoning, which is the default there. */
 function isShown({ thinking, display }: ReasoningConfig): boolean {
   return thinking !== ThinkingMode.UNSPECIFIED && thinking !== ThinkingMode.DISABLED && display !== 'omitted';
 }
@@ -165,7 +165,7 @@ function encodeTool(tool: Tool, path: string, request: GenerateRequest): JsonObj
     case 'function': {
       const { name, description, parametersJson } = content.value;
       checkToolName(name, `${path}.name`);
-      // If absent it would mean strict, unlike in other interfaces (case CH-08).
+      // Absent means strict in Responses, but not in other interfaces (case CH-08).
       const strict = content.value.strict ?? (request.source === undefined ? undefined : false);
       const rendered = defined({ name, description, parameters: fieldJson(parametersJson), strict });
       return { type: 'function', ...rendered, ...extras.members(tool.extra) };

@@ -22,13 +22,13 @@ import {
  * of the Open Responses schema.
  */
 
-/** Code points: a pair of surrogates is one character. */
+/** Returns the number of code points: a surrogate pair is one character. */
 function charactersIn(value: string): number {
   const pairs = value.match(/[\ud800-\udbff][\udc00-\udfff]/g)?.length ?? 0;
   return value.length - pairs;
 }
 
-/** A text with a maximum length, counted as the interface does. */
+/** A text with a maximum length in code points, as Responses counts it. */
 export function limitedText(max: number): z.ZodString {
   const fits = (value: string): boolean =>
     value.length <= max || (value.length <= 2 * max && charactersIn(value) <= max);
@@ -111,7 +111,7 @@ const callId = z
   .min(1, 'must have 1 to 64 characters')
   .max(64, 'must have 1 to 64 characters');
 const output = textOrParts(resultPart);
-/** A tool's message: a result, or one without a call. */
+/** The members that say what a tool's output belongs to: a call, or only a tool by its name. */
 const spoken = { call_id: callId.nullish(), name: someText.nullish(), namespace: someText.nullish() };
 const otherItems = [
   object({
@@ -159,7 +159,7 @@ const unknownItem = unknownBy('type', [
 ]);
 
 /**
- * Items of tools that the upstream itself runs, or that only its own clients know: carried unchanged. Source:
+ * The types of items that are carried unchanged: those of tools that the upstream itself runs, or that only OpenAI's service and clients know. Source:
  * docs/interfaces/responses.md "Stream".
  */
 const hostedType =
@@ -181,14 +181,14 @@ type InputItem =
   | z.output<typeof hostedItem>
   | UnknownValue;
 
-/** One item: its type decides which of the schemas it must fit, or its role if it has no type. */
+/** One item. Its type, or its role if it has no type, decides which of the schemas it must match. */
 export const inputItem = chosen<InputItem>(chooseSchema, [messageItem, ...otherItems, itemReference, hostedItem]);
 
 /** A checked item. */
 export type ResponsesItem = InputItem;
 /** A checked message. */
 export type MessageItem = Exclude<z.output<typeof messageItem>, UnknownValue>;
-/** A checked item with a type of its own. */
+/** A checked item of a known type that is not a message. */
 export type OtherItem = z.output<typeof otherItem>;
 /** A checked part of any message or result. */
 export type ResponsesPart = Exclude<

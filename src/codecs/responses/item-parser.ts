@@ -28,15 +28,15 @@ const knownMembers: Readonly<Record<Exclude<ItemKind, 'server'>, ReadonlySet<str
   compaction: new Set([...shared, 'encrypted_content']),
 };
 
-/** A part's place in its item, and its kind. */
+/** The list of its item that a part is in, its index there, and its type. */
 interface PartPlace {
   readonly list: 'content' | 'summary';
   readonly index: number;
 }
 
 /**
- * Parses an upstream's items. Content that appears only in the last event of a text, part or item, or in the final output, is read from
- * there, so that the result does not depend on which of the interface's many events a server sends. Source: docs/interfaces/responses.md
+ * Parses an upstream's items. Servers send different subsets of the interface's events. Content that did not come in deltas is therefore
+ * read from the last event of its text, part or item, or from the final output, so that the result is the same. Source: docs/interfaces/responses.md
  * "Stream"; cases TS-22, RE-16, RP-02.
  */
 export class ItemParser {
@@ -44,7 +44,7 @@ export class ItemParser {
   hasRefusal = false;
   readonly #provider: string;
   readonly #items = new OpenItems();
-  /** A call that is done without any arguments: what follows shows whether a limit cut it or it needs none. */
+  /** A call that ended without arguments. What follows shows whether the call needs none or was cut off by a limit. */
   #empty: OpenItem | undefined;
 
   constructor(provider: string) {
@@ -57,8 +57,7 @@ export class ItemParser {
   }
 
   /**
-   * Returns the number of the open item that an event names; undefined if it names none, or one that is emitted
-   * whole.
+   * Returns the number of the item that an event names; undefined if it names none, or one that is emitted only when it is complete.
    */
   numberAt(at: ItemPlace, body: JsonObject): number | undefined {
     const item = objectIn(body['item']);
@@ -72,7 +71,7 @@ export class ItemParser {
     if (open !== undefined) this.#part(open, place, part, events);
   }
 
-  /** Adds to a part's text; starts the part if the upstream did not. */
+  /** Adds text to a part; starts the part if the upstream did not. */
   text(
     at: ItemPlace,
     place: PartPlace & { readonly type: string },
@@ -85,38 +84,38 @@ export class ItemParser {
     this.#add(open, part, { text: textIn(event['delta']), logprobs: event['logprobs'] }, events);
   }
 
-  /** Adds to a call's arguments. */
+  /** Adds text to a call's arguments. */
   arguments(at: ItemPlace, text: string, events: GenerationEvent[]): void {
     const open = this.#items.findGrowing(at);
     if (open !== undefined) this.#arguments(open, text, events);
   }
 
-  /** Takes the complete arguments of a call: emits those that are missing. */
+  /** Reads the complete arguments of a call, and emits what has not come before. */
   wholeArguments(at: ItemPlace, text: string, events: GenerationEvent[]): void {
     const open = this.#items.findGrowing(at);
     if (open !== undefined) this.#wholeArguments(open, text, events);
   }
 
-  /** Takes a complete part: emits what is missing. */
+  /** Reads a complete part, and emits what has not come before. */
   wholePart(at: ItemPlace, place: PartPlace, part: JsonObject, events: GenerationEvent[]): void {
     const open = this.#items.findGrowing(at);
     if (open !== undefined) this.#wholePart(open, place, part, events);
   }
 
-  /** A citation of a text. */
+  /** Adds a citation to a text. */
   annotate(at: ItemPlace, place: PartPlace, annotation: JsonObject | undefined, events: GenerationEvent[]): void {
     const open = this.#items.findGrowing(at);
     const part = open === undefined ? undefined : this.#part(open, place, { type: 'output_text' }, events);
     if (open !== undefined && part !== undefined && !part.isClosed) this.#annotate(open, part, annotation, events);
   }
 
-  /** Ends an item: emits what is missing. */
+  /** Reads a complete item, emits what has not come before, and closes the item. */
   done(index: number | undefined, item: JsonObject, events: GenerationEvent[]): void {
     const open = this.#items.findEnded(item, index) ?? this.#start(index, item, events);
     if (!open.isDone) this.#done(open, item, events);
   }
 
-  /** Reads the final output. Items and parts that were not streamed are added: nothing of either is lost. */
+  /** Reads the final output, and adds the items and parts that were not streamed. */
   output(output: readonly JsonObject[], events: GenerationEvent[]): void {
     for (const [index, item] of output.entries()) {
       const open = this.#items.confirm(item, index);
@@ -129,7 +128,7 @@ export class ItemParser {
     }
   }
 
-  /** Ends the answer: `cut` if a limit or a filter ended it. Items that are not done end with it. */
+  /** Closes the items that are still open at the end of the answer. `cut`: a limit or a filter ended the answer. */
   end(cut: boolean, events: GenerationEvent[]): void {
     const status = cut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;
     this.#endEmpty(status, events);
@@ -141,12 +140,12 @@ export class ItemParser {
     const open = this.#items.open(item, index);
     const { kind } = open;
     if (kind === 'call' || kind === 'custom') this.hasCalls = true;
-    // Calls of the upstream's own tools are known when they are done.
+    // The item of a tool that the upstream runs is emitted when it is done, because only then it is complete.
     if (kind !== 'server') events.push(emit.itemOpened(0, open.number, itemFrom(kind, item)));
     return open;
   }
 
-  /** Returns the part; undefined if the item is done, or if the contract has no such part. */
+  /** Returns the open part at a place, and opens it if necessary; undefined if the item is done, or if the contract has no such part. */
   #part(open: OpenItem, place: PartPlace, part: JsonObject, events: GenerationEvent[]): OpenPart | undefined {
     if (open.isDone || (open.kind !== 'message' && open.kind !== 'reasoning')) return undefined;
     const content = contentFrom(part, place.list);
@@ -154,7 +153,7 @@ export class ItemParser {
     const key = `${place.list} ${place.index}`;
     const known = open.parts.get(key);
     if (known?.kind === kind) return known;
-    // Another kind at the same place is another part.
+    // Content of another kind at the same place is another part.
     const other = known === undefined ? undefined : open.parts.get(`${key} ${kind}`);
     if (other !== undefined) return other;
     for (const each of open.parts.values()) this.#closePart(open, each, events);
@@ -182,7 +181,7 @@ export class ItemParser {
     if (known.kind === DeltaKind.UNSPECIFIED) return this.#closePart(open, known, events, part);
     const text = textIn(part['text']) || textIn(part['refusal']);
     const rest = text.startsWith(known.text) ? text.slice(known.text.length) : '';
-    // Logprobs came with the deltas; if none came, they are those of the whole.
+    // Log probabilities came with the deltas; if there were no deltas, the complete part has them.
     this.#add(open, known, { text: rest, logprobs: known.text === '' ? part['logprobs'] : [] }, events);
     const cited = listIn(part['annotations']).slice(known.annotations);
     for (const annotation of cited) this.#annotate(open, known, objectIn(annotation), events);
@@ -209,7 +208,7 @@ export class ItemParser {
     if (empty !== undefined) this.#close(empty, { status, item: empty.begun }, events);
   }
 
-  /** Adds an item with the parts of `item` whose kind did not come before; `open` is done, so it can't take them. */
+  /** Adds an item with the parts of `item` whose kind did not come before; they can't be added to `open`, which is done. */
   #addMissing(open: OpenItem, item: JsonObject, events: GenerationEvent[]): void {
     const known = new Set([...open.parts.values()].map(({ kind }) => kind));
     const missing = partsIn(item).filter(({ place, part }) => {
@@ -240,7 +239,7 @@ export class ItemParser {
     events.push(emit.annotationAdded(0, [open.number, part.number], parseAnnotation(annotation)));
   }
 
-  /** `whole`: the part at its end, if the upstream sent it. */
+  /** Closes a part. `whole`: the complete part, if the upstream sent it. */
   #closePart(open: OpenItem, part: OpenPart, events: GenerationEvent[], whole: JsonObject = {}): void {
     if (part.isClosed) return;
     part.isClosed = true;
@@ -268,7 +267,7 @@ export class ItemParser {
         emit.opaqueAdded(0, number, make.makeOpaque(compactionKind, textIn(item['encrypted_content']), this.#provider)),
       );
     }
-    // Servers end a call that their limit has cut as if it were whole.
+    // Servers end a call that was cut off by their limit as if it were complete.
     const isCut = kind === 'call' && open.text !== '' && !isWholeJson(open.text);
     const closed = emit.itemClosed(0, number, isCut ? ItemStatus.INCOMPLETE : status);
     const phase = phases[textIn(item['phase'])];
@@ -277,7 +276,7 @@ export class ItemParser {
     events.push(closed);
   }
 
-  /** Returns encrypted reasoning, and the id that it is bound to. */
+  /** Emits the encrypted reasoning of an item, and the id that it is bound to. */
   #seal(number: number, item: JsonObject, events: GenerationEvent[]): void {
     const data = textIn(item['encrypted_content']);
     const id = textIn(item['id']);
@@ -314,7 +313,7 @@ function itemFrom(kind: Exclude<ItemKind, 'server'>, item: JsonObject): Item {
   }
 }
 
-/** The parts of a whole item, with their places. */
+/** Returns the parts of a complete item, with their places. */
 function partsIn(item: JsonObject): { readonly place: PartPlace; readonly part: JsonObject }[] {
   return (['summary', 'content'] as const).flatMap(list =>
     listIn(item[list]).map((part, index) => ({ place: { list, index }, part: objectIn(part) ?? {} })),
@@ -324,7 +323,7 @@ function partsIn(item: JsonObject): { readonly place: PartPlace; readonly part: 
 const knownPartMembers = new Set(['type', 'text', 'refusal', 'annotations', 'logprobs']);
 
 /**
- * Returns the members of a value at its end that it did not have at its beginning and that are not `known`; undefined if there are none.
+ * Returns the unknown members that a complete value has and that it did not have when it began; undefined if there are none.
  */
 function newMembers(whole: JsonObject, begun: JsonObject, known: ReadonlySet<string>): Extra | undefined {
   const unknown = unknownMembers(whole, known);
@@ -333,7 +332,7 @@ function newMembers(whole: JsonObject, begun: JsonObject, known: ReadonlySet<str
   return added.length === 0 ? undefined : extras.of(Object.fromEntries(added));
 }
 
-/** Returns the content of a part by its type, without its text; unchanged if the model does not have its type. */
+/** Returns the content of a part by its type, without its text; a part of an unknown type is carried unchanged. */
 function contentFrom(part: JsonObject, list: PartPlace['list']): Part['content'] {
   const type = textIn(part['type']);
   if (list === 'summary') return make.summaryTextContent('');

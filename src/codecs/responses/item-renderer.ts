@@ -18,41 +18,41 @@ import { isShown, renderItem } from './render-item.ts';
 import { renderOutputPart, renderReasoningPart } from './render-part.ts';
 import type { ResponseFold } from '../../generation/response-fold.ts';
 
-/** Numbers an event and writes it. A string is the JSON of its members without the opening brace. */
+/** Numbers an event and writes it. `members` as a string is their JSON without the opening brace. */
 type Emit = (type: string, members: JsonObject | string) => void;
 
-/** An item that is shown. */
+/** An item that is shown to the client. */
 interface ShownItem {
-  /** The item folded so far; it grows. */
+  /** The item with all its content so far. */
   readonly item: Item;
   readonly outputIndex: number;
 }
 
 /** The item that is being written. */
 interface OpenItem extends ShownItem {
-  /** Its number in the generation's events. */
+  /** The number of the item in the generation's events. */
   readonly number: number;
   /** How many parts have been opened; the last one may still be open. */
   parts: number;
   isPartOpen: boolean;
   annotations: number;
   gate: SurrogateGate;
-  /** The form of its deltas; undefined: it sends none. */
+  /** The form of its deltas; undefined if none are sent. */
   form: DeltaForm | undefined;
 }
 
-/** The deltas of one part or call: their kind, and the text before and after the JSON of the new content. */
+/** The deltas of one part or call: their kind, and their JSON before and after the JSON of the new content. */
 interface DeltaForm {
   readonly kind: DeltaKind;
   readonly head: string;
   readonly tail: string;
 }
 
-/** The event of a kind of delta. */
+/** The events of a kind of delta. */
 interface DeltaKind {
   readonly delta: string;
   readonly done: string;
-  /** The member of the last event that has the whole text. */
+  /** The member of the last event that contains the complete text. */
   readonly whole: 'text' | 'refusal' | 'arguments' | 'input';
 }
 
@@ -75,8 +75,8 @@ const inputKind = {
 } as const;
 
 /**
- * Renders items as events: added, parts, deltas, done, with contiguous indices. The end of a message waits for its
- * phase, which follows from the next item or the finish. Source: docs/interfaces/responses.md "Stream", "Output
+ * Renders items as events: added, parts, deltas, done, with contiguous indices. The last event of a message is sent only when its phase is
+ * known, which is decided by the next item or by the finish. Source: docs/interfaces/responses.md "Stream", "Output
  * items" (phase).
  */
 export class ItemRenderer {
@@ -84,7 +84,7 @@ export class ItemRenderer {
   readonly #emit: Emit;
   #shown = 0;
   #open: OpenItem | undefined;
-  /** Messages that are complete except for their phase. */
+  /** Messages that are complete, but whose phase is not known yet. */
   #waiting: ShownItem[] = [];
 
   constructor(fold: ResponseFold, emit: Emit) {
@@ -92,7 +92,7 @@ export class ItemRenderer {
     this.#emit = emit;
   }
 
-  /** Emits the events that follow from one of the generation, which the fold has already taken. */
+  /** Emits the events for one event of the generation, which must already be in the fold. */
   push(event: GenerationEvent['event']): void {
     switch (event.case) {
       case 'itemOpened':
@@ -126,7 +126,7 @@ export class ItemRenderer {
     };
   }
 
-  /** Closes everything that is open when the generation breaks off. */
+  /** Closes everything that is still open when the generation breaks off. */
   close(status: ItemStatus): void {
     if (this.#open !== undefined) {
       const { number, parts, isPartOpen } = this.#open;
@@ -151,7 +151,7 @@ export class ItemRenderer {
     const gate = new SurrogateGate();
     this.#open = { item, number, outputIndex, parts: 0, isPartOpen: false, annotations: 0, gate, form: undefined };
     const begun = renderItem({ ...item, status: ItemStatus.IN_PROGRESS });
-    // Whether it is the final answer is unknown until something follows it.
+    // Whether a message is the final answer is not known until something follows it.
     if (item.content.case === 'message') delete begun['phase'];
     this.#emit('response.output_item.added', { output_index: outputIndex, item: begun });
     if (item.content.case === 'toolCall') this.#openDeltas(this.#open);
@@ -221,7 +221,7 @@ export class ItemRenderer {
     this.#emit('response.output_text.annotation.added', members);
   }
 
-  /** Emits half a character that never got its other half. */
+  /** Emits half of a surrogate pair whose other half never came. */
   #flush(open: OpenItem): void {
     const rest = open.gate.end();
     if (rest !== '') this.#say(open, rest, []);
@@ -256,7 +256,7 @@ export class ItemRenderer {
     const { content } = open.item;
     if (content.case === 'message') {
       this.#waiting.push(open);
-      // If the upstream gives the phase itself, nothing waits; no later message overtakes one that waits.
+      // If the upstream gives the phase, the message need not wait, unless an earlier message waits.
       if (this.#waiting.every(({ item }) => hasPhase(item))) this.#endConfirmed();
       return;
     }
@@ -275,13 +275,13 @@ function hasPhase({ content }: Item): boolean {
   return content.case === 'message' && content.value.phase !== Phase.UNSPECIFIED;
 }
 
-/** The part that was opened last. */
+/** Returns the part that was opened last. */
 function toPart({ item: { content }, parts }: OpenItem): Part | undefined {
   if (content.case !== 'message' && content.case !== 'reasoning') return undefined;
   return content.value.parts[parts - 1];
 }
 
-/** The members that place an event. */
+/** Returns the members that say which item and part an event belongs to. */
 function renderPlace({ item, outputIndex, parts }: OpenItem): JsonObject {
   const place = { item_id: item.id, output_index: outputIndex };
   if (item.content.case === 'reasoning') return { ...place, summary_index: parts - 1 };

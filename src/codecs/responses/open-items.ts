@@ -46,7 +46,7 @@ export interface OpenItem {
   isConfirmed: boolean;
 }
 
-/** How an event identifies its item: servers omit either member. */
+/** How an event identifies its item. Servers may omit either. */
 export interface ItemPlace {
   /** Index in the output; undefined if the event does not give it. */
   readonly index: number | undefined;
@@ -55,13 +55,13 @@ export interface ItemPlace {
 }
 
 /**
- * Finds the item that an event belongs to: by its id, which some servers change with each event; by its index in the output, which some
- * leave out or get wrong; else the one that began last.
+ * Finds the item that an event belongs to: by its id, which some servers change with each event; else by its index in the output, which
+ * some omit or get wrong; else the item that began last.
  */
 export class OpenItems {
   readonly #items: OpenItem[] = [];
 
-  /** In the order in which they began. */
+  /** Returns all items, in the order in which they began. */
   all(): readonly OpenItem[] {
     return this.#items;
   }
@@ -82,11 +82,11 @@ export class OpenItems {
     return opened;
   }
 
-  /** Returns the item that receives more content; undefined if none is known. */
+  /** Returns the item that an event adds content to; undefined if there is none. */
   findGrowing({ index, id }: ItemPlace): OpenItem | undefined {
     const named = this.#byId(id);
     if (named !== undefined) return named;
-    // If several have one index, the one that began last is being written.
+    // If several items have the same index, the one that began last is being written.
     return index === undefined ? this.#items.findLast(item => !item.isDone) : this.#items.findLast(at(index));
   }
 
@@ -95,7 +95,7 @@ export class OpenItems {
     return this.#byId(id) ?? (index === undefined ? undefined : this.#items.findLast(at(index)));
   }
 
-  /** Returns the item whose beginning an event repeats; undefined if it is a new one. */
+  /** Returns the known item that an event says begins; undefined if the item is new. */
   findBegun(item: JsonObject, index: number | undefined): OpenItem | undefined {
     const id = textIn(item['id']);
     const named = this.#byId(id);
@@ -105,7 +105,7 @@ export class OpenItems {
     return id === '' || readId(placed) === '' ? placed : undefined;
   }
 
-  /** Returns the item that is reported done; undefined if it did not begin before. */
+  /** Returns the item that an event says is done; undefined if it never began. */
   findEnded(item: JsonObject, index: number | undefined): OpenItem | undefined {
     const named = this.#byId(textIn(item['id']));
     if (named !== undefined && isSameKind(named, item)) return named;

@@ -51,7 +51,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     const body = objectIn(frameJson(data, this.#checkPlain));
     if (body === undefined) {
       if (event === 'error') throw toReportedFailure(data);
-      // Servers send events of their own between those of the protocol.
+      // Some servers send other events between those of the protocol.
       const isOther = event !== '' && event !== 'message' && !event.startsWith('response.');
       if (isOther || data.trim() === '' || data.trim() === '[DONE]') return [];
       throw malformed('the data of an event is not a JSON object');
@@ -108,7 +108,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     events.push(event);
   }
 
-  /** `model`: the model that the upstream reports, if it does; `rest`: the unknown members of the first frame. */
+  /** Emits `started`, once. `model`: the model that the upstream reports, if any; `rest`: the unknown members of the first frame. */
   #start(events: GenerationEvent[], model?: Json, rest?: JsonObject): void {
     if (this.#state !== 'new') return;
     this.#state = 'started';

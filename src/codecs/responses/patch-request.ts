@@ -11,15 +11,15 @@ import { InputEncoder } from './encode-input.ts';
 import { itemMembers } from './input-schema.ts';
 import { responsesRequestSchema } from './request-schema.ts';
 
-/** The lowest output limit that the protocol accepts; the gateway cuts if the client's is lower. */
+/** The lowest output limit that the protocol accepts; if the client's is lower, the gateway itself cuts the answer. */
 const outputTokensMin = 16;
 
-/** The output limit as the protocol takes it. */
+/** Returns an output limit that the protocol accepts. */
 export function outputLimit(tokens: number): number {
   return Math.max(outputTokensMin, tokens);
 }
 
-/** Returns further `include` values: reasoning can be continued later only with the upstream's encrypted content. */
+/** Returns the `include` values to add: the upstream's encrypted content, without which its reasoning can't be continued later. */
 export function includes({ request }: EncodeInput): string[] {
   const encrypted = 'reasoning.encrypted_content';
   const thinks = wantsReasoning(request) || request.items.some(({ content }) => content.case === 'reasoning');
@@ -33,13 +33,13 @@ const messageMembers = new Set(['type', 'status', 'role', 'content', 'phase']);
 const turnType = 'response.create';
 const turnMembers = ['type', 'generate'];
 
-/** Members that request state, which only the gateway keeps. */
+/** Members about stored state, which only the gateway keeps, and members that the route sets. */
 const stateful = ['previous_response_id', 'conversation', 'background', 'stream', 'model'];
 
 /**
- * Patches a Responses client's own JSON for an upstream of the protocol: state belongs to the gateway, and model, limit and tier to the
- * route; everything else is sent unchanged. So are items that are the same in the body and in the request; items that the gateway has
- * replaced or put before them are built.
+ * Patches the JSON of a Responses client for a Responses upstream: members about state are removed, and the route sets model, limit and
+ * tier; everything else is sent unchanged. Items that are the same in the body and in the request are sent as the client wrote them; items
+ * that the gateway has replaced, or inserted before them, are encoded.
  */
 export function patchedRequest(input: EncodeInput, source: SourceRequest, drops: Drops): SentBody {
   const { request, model, maxOutputTokens, stream } = input;
@@ -62,7 +62,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   return { ...rest, body };
 }
 
-/** Returns the items of the request; those that the client sent are at the end. */
+/** Returns the items to send. The items that the client sent are the last of the request; the gateway may have inserted others before. */
 function patchedInput({ request, provider }: EncodeInput, sent: Json, drops: Drops): Json {
   const { items } = request;
   const [only] = items;
@@ -83,7 +83,7 @@ function isText({ content }: Item, text: string): boolean {
   return parts.length === 1 && parts[0]?.content.case === 'text' && parts[0].content.value.text === text;
 }
 
-/** Returns the item as it was sent, if it is unchanged; else as encoded. Blobs were opened on the way. */
+/** Returns the item as the client sent it if it is unchanged, else as encoded. Reasoning counts as changed, because its blobs were decrypted. */
 function asSent(own: JsonObject, item: Item, encoded: JsonObject): JsonObject {
   const { content } = item;
   if (content.case === 'serverTool' || content.case === 'unknown') return isSameOpaque(own, encoded) ? own : encoded;
@@ -91,7 +91,7 @@ function asSent(own: JsonObject, item: Item, encoded: JsonObject): JsonObject {
   if (!isSealed) return isSame(own, item) ? withoutId(own) : encoded;
   const { id, encrypted_content: sealed } = encoded;
   const { encrypted_content: _, ...rest } = withoutId(own);
-  // At its original index.
+  // Each member stays at its place.
   const members = Object.keys(own).map((name): [string, Json | undefined] => {
     if (name === 'id') return [name, id];
     return [name, name === 'encrypted_content' ? sealed : rest[name]];
@@ -99,12 +99,12 @@ function asSent(own: JsonObject, item: Item, encoded: JsonObject): JsonObject {
   return defined({ ...Object.fromEntries(members), id, encrypted_content: sealed });
 }
 
-/** Returns whether an item that the gateway does not read is unchanged: only its names are compared. */
+/** Returns whether an item that the gateway does not read is unchanged; only members that identify it are compared. */
 function isSameOpaque(own: JsonObject, encoded: JsonObject): boolean {
   return ['type', 'role', 'id', 'call_id'].every(name => own[name] === encoded[name]);
 }
 
-/** Removes the id, which this upstream never stored (case RE-13), and nulls in known members. */
+/** Removes the id, which the upstream does not know because it stored nothing (case RE-13), and nulls in known members. */
 function withoutId(item: JsonObject): JsonObject {
   const type = textIn(item['type']);
   const known = isItemType(type) ? itemMembers[type] : messageMembers;
@@ -125,8 +125,7 @@ const roles: Readonly<Record<string, Role>> = {
 };
 
 /**
- * Returns whether an item of the body is the one of the request. Reasoning never counts as unchanged: its blobs are
- * opened on the way.
+ * Returns whether an item of the body is the same as that of the request. Reasoning never is, because its blobs were decrypted.
  */
 function isSame(sent: JsonObject, { content }: Item): boolean {
   switch (content.case) {
@@ -153,7 +152,7 @@ function areSame(sent: Json | undefined, parts: readonly Part[]): boolean {
 function isSamePart(sent: JsonObject | undefined, { content }: Part): boolean {
   if (content.case === 'text') return sent?.['text'] === content.value.text;
   if (content.case === 'refusal') return sent?.['refusal'] === content.value.text;
-  // Its content can't be read, so the type that it names decides.
+  // The content of an unknown part can't be read, so only its type is compared.
   if (content.case === 'unknown') return sent?.['type'] === objectIn(JSON.parse(content.value.json) as Json)?.['type'];
   return sent !== undefined && sent['type'] === partTypes[content.case ?? 'text'];
 }

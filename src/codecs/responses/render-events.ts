@@ -9,7 +9,7 @@ import type { ResponseFacts } from './resource.ts';
 import { doneFrame, ResponseRenderer, sseFrames } from './stream.ts';
 
 /**
- * A comment that keeps a quiet stream alive; never more than one line end, and nothing that a reader takes for an
+ * A comment that keeps a silent stream alive. It has a single line end, so that no client takes it for an
  * event (docs/interfaces/README.md "Streams").
  */
 export const keepAlive = sseComment('');
@@ -52,14 +52,14 @@ export class ResponsesStreamRenderer implements StreamRenderer {
   }
 }
 
-/** The fields of a response that the beginning of a generation gives. */
+/** What the first event of a generation says about its response. */
 interface Beginning {
   readonly requestId: string;
   readonly model: string;
   readonly createdAtMs: number;
 }
 
-/** The facts of a response from its request. */
+/** Returns the facts of a response that is not stored, from its request. */
 export function toResponseFacts(
   decoded: DecodedRequest & Partial<ResponsesRequest>,
   beginning: Beginning,
@@ -75,7 +75,7 @@ export function toResponseFacts(
   };
 }
 
-/** Returns when a request was made, from its id (ms since 1970 UTC); 0 if it is not an id of the gateway. */
+/** Returns when a request was made, in milliseconds since 1970 UTC, which its id contains; 0 if the id is not the gateway's. */
 function readCreationTime(requestId: string): number {
   return Math.floor((parseLedgerId(requestId) ?? 0) / 4096);
 }

@@ -18,15 +18,15 @@ import { extras } from './extras.ts';
 import { callIdFor } from '../../generation/call-id.ts';
 import { renderInputPart, renderOutputPart, renderReasoningPart } from './render-part.ts';
 
-/** Items of the model as items of the interface. Source: docs/interfaces/responses.md "Response", "Stream"; cases TR-07, RP-17. */
+/** Renders items of the contract as items of Responses. Source: docs/interfaces/responses.md "Response", "Stream"; cases TR-07, RP-17. */
 
-/** Returns whether the interface can show an item. It can't show tools that an upstream of another protocol ran, nor its unknown items. */
+/** Returns whether Responses can show an item. It can't show tools that an upstream of another protocol ran, nor unknown items of another protocol. */
 export function isShown({ content }: Item): boolean {
   const isCarried = content.case === 'serverTool' || content.case === 'unknown';
   return !isCarried || content.value.protocol === Protocol.RESPONSES;
 }
 
-/** Returns an item of the output or the input with all its fields, or an empty object if it is not shown (`isShown`). */
+/** Renders an item of the output or the input with all its fields; an empty object if it can't be shown (`isShown`). */
 export function renderItem(item: Item): JsonObject {
   const head = { ...extras.members(item.extra), id: item.id };
   const status = statusName(item.status);
@@ -71,13 +71,13 @@ function messageMembers({ role, parts, phase }: Message): JsonObject {
   return { role: roles[role] ?? 'user', content: rendered(parts, render), ...phaseMember(phase) };
 }
 
-/** Returns a part of the input with all the fields that the interface returns, also those that a client may leave out. */
+/** Renders a part of the input with all fields that Responses returns, also those that a client may omit. */
 function shownInputPart(part: Part): JsonObject | undefined {
   const shown = renderInputPart(part);
   return shown?.['type'] === 'input_image' ? { detail: 'auto', image_url: null, ...shown } : shown;
 }
 
-/** `phase`, if it is known. */
+/** Returns the member `phase`; an empty object if the phase is not known. */
 export function phaseMember(phase: Phase): JsonObject {
   if (phase === Phase.UNSPECIFIED) return {};
   return { phase: phase === Phase.COMMENTARY ? 'commentary' : 'final_answer' };
@@ -108,7 +108,7 @@ function resultMembers(result: ToolResult): JsonObject {
   return { type, ...speakerMembers(result), output: renderOutput(result.parts, result.plain) };
 }
 
-/** Returns the members that say what a tool result belongs to: the id of the call, if there was one, and the name of the tool, if known. */
+/** Returns the members that say what a tool result belongs to: the id of its call, if it had one, and the name of the tool, if it is known. */
 export function speakerMembers({ callId, name, namespace }: ToolResult): JsonObject {
   const named = { ...(name === '' ? {} : { name }), ...(namespace === undefined ? {} : { namespace }) };
   return callId === '' ? named : { call_id: callIdFor(callId), ...named };

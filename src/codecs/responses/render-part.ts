@@ -4,9 +4,9 @@ import { renderAnnotation } from './annotation.ts';
 import { extras } from './extras.ts';
 import { renderTokens } from './logprobs.ts';
 
-/** Parts in the form of Responses, for clients and upstreams. Source: docs/interfaces/responses.md "Stream"; docs/interfaces/README.md "Translation". */
+/** Renders parts in the form of Responses, for clients and upstreams. Source: docs/interfaces/responses.md "Stream"; docs/interfaces/README.md "Translation". */
 
-/** Renders a part of model output; undefined if the interface has no such part. */
+/** Renders a part of model output; undefined if Responses has no such part. */
 export function renderOutputPart({ content, extra }: Part): JsonObject | undefined {
   switch (content.case) {
     case 'text': {
@@ -38,7 +38,7 @@ export function renderReasoningPart({ content, extra }: Part): JsonObject | unde
   return { ...extras.members(extra), type: 'summary_text', text: content.value.text.toWellFormed() };
 }
 
-/** Renders a part of anyone else's message; undefined if the interface has no such part. */
+/** Renders a part of a message that the model did not write; undefined if Responses has no such part. */
 export function renderInputPart({ content, extra }: Part): JsonObject | undefined {
   const members = extras.members(extra);
   switch (content.case) {
@@ -77,7 +77,7 @@ export function renderInputPart({ content, extra }: Part): JsonObject | undefine
   }
 }
 
-/** Bytes as a data URL, or their address. */
+/** Returns the source's URL, or its bytes as a data URL. */
 function findUrl(source: MediaSource | undefined): string | undefined {
   if (source?.source.case === 'url') return source.source.value;
   if (source?.source.case === 'base64') return `data:${source.mediaType};base64,${source.source.value}`;

@@ -6,7 +6,7 @@ import { toResponseFacts } from './render-events.ts';
 import { renderResource } from './resource.ts';
 import { toOutcome } from '../../generation/response-fold.ts';
 
-/** Renders a whole answer: the same resource as in the last event of a stream. */
+/** Renders a whole answer: the same response object as in the last event of a stream. */
 export function renderWhole(events: readonly GenerationEvent[], decoded: DecodedRequest): JsonObject {
   const [first] = events;
   assert(first?.event.case === 'started', 'the generation never started');

@@ -20,35 +20,35 @@ import { incompleteReason, type ResponseOutcome } from '../../generation/respons
 import { renderServiceTier } from '../service-tier.ts';
 import { renderUsage } from './usage.ts';
 
-/** The Response resource. Source: docs/interfaces/responses.md "Response", "Stream", "Open Responses"; cases RP-08, RP-17, RP-18, JS-08. */
+/** Renders the response object. Source: docs/interfaces/responses.md "Response", "Stream", "Open Responses"; cases RP-08, RP-17, RP-18, JS-08. */
 
-/** The members of a resource besides its outcome. */
+/** What is known about a response when it begins; its outcome is separate. */
 export interface ResponseFacts {
   /** "resp_…". */
   readonly id: string;
   /** The listed id of the model. */
   readonly model: string;
-  /** In ms since 1970 UTC. */
+  /** When it was requested, in milliseconds since 1970 UTC. */
   readonly createdAtMs: number;
   /** The original request; only its settings are read, never its items. */
   readonly request: GenerateRequest;
   readonly previousResponseId: string | undefined;
-  /** The conversation that it is part of; absent: none. */
+  /** The conversation that it belongs to; absent if none. */
   readonly conversationId?: string | undefined;
   readonly store: boolean;
   readonly background: boolean;
 }
 
-/** Returns all fields of the resource, with the requested settings and the defaults filled in. */
+/** Renders a response object with all fields; settings that were not requested have their defaults. */
 export function renderResource(facts: ResponseFacts, outcome: ResponseOutcome): JsonObject {
   return resourceWith(facts, outcome, renderSettings(facts));
 }
 
-/** Like `renderResource`, with the settings from `renderSettings`, which do not change while a response runs. */
+/** Like `renderResource`, with settings that `renderSettings` has returned; they do not change while a response runs. */
 export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, settings: JsonObject): JsonObject {
   const { status, items, finished, completed, error } = outcome;
   const known = status === 'incomplete' && finished !== undefined ? incompleteReason(finished, items) : undefined;
-  // An unknown reason is passed through.
+  // An unknown reason of a Responses upstream is passed through.
   const reason = known !== undefined && finished?.protocol === Protocol.RESPONSES ? finished.native : known;
   const tier = completed?.serviceTier ?? facts.request.serviceTier;
   return {
@@ -72,7 +72,7 @@ function toSeconds(ms: number): number {
   return Math.floor(ms / 1000);
 }
 
-/** Returns the members of a resource that repeat the request. */
+/** Returns the members of a response object that repeat the request. */
 export function renderSettings(facts: ResponseFacts): JsonObject {
   const { request, previousResponseId, conversationId, store, background } = facts;
   const { sampling } = request;
@@ -120,7 +120,7 @@ function renderFormat({ outputFormat }: GenerateRequest): JsonObject {
   }
 }
 
-/** Tools of one group follow each other. */
+/** Renders tools; those of one namespace, which follow each other, become one group. */
 function renderTools(tools: readonly Tool[]): JsonObject[] {
   const shown: JsonObject[] = [];
   let group: { readonly name: string; readonly tools: JsonObject[] } | undefined;
@@ -165,13 +165,13 @@ function renderTool({ tool, extra, deferred }: Tool): JsonObject {
   }
 }
 
-/** A tool by name; one that the upstream runs by its type. */
+/** Renders a reference to a tool: its type and name, or only its type if the upstream runs it. */
 export function toolReference({ name, kind }: ToolName): JsonObject {
   if (kind === ToolKind.UNSPECIFIED) return { type: name };
   return { type: kind === ToolKind.CUSTOM ? 'custom' : 'function', name };
 }
 
-/** The rule of which tools may or must be called. */
+/** Renders the rule about which tools may or must be called. */
 export function renderToolChoice({ toolChoice }: GenerateRequest): Json {
   if (toolChoice === undefined) return 'auto';
   const { mode, tools, restricted } = toolChoice;

@@ -17,13 +17,13 @@ import { ResponseFold, type ResponseOutcome } from '../../generation/response-fo
 /** One event of a response's stream. */
 export interface ResponseEvent {
   readonly type: string;
-  /** From 0, without gaps. */
+  /** The event's number in its stream, from 0 without gaps. */
   readonly sequenceNumber: number;
-  /** The event as JSON, as a WebSocket sends it and a frame of a stream contains it. */
+  /** The event as JSON: the content of an SSE frame or of a WebSocket message. */
   readonly data: string;
 }
 
-/** Returns the frames of events with a number above `after`, joined; the name of each is its type. */
+/** Returns the SSE frames, joined, of the events with a number above `after`; an event's type is also its name. */
 export function sseFrames(events: readonly ResponseEvent[], after = -1): string {
   let frames = '';
   for (const { type, sequenceNumber, data } of events) if (sequenceNumber > after) frames += sseEvent(type, data);
@@ -34,8 +34,8 @@ export function sseFrames(events: readonly ResponseEvent[], after = -1): string 
 export const doneFrame = 'data: [DONE]\n\n';
 
 /**
- * Renders the events of one response, in the order of the interface; each event of the generation gives the same ones, with the same
- * numbers, however they are batched or how often they are rendered. The resource in the last event contains what was streamed. Source:
+ * Renders the events of one response. The same events of the generation always give the same events with the same numbers, however they are
+ * batched, and if they are rendered again. The response object in the last event contains what was streamed. Source:
  * docs/interfaces/responses.md "Stream"; docs/errors.md "Errors of providers"; docs/interfaces/README.md "Streams"; cases TS-22, RP-01 to
  * RP-09.
  */
@@ -44,15 +44,15 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
   readonly #settings: JsonObject;
   readonly #fold: ResponseFold;
   readonly #items: ItemRenderer;
-  /** The output of the running call. */
+  /** The events that the current call returns. */
   #made: ResponseEvent[] = [];
   #number = 0;
   #state: 'new' | 'begun' | 'running' | 'ended' = 'new';
-  /** Unknown members of the response from its beginning. */
+  /** Unknown members of the response object in the upstream's first event. */
   #members: JsonObject = {};
   /** Unknown members that wait for the next event of their type. */
   #waiting: Record<string, JsonObject> | undefined;
-  /** The outcome, if the generation itself had none. */
+  /** The outcome of a response that failed or was cancelled, so that its generation has none. */
   #ending: Partial<ResponseOutcome> = {};
 
   constructor(facts: ResponseFacts) {
@@ -62,7 +62,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     this.#items = new ItemRenderer(this.#fold, (type, members) => this.#emit(type, members));
   }
 
-  /** The outcome of the response so far. */
+  /** Returns the outcome of the response so far. */
   get outcome(): ResponseOutcome {
     const outcome = this.#fold.outcome;
     const waits = this.#state === 'new' || this.#state === 'begun';
@@ -71,7 +71,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
       : { ...outcome, ...this.#ending };
   }
 
-  /** Returns the first events, before the model has begun: the response exists, and in the background it waits. Later calls do nothing. */
+  /** Returns the first events, before the model has begun: the response is created, and a background response is queued. Later calls return nothing. */
   begin(): ResponseEvent[] {
     this.#begin();
     return this.#take();
@@ -104,7 +104,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     return [];
   }
 
-  /** Returns the events that end a failed response, in the one form that every client recognises. They are the last. */
+  /** Returns the last events of a failed response, in the form that every client recognises. */
   fail(error: GatewayError, requestId: string): ResponseEvent[] {
     this.#begin();
     this.#items.close(ItemStatus.INCOMPLETE);
@@ -116,7 +116,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     return this.#conclude('response.failed', { status: 'failed', error: { code, message } });
   }
 
-  /** Returns the events that end a cancelled response, for which the interface has no event of its own. They are the last. */
+  /** Returns the last events of a cancelled response, for which Responses has no separate event. */
   cancel(): ResponseEvent[] {
     this.#begin();
     this.#items.close(ItemStatus.INCOMPLETE);
@@ -124,8 +124,8 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
   }
 
   /**
-   * Sends an event of an unknown type in place, with a number of this stream. Unknown members of another event wait for the next of its
-   * type.
+   * Sends an event of an unknown type at once, with the next number of this stream. Unknown members of other events are kept for the next
+   * event of the same type.
    */
   #emitUnknown({ scope, extra, item }: Extension): void {
     const { type, sequence_number: _, ...members } = extras.members(extra);
@@ -135,7 +135,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
       this.#waiting = { ...this.#waiting, [type]: mergeUnknown(members, this.#waiting?.[type] ?? {}) };
   }
 
-  /** `first`: the unknown members of the upstream's first event. The members of its response are sent from then on. */
+  /** Handles `started`. `first`: the unknown members of the upstream's first event; `response`: those of its response object, which every later response object also gets. */
   #start({ response, ...first }: JsonObject): void {
     this.#members = objectIn(response) ?? {};
     if (this.#state === 'new' && Object.keys(first).length > 0) this.#waiting = { 'response.created': first };
@@ -183,7 +183,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
   }
 }
 
-/** The JSON of members without the opening brace. */
+/** Returns the JSON of members without the opening brace. */
 function writtenMembers(members: JsonObject | string): string {
   return typeof members === 'string' ? members : exactText(members).slice(1);
 }

@@ -200,22 +200,22 @@ export type ApiKey = Message<"tollgate.v1.ApiKey"> & {
   label: string;
 
   /**
-   * The maximum per UTC day, in dollars or requests as the configuration says. The field makes a limit; 0 means none;
-   * absence means that the limit was edited into one that this field can't express.
+   * The maximum per UTC day, in dollars or requests as the configuration says. Setting the field makes a limit; 0 means no limit. Absent
+   * in an answer if the limit was edited so that this field can't express it.
    *
    * @generated from field: optional uint64 daily_limit = 6;
    */
   dailyLimit?: bigint | undefined;
 
   /**
-   * The most requests in any 60 seconds; 0 and absence as in `daily_limit`.
+   * The most requests in any 60 seconds; 0 and absence mean the same as in `daily_limit`.
    *
    * @generated from field: optional uint64 minute_limit = 7;
    */
   minuteLimit?: bigint | undefined;
 
   /**
-   * Its own balance, in nano-dollars, held amounts subtracted; absence means that it spends from the account.
+   * Its own balance, in nano-dollars, held amounts subtracted; absence means that its group or the account pays.
    *
    * @generated from field: optional int64 balance_nano_usd = 8;
    */
@@ -243,14 +243,14 @@ export type ApiKey = Message<"tollgate.v1.ApiKey"> & {
   lastUsedAtMs?: bigint | undefined;
 
   /**
-   * The plan pays before money.
+   * True if the plan pays before balances do.
    *
    * @generated from field: bool use_subs_first = 12;
    */
   useSubsFirst: boolean;
 
   /**
-   * Money pays when the plan is used up.
+   * True if balances pay when the plan is used up.
    *
    * @generated from field: bool fallback_to_payg = 13;
    */
@@ -264,7 +264,7 @@ export type ApiKey = Message<"tollgate.v1.ApiKey"> & {
   allowedModels?: AllowedModels | undefined;
 
   /**
-   * Requests get 403 until it is enabled again.
+   * True if the operator has disabled the key: its requests get 403.
    *
    * @generated from field: bool disabled = 15;
    */
@@ -292,14 +292,14 @@ export type ApiKey = Message<"tollgate.v1.ApiKey"> & {
   groupId?: bigint | undefined;
 
   /**
-   * Tags that its requests get, besides their own.
+   * Tags that the key's requests get in addition to their own.
    *
    * @generated from field: map<string, string> tags = 21;
    */
   tags: { [key: string]: string };
 
   /**
-   * The owner's own JSON.
+   * JSON for the owner's own use.
    *
    * @generated from field: string metadata_json = 22;
    */
@@ -321,7 +321,7 @@ export type ApiKey = Message<"tollgate.v1.ApiKey"> & {
   keepBodies: string;
 
   /**
-   * The account itself refuses its requests for now; `disabled` is the operator's.
+   * True if the account has paused the key: its requests are refused. Only the operator sets `disabled`.
    *
    * @generated from field: bool paused = 27;
    */
@@ -412,14 +412,14 @@ export type KeySettings = Message<"tollgate.v1.KeySettings"> & {
   noBalance: boolean;
 
   /**
-   * The plan pays before money; default true.
+   * True if the plan pays before balances do; default true.
    *
    * @generated from field: optional bool use_subs_first = 8;
    */
   useSubsFirst?: boolean | undefined;
 
   /**
-   * Money pays when the plan is used up; default true.
+   * True if balances pay when the plan is used up; default true.
    *
    * @generated from field: optional bool fallback_to_payg = 9;
    */
@@ -440,7 +440,7 @@ export type KeySettings = Message<"tollgate.v1.KeySettings"> & {
   neverExpires: boolean;
 
   /**
-   * Which group.
+   * The group of the key.
    *
    * @generated from field: optional int64 group_id = 20;
    */
@@ -461,7 +461,7 @@ export type KeySettings = Message<"tollgate.v1.KeySettings"> & {
   tags?: Tags | undefined;
 
   /**
-   * The owner's own JSON, an object of up to 4 KiB.
+   * JSON for the owner's own use: an object of up to 4 KiB.
    *
    * @generated from field: optional string metadata_json = 23;
    */
@@ -505,13 +505,13 @@ export const KeySettingsSchema: GenMessage<KeySettings> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_account, 7);
 
 /**
- * Names with values. Names have up to 32 of a-z, 0-9, "_", "." and "-", values up to 64 characters; at most 8.
+ * At most 8 pairs. A name has up to 32 characters of a-z, 0-9, "_", "." and "-", a value up to 64 characters.
  *
  * @generated from message tollgate.v1.Tags
  */
 export type Tags = Message<"tollgate.v1.Tags"> & {
   /**
-   * By name.
+   * The values by name.
    *
    * @generated from field: map<string, string> tags = 1;
    */
@@ -792,7 +792,7 @@ export const RotateKeyRequestSchema: GenMessage<RotateKeyRequest> = /*@__PURE__*
  */
 export type RotateKeyResponse = Message<"tollgate.v1.RotateKeyResponse"> & {
   /**
-   * With the full new key.
+   * The key, with its full new secret.
    *
    * @generated from field: tollgate.v1.ApiKey key = 1;
    */
@@ -807,7 +807,7 @@ export const RotateKeyResponseSchema: GenMessage<RotateKeyResponse> = /*@__PURE_
   messageDesc(file_tollgate_v1_account, 20);
 
 /**
- * The maximum that an account, a group or a key may use of a unit in a window.
+ * A maximum for an account, a group or a key: how much of a unit it may use in a window.
  *
  * @generated from message tollgate.v1.Limit
  */
@@ -834,7 +834,7 @@ export type Limit = Message<"tollgate.v1.Limit"> & {
   scope: string;
 
   /**
-   * Which one.
+   * The id of that account, group or key.
    *
    * @generated from field: int64 scope_id = 4;
    */
@@ -897,7 +897,7 @@ export type Limit = Message<"tollgate.v1.Limit"> & {
   raised?: LimitRaise | undefined;
 
   /**
-   * The operator set it; the account can't change it.
+   * True if the operator set the limit and the account can't change it.
    *
    * @generated from field: bool locked = 13;
    */
@@ -912,7 +912,7 @@ export type Limit = Message<"tollgate.v1.Limit"> & {
   used: bigint;
 
   /**
-   * Held by running requests.
+   * What running requests hold.
    *
    * @generated from field: int64 held = 15;
    */
@@ -926,8 +926,8 @@ export type Limit = Message<"tollgate.v1.Limit"> & {
   remaining: bigint;
 
   /**
-   * When the window ends, or the first part of a rolling minute becomes free, in milliseconds since 1970 UTC; absence
-   * means that it never resets by itself.
+   * When the window ends, in milliseconds since 1970 UTC; for a minute, which rolls, when the oldest use leaves it. Absence means that it
+   * never resets by itself.
    *
    * @generated from field: optional int64 resets_at_ms = 17;
    */
@@ -955,7 +955,7 @@ export const LimitSchema: GenMessage<Limit> = /*@__PURE__*/
  */
 export type LimitRaise = Message<"tollgate.v1.LimitRaise"> & {
   /**
-   * The maximum until then; in nano-dollars if the unit is "usd".
+   * The maximum until `until_ms`; in nano-dollars if the unit is "usd".
    *
    * @generated from field: int64 max = 1;
    */
@@ -1102,7 +1102,7 @@ export type NewLimit = Message<"tollgate.v1.NewLimit"> & {
   scope: string;
 
   /**
-   * Its id; 0 with "account" means the account of the credential.
+   * The id of that account, group or key; 0 with "account" means the account of the credential.
    *
    * @generated from field: int64 scope_id = 2;
    */
@@ -1123,7 +1123,7 @@ export type NewLimit = Message<"tollgate.v1.NewLimit"> & {
   window: string;
 
   /**
-   * The rest.
+   * The other settings.
    *
    * @generated from field: tollgate.v1.LimitSettings settings = 5;
    */
@@ -1193,7 +1193,7 @@ export const ListLimitsResponseSchema: GenMessage<ListLimitsResponse> = /*@__PUR
  */
 export type CreateLimitRequest = Message<"tollgate.v1.CreateLimitRequest"> & {
   /**
-   * Its scope.
+   * The limit.
    *
    * @generated from field: tollgate.v1.NewLimit limit = 1;
    */
@@ -1397,7 +1397,7 @@ export type Group = Message<"tollgate.v1.Group"> & {
   tags: { [key: string]: string };
 
   /**
-   * Its own balance, in nano-dollars, held amounts subtracted; absence means that the level above pays.
+   * Its own balance, in nano-dollars, held amounts subtracted; absence means that its parent group or the account pays.
    *
    * @generated from field: optional int64 balance_nano_usd = 6;
    */
@@ -1764,7 +1764,7 @@ export type GetOwnKeyResponse = Message<"tollgate.v1.GetOwnKeyResponse"> & {
   allowedModels?: AllowedModels | undefined;
 
   /**
-   * Every limit that binds it: its own, its groups' and its account's.
+   * Every limit that applies to the key: its own, those of its groups and those of its account.
    *
    * @generated from field: repeated tollgate.v1.Limit limits = 7;
    */
@@ -1827,7 +1827,7 @@ export type GetNextPaymentRequest = Message<"tollgate.v1.GetNextPaymentRequest">
   inputTokens: number;
 
   /**
-   * Return what concerns the API key of the call, instead of a management key's account.
+   * True if the credential is an API key and only its own data is meant; otherwise the credential must be a management key.
    *
    * @generated from field: bool own = 4;
    */
@@ -1848,7 +1848,7 @@ export const GetNextPaymentRequestSchema: GenMessage<GetNextPaymentRequest> = /*
  */
 export type GetNextPaymentResponse = Message<"tollgate.v1.GetNextPaymentResponse"> & {
   /**
-   * Its present state.
+   * The preview.
    *
    * @generated from field: tollgate.v1.NextPayment payment = 1;
    */
@@ -1863,7 +1863,7 @@ export const GetNextPaymentResponseSchema: GenMessage<GetNextPaymentResponse> = 
   messageDesc(file_tollgate_v1_account, 51);
 
 /**
- * The limits and payers of a request that would come now. Nothing was held or counted.
+ * The limits and payers of a request that would be made now. Nothing was held or counted.
  *
  * @generated from message tollgate.v1.NextPayment
  */
@@ -1918,21 +1918,21 @@ export type NextPayment = Message<"tollgate.v1.NextPayment"> & {
   tip: string;
 
   /**
-   * Who would pay, in their order; empty means that nobody may.
+   * Who would pay, in the order in which they pay; empty means that nobody can.
    *
    * @generated from field: repeated tollgate.v1.NextPayer payers = 8;
    */
   payers: NextPayer[];
 
   /**
-   * Every limit that binds it, in the order in which they refuse.
+   * Every limit that applies to the request, in the order in which they are checked.
    *
    * @generated from field: repeated tollgate.v1.Limit limits = 9;
    */
   limits: Limit[];
 
   /**
-   * The limit that refuses it; 0: none does.
+   * The id of the limit that refuses the request; 0 if none does.
    *
    * @generated from field: int64 refusing_limit_id = 10;
    */
@@ -2080,14 +2080,14 @@ export type ListActivityRequest = Message<"tollgate.v1.ListActivityRequest"> & {
   apiKeyId: bigint;
 
   /**
-   * From then on, in milliseconds since 1970 UTC.
+   * Only requests from this time on, in milliseconds since 1970 UTC.
    *
    * @generated from field: optional int64 start_ms = 5;
    */
   startMs?: bigint | undefined;
 
   /**
-   * Before then.
+   * Only requests before this time, in milliseconds since 1970 UTC.
    *
    * @generated from field: optional int64 end_ms = 6;
    */
@@ -2122,7 +2122,7 @@ export type ListActivityRequest = Message<"tollgate.v1.ListActivityRequest"> & {
   provider: string;
 
   /**
-   * Return what concerns the API key of the call, instead of a management key's account.
+   * True if the credential is an API key and only its own data is meant; otherwise the credential must be a management key.
    *
    * @generated from field: bool own = 11;
    */
@@ -2185,7 +2185,7 @@ export type GetActivityRequest = Message<"tollgate.v1.GetActivityRequest"> & {
   requestId: string;
 
   /**
-   * Return what concerns the API key of the call, instead of a management key's account.
+   * True if the credential is an API key and only its own data is meant; otherwise the credential must be a management key.
    *
    * @generated from field: bool own = 2;
    */
@@ -2360,7 +2360,7 @@ export const ActivityRecordSchema: GenMessage<ActivityRecord> = /*@__PURE__*/
  */
 export type RequestTimeline = Message<"tollgate.v1.RequestTimeline"> & {
   /**
-   * The hold at its admission, in nano-dollars. What exceeded the charge was released.
+   * The hold at admission, in nano-dollars. What it exceeded the charge by was released.
    *
    * @generated from field: int64 admitted_nano_usd = 1;
    */
@@ -2494,7 +2494,7 @@ export type HoldExtension = Message<"tollgate.v1.HoldExtension"> & {
   atMs: bigint;
 
   /**
-   * The whole hold from then on, in nano-dollars.
+   * The total hold after this extension, in nano-dollars.
    *
    * @generated from field: int64 held_nano_usd = 2;
    */
@@ -2537,7 +2537,7 @@ export type CostBucket = Message<"tollgate.v1.CostBucket"> & {
   pricePicoUsd: bigint;
 
   /**
-   * The factor of the tier (500, 1000 or 2000) or of the batch, in thousandths.
+   * The price factor of the tier (500, 1000 or 2000) or of a batch, in thousandths.
    *
    * @generated from field: uint32 multiplier_permille = 4;
    */
@@ -2551,7 +2551,7 @@ export type CostBucket = Message<"tollgate.v1.CostBucket"> & {
   discountPermille: number;
 
   /**
-   * Who paid it.
+   * Who paid for this part.
    *
    * @generated from field: tollgate.v1.Payer paid_by = 6;
    */
@@ -2572,14 +2572,14 @@ export const CostBucketSchema: GenMessage<CostBucket> = /*@__PURE__*/
  */
 export type GetAnalyticsRequest = Message<"tollgate.v1.GetAnalyticsRequest"> & {
   /**
-   * From then on, in milliseconds since 1970 UTC; absence means the 30 days before the end.
+   * Only requests from this time on, in milliseconds since 1970 UTC; absence means 30 days before the end.
    *
    * @generated from field: optional int64 start_ms = 1;
    */
   startMs?: bigint | undefined;
 
   /**
-   * Before then; absence means up to now.
+   * Only requests before this time; absence means up to now.
    *
    * @generated from field: optional int64 end_ms = 2;
    */
@@ -2607,7 +2607,7 @@ export type GetAnalyticsRequest = Message<"tollgate.v1.GetAnalyticsRequest"> & {
   tag: string;
 
   /**
-   * Return what concerns the API key of the call, instead of a management key's account.
+   * True if the credential is an API key and only its own data is meant; otherwise the credential must be a management key.
    *
    * @generated from field: bool own = 6;
    */
@@ -2705,7 +2705,7 @@ export type GetAnalyticsResponse = Message<"tollgate.v1.GetAnalyticsResponse"> &
   metrics?: UsageSums | undefined;
 
   /**
-   * Periods that have requests, oldest first; within a period by the group.
+   * The periods that have requests, oldest first; within a period in the order of the groups.
    *
    * @generated from field: repeated tollgate.v1.AnalyticsPeriod series = 2;
    */
@@ -2720,7 +2720,7 @@ export const GetAnalyticsResponseSchema: GenMessage<GetAnalyticsResponse> = /*@_
   messageDesc(file_tollgate_v1_account, 67);
 
 /**
- * Sums of one period, or of one group in it.
+ * The sums of one period, or of one group within it.
  *
  * @generated from message tollgate.v1.AnalyticsPeriod
  */
@@ -2908,14 +2908,14 @@ export const RecordState = {
   UNSPECIFIED: 0,
 
   /**
-   * Whole.
+   * The answer was complete.
    *
    * @generated from enum value: RECORD_STATE_COMPLETED = 1;
    */
   COMPLETED: 1,
 
   /**
-   * Cut by a limit, or because the gateway stopped.
+   * The answer was cut off by a limit, or because the gateway stopped.
    *
    * @generated from enum value: RECORD_STATE_INCOMPLETE = 2;
    */
@@ -2950,7 +2950,7 @@ export const RecordStateSchema: GenEnum<RecordState> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_account, 0);
 
 /**
- * Who paid a bucket.
+ * Who paid for a bucket.
  *
  * @generated from enum tollgate.v1.Payer
  */
@@ -2963,7 +2963,7 @@ export const Payer = {
   UNSPECIFIED: 0,
 
   /**
-   * No payer: it was free.
+   * Nobody: it was free.
    *
    * @generated from enum value: PAYER_FREE = 1;
    */
@@ -2999,7 +2999,7 @@ export const Payer = {
 } as const;
 
 /**
- * Who paid a bucket.
+ * Who paid for a bucket.
  *
  * @generated from enum tollgate.v1.Payer
  */
@@ -3377,7 +3377,7 @@ export const AccountService: GenService<{
     output: typeof ListWebhookEventsResponseSchema;
   },
   /**
-   * Scope webhooks:write. Sends an event again, whatever became of it.
+   * Scope webhooks:write. Sends an event again, whether it was delivered, failed or is pending.
    *
    * @generated from rpc tollgate.v1.AccountService.ReplayWebhookEvent
    */
@@ -3397,8 +3397,8 @@ export const AccountService: GenService<{
     output: typeof GetOwnKeyResponseSchema;
   },
   /**
-   * Previews the admission of a key's next request: which limits would decide and who would pay. Nothing is held.
-   * Scope limits:read, or with `own` the API key itself.
+   * Scope limits:read, or with `own` the API key itself. Previews the admission of a key's next request: which limits apply and who would
+   * pay. Nothing is held.
    *
    * @generated from rpc tollgate.v1.AccountService.GetNextPayment
    */
@@ -3448,7 +3448,7 @@ export const AccountService: GenService<{
     output: typeof ListActivityResponseSchema;
   },
   /**
-   * Scope account:activity. One settled request with its arithmetic.
+   * Scope account:activity. One settled request with the parts of its cost.
    *
    * @generated from rpc tollgate.v1.AccountService.GetActivity
    */
@@ -3458,7 +3458,7 @@ export const AccountService: GenService<{
     output: typeof GetActivityResponseSchema;
   },
   /**
-   * The stored bodies of one of the account's requests, if they were stored. Scope account:bodies.
+   * Scope account:bodies. The bodies of one of the account's requests, if they were stored.
    *
    * @generated from rpc tollgate.v1.AccountService.GetRequestBodies
    */

@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/accounting.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Metering for services that do work of their own and charge it to an account. Credential: the operator token.
+// Metering, for services that do their own work and charge an account for it. Credential: the operator token, or a token with the scope `metering`.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -53,7 +53,7 @@ export type AdmitRequest = Message<"tollgate.v1.AdmitRequest"> & {
   amountNanoUsd: bigint;
 
   /**
-   * When the hold expires unless settled, in milliseconds from now; absence means one hour.
+   * When the hold expires if the work is not settled, in milliseconds from now; absence means one hour.
    *
    * @generated from field: optional uint64 expires_in_ms = 5;
    */
@@ -81,7 +81,7 @@ export type AdmitResponse = Message<"tollgate.v1.AdmitResponse"> & {
   heldNanoUsd: bigint;
 
   /**
-   * What the funds could still pay in addition.
+   * How much more the funds could pay, in nano-dollars.
    *
    * @generated from field: int64 available_nano_usd = 2;
    */
@@ -130,7 +130,7 @@ export type ExtendRequest = Message<"tollgate.v1.ExtendRequest"> & {
   amountNanoUsd: bigint;
 
   /**
-   * A new expiry, in milliseconds from now; absence leaves it.
+   * The new expiry, in milliseconds from now; absence leaves it unchanged.
    *
    * @generated from field: optional uint64 expires_in_ms = 3;
    */
@@ -273,8 +273,8 @@ export const VoidResponseSchema: GenMessage<VoidResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_accounting, 7);
 
 /**
- * Every call is durable before it is answered. Ids make repeats harmless: the same call again gives the same answer.
- * The exception is Extend, which adds the amount again. docs/metering.md explains it by an example.
+ * Every call is durable before it is answered. Calls can be repeated: the same id gives the same answer. The exception is Extend, which
+ * adds the amount again. docs/metering.md has an example.
  *
  * @generated from service tollgate.v1.AccountingService
  */
@@ -291,8 +291,8 @@ export const AccountingService: GenService<{
     output: typeof AdmitResponseSchema;
   },
   /**
-   * Holds more for work that costs more than expected; returns all that is held. Settle or Void also releases what a
-   * repeated call has added.
+   * Holds more for work that costs more than expected, and returns the total held amount. What a repeated call has added is released by
+   * Settle or Void.
    *
    * @generated from rpc tollgate.v1.AccountingService.Extend
    */
@@ -302,7 +302,7 @@ export const AccountingService: GenService<{
     output: typeof ExtendResponseSchema;
   },
   /**
-   * Replaces the hold by the real cost. A second Settle with another cost is an error.
+   * Charges the real cost and releases the hold. A second Settle with another cost is an error.
    *
    * @generated from rpc tollgate.v1.AccountingService.Settle
    */

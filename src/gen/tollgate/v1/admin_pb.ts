@@ -2,7 +2,8 @@
 // @generated from file tollgate/v1/admin.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Manages the gateway for its operator. Credential: the operator token of the data directory.
+// Manages the gateway for its operator. Credential: the operator token of the data directory, a service token with the scope `operator`,
+// `admin:read` or `admin:write`, or a session of the operator.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -124,7 +125,7 @@ export type CheckConfigurationResponse = Message<"tollgate.v1.CheckConfiguration
   providers: number;
 
   /**
-   * How many models it has besides the built-in ones.
+   * How many models it has, without the built-in ones.
    *
    * @generated from field: uint32 models = 3;
    */
@@ -195,7 +196,7 @@ export const ConfigurationProblemSchema: GenMessage<ConfigurationProblem> = /*@_
   messageDesc(file_tollgate_v1_admin, 4);
 
 /**
- * A setting that differs. Secrets and what the text reads from the environment are "***".
+ * A setting that differs. Secrets and values that the text reads from environment variables are "***".
  *
  * @generated from message tollgate.v1.ConfigurationChange
  */
@@ -279,7 +280,7 @@ export type GetStorageResponse = Message<"tollgate.v1.GetStorageResponse"> & {
   totalBytes: bigint;
 
   /**
-   * Why nothing can be written; empty means it can.
+   * Why nothing can be stored; empty means that storage works.
    *
    * @generated from field: string problem = 5;
    */
@@ -314,8 +315,8 @@ export const GetStorageResponseSchema: GenMessage<GetStorageResponse> = /*@__PUR
  */
 export type StoredPart = Message<"tollgate.v1.StoredPart"> & {
   /**
-   * "ledger", "ledger_wal", "columns" (made from the ledger for sums), "content", "content_wal", "images", "files",
-   * "backups"; "database" is the whole PostgreSQL database.
+   * "ledger", "ledger_wal", "columns" (column files for sums, which can be rebuilt from the ledger), "content", "content_wal", "images",
+   * "files", "backups"; "database" is the whole PostgreSQL database.
    *
    * @generated from field: string name = 1;
    */
@@ -450,7 +451,7 @@ export type CreateSignInLinkResponse = Message<"tollgate.v1.CreateSignInLinkResp
   url: string;
 
   /**
-   * Until when it works, in milliseconds since 1970 UTC.
+   * When it stops working, in milliseconds since 1970 UTC.
    *
    * @generated from field: int64 expires_at_ms = 2;
    */
@@ -471,7 +472,7 @@ export const CreateSignInLinkResponseSchema: GenMessage<CreateSignInLinkResponse
  */
 export type ListSessionsRequest = Message<"tollgate.v1.ListSessionsRequest"> & {
   /**
-   * Of this account only; 0 means all, the operator's included.
+   * Only the sessions of this account; 0 means all, the operator's included.
    *
    * @generated from field: int64 account_id = 1;
    */
@@ -534,7 +535,7 @@ export const RevokeSessionRequestSchema: GenMessage<RevokeSessionRequest> = /*@_
  */
 export type RevokeSessionResponse = Message<"tollgate.v1.RevokeSessionResponse"> & {
   /**
-   * It has ended.
+   * The session, which has ended.
    *
    * @generated from field: tollgate.v1.Session session = 1;
    */
@@ -1151,7 +1152,7 @@ export type CreateAccountLimitRequest = Message<"tollgate.v1.CreateAccountLimitR
   limit?: NewLimit | undefined;
 
   /**
-   * The account can't change it.
+   * True if the account can't change the limit.
    *
    * @generated from field: bool locked = 3;
    */
@@ -1588,7 +1589,7 @@ export type ManagementKey = Message<"tollgate.v1.ManagementKey"> & {
 
   /**
    * Its scopes: "keys:create", "keys:read", "keys:update", "keys:delete", "account:read", "account:activity",
-   * "account:balance", "limits:read", "limits:write", "groups:read", "groups:write", "audit:read", "webhooks:read",
+   * "account:balance", "account:bodies", "limits:read", "limits:write", "groups:read", "groups:write", "audit:read", "webhooks:read",
    * "webhooks:write".
    *
    * @generated from field: repeated string scopes = 4;
@@ -1772,8 +1773,8 @@ export type AddCreditRequest = Message<"tollgate.v1.AddCreditRequest"> & {
   note: string;
 
   /**
-   * The caller's own name of this credit, at most 200 characters, unique among all credits. A repeat changes nothing,
-   * so that a caller who lost the reply can call again. Empty: each call adds.
+   * The caller's name for this credit, at most 200 characters, unique among all credits. A second call with the same reference changes
+   * nothing, so that a caller who lost the reply can call again. Empty: each call adds the amount.
    *
    * @generated from field: string reference = 4;
    */
@@ -2627,21 +2628,21 @@ export type Subscription = Message<"tollgate.v1.Subscription"> & {
   periodStartMs: bigint;
 
   /**
-   * When it ends: then the plan is renewed, unless it is cancelled or the balance can't pay for it.
+   * When the current period ends; the plan is then renewed, unless it is cancelled or the balance can't pay for it.
    *
    * @generated from field: int64 period_end_ms = 6;
    */
   periodEndMs: bigint;
 
   /**
-   * It ends with the period.
+   * True if the plan ends with the current period.
    *
    * @generated from field: bool cancelled = 7;
    */
   cancelled: boolean;
 
   /**
-   * The period's budget.
+   * The token budget of a period.
    *
    * @generated from field: uint64 tokens = 8;
    */
@@ -2782,14 +2783,14 @@ export const ConfiguredPlanSchema: GenMessage<ConfiguredPlan> = /*@__PURE__*/
  */
 export type PlanModels = Message<"tollgate.v1.PlanModels"> & {
   /**
-   * All text models, present and future.
+   * True if the plan pays for all text models, future ones included.
    *
    * @generated from field: bool all = 1;
    */
   all: boolean;
 
   /**
-   * Their listed ids, unless it pays for all.
+   * The listed ids of the models; empty if `all` is true.
    *
    * @generated from field: repeated string ids = 2;
    */
@@ -3198,15 +3199,15 @@ export type ProviderStatus = Message<"tollgate.v1.ProviderStatus"> & {
   baseUrl: string;
 
   /**
-   * "available"; "no_key" if all its keys rest; "failing" if the circuit breakers of all its routes are open;
-   * "unused" if it has no route.
+   * "available"; "no_key" if all its keys are in cooldown; "failing" if the circuit breakers of all its routes are open; "unused" if it has
+   * no route.
    *
    * @generated from field: string state = 4;
    */
   state: string;
 
   /**
-   * Its keys, in the order of the configuration; empty if it takes none.
+   * Its keys, in the order of the configuration; empty if it needs none.
    *
    * @generated from field: repeated tollgate.v1.ProviderKey keys = 5;
    */
@@ -3248,14 +3249,14 @@ export type ProviderKey = Message<"tollgate.v1.ProviderKey"> & {
   number: number;
 
   /**
-   * "working"; "resting" if it was refused and no request uses it; "probing" if one request tries it again.
+   * "working"; "resting" in the cooldown after a refusal, in which no request uses the key; "probing" while one request tries it again.
    *
    * @generated from field: string state = 2;
    */
   state: string;
 
   /**
-   * When its rest ends, in milliseconds since 1970 UTC; absence means it does not rest.
+   * When the cooldown ends, in milliseconds since 1970 UTC; absence means that the key is not in cooldown.
    *
    * @generated from field: optional int64 rests_until_ms = 3;
    */
@@ -3361,7 +3362,7 @@ export const ListRoutesRequestSchema: GenMessage<ListRoutesRequest> = /*@__PURE_
  */
 export type ListRoutesResponse = Message<"tollgate.v1.ListRoutesResponse"> & {
   /**
-   * By model, those of one in the order of the configuration.
+   * Ordered by model; the routes of a model in the order of the configuration.
    *
    * @generated from field: repeated tollgate.v1.RouteStatus routes = 1;
    */
@@ -3424,7 +3425,7 @@ export type RouteStatus = Message<"tollgate.v1.RouteStatus"> & {
   strategy: string;
 
   /**
-   * "available"; "no_key" if all keys of the provider rest; "open" or "half_open" as its circuit breaker is.
+   * "available"; "no_key" if all keys of the provider are in cooldown; "open" or "half_open", the state of its circuit breaker.
    *
    * @generated from field: string state = 7;
    */
@@ -3452,29 +3453,28 @@ export type RouteStatus = Message<"tollgate.v1.RouteStatus"> & {
   lastError?: RouteError | undefined;
 
   /**
-   * From the start of an attempt to its first event, for streamed answers; absence means there was none.
+   * The time from the start of an attempt to its first event, for streamed answers; absence means that there was none.
    *
    * @generated from field: optional tollgate.v1.Quantiles first_event = 11;
    */
   firstEvent?: Quantiles | undefined;
 
   /**
-   * Of complete attempts; absence means there was none.
+   * The duration of complete attempts; absence means that there was none.
    *
    * @generated from field: optional tollgate.v1.Quantiles duration = 12;
    */
   duration?: Quantiles | undefined;
 
   /**
-   * The model that its provider reports, if it differs from the requested one; empty means that it does not, or that
-   * the provider reports none.
+   * The model that the provider reports in its answers, if it is another than the requested one; otherwise empty.
    *
    * @generated from field: string answers_as = 13;
    */
   answersAs: string;
 
   /**
-   * The provider has cut prompts: it reported far fewer input tokens than were sent.
+   * True if the provider truncates prompts: it reported far fewer input tokens than were sent.
    *
    * @generated from field: bool cuts_input = 14;
    */
@@ -3537,7 +3537,7 @@ export type TestProviderRequest = Message<"tollgate.v1.TestProviderRequest"> & {
   name: string;
 
   /**
-   * The provider's own name of the model to test; empty means that of its first route, or the first that it lists.
+   * The provider's own name of the model to test; empty means the model of its first route, or the first that it lists.
    *
    * @generated from field: string model = 2;
    */
@@ -3572,7 +3572,7 @@ export type TestProviderResponse = Message<"tollgate.v1.TestProviderResponse"> &
   model: string;
 
   /**
-   * Whether it has answered: with a token, or with its list if the provider only draws images.
+   * True if the provider answered: with a token, or with its list of models if it only generates images.
    *
    * @generated from field: bool ok = 3;
    */
@@ -3600,7 +3600,7 @@ export type TestProviderResponse = Message<"tollgate.v1.TestProviderResponse"> &
   durationMs?: number | undefined;
 
   /**
-   * Whether it has reported usage: without that the gateway estimates.
+   * True if the provider reported usage; otherwise the gateway estimates it.
    *
    * @generated from field: bool reports_usage = 7;
    */
@@ -3656,14 +3656,14 @@ export type ProviderAbility = Message<"tollgate.v1.ProviderAbility"> & {
   name: string;
 
   /**
-   * Whether the provider has accepted a request with it.
+   * True if the provider accepted a request with it.
    *
    * @generated from field: bool ok = 2;
    */
   ok: boolean;
 
   /**
-   * Why not, in the provider's words; empty means it can.
+   * Why not, in the provider's words; empty if it can.
    *
    * @generated from field: string error = 3;
    */
@@ -4036,7 +4036,7 @@ export const AdminService: GenService<{
     output: typeof GetApiKeyResponseSchema;
   },
   /**
-   * Previews the admission of a key's next request: which limits would decide and who would pay. Nothing is held.
+   * Previews the admission of a key's next request: which limits apply and who would pay. Nothing is held.
    *
    * @generated from rpc tollgate.v1.AdminService.GetKeyNextPayment
    */
@@ -4066,7 +4066,7 @@ export const AdminService: GenService<{
     output: typeof RotateApiKeyResponseSchema;
   },
   /**
-   * A new limit of an account; locked ones are the operator's.
+   * A new limit of an account. Only the operator can change a locked one.
    *
    * @generated from rpc tollgate.v1.AdminService.CreateAccountLimit
    */
@@ -4086,7 +4086,7 @@ export const AdminService: GenService<{
     output: typeof ListAccountLimitsResponseSchema;
   },
   /**
-   * Changes a limit, locked or not; the windows of free models stay. Only supplied fields change.
+   * Changes a limit, locked or not, except the windows of free models. Only supplied fields change.
    *
    * @generated from rpc tollgate.v1.AdminService.UpdateAccountLimit
    */
@@ -4096,7 +4096,7 @@ export const AdminService: GenService<{
     output: typeof UpdateAccountLimitResponseSchema;
   },
   /**
-   * Removes a limit, locked or not; the windows of free models stay.
+   * Removes a limit, locked or not, except the windows of free models.
    *
    * @generated from rpc tollgate.v1.AdminService.DeleteAccountLimit
    */
@@ -4206,7 +4206,7 @@ export const AdminService: GenService<{
     output: typeof ListPlansResponseSchema;
   },
   /**
-   * Starts a plan and debits its first period. An account that has a plan is ALREADY_EXISTS.
+   * Starts a plan and debits its first period. ALREADY_EXISTS if the account has a plan.
    *
    * @generated from rpc tollgate.v1.AdminService.StartSubscription
    */
@@ -4226,7 +4226,7 @@ export const AdminService: GenService<{
     output: typeof GetSubscriptionResponseSchema;
   },
   /**
-   * Ends a plan at the end of its period; a repeat changes nothing.
+   * Ends a plan at the end of its period; a second call changes nothing.
    *
    * @generated from rpc tollgate.v1.AdminService.CancelSubscription
    */
@@ -4236,7 +4236,7 @@ export const AdminService: GenService<{
     output: typeof CancelSubscriptionResponseSchema;
   },
   /**
-   * An account's settled requests, newest first, without their arithmetic.
+   * An account's settled requests, newest first, without the parts of their cost.
    *
    * @generated from rpc tollgate.v1.AdminService.ListAccountActivity
    */
@@ -4246,7 +4246,7 @@ export const AdminService: GenService<{
     output: typeof ListAccountActivityResponseSchema;
   },
   /**
-   * One settled request of an account, with its arithmetic.
+   * One settled request of an account, with the parts of its cost.
    *
    * @generated from rpc tollgate.v1.AdminService.GetAccountActivity
    */
@@ -4276,7 +4276,7 @@ export const AdminService: GenService<{
     output: typeof GetAccountAnalyticsResponseSchema;
   },
   /**
-   * Every change of an account's balances that is not a request, newest first; on request together with the charges.
+   * Every change of an account's balances that is not a request, newest first; with `charges`, the charges of requests too.
    *
    * @generated from rpc tollgate.v1.AdminService.ListAccountEntries
    */
@@ -4347,8 +4347,8 @@ export const AdminService: GenService<{
     output: typeof ListRoutesResponseSchema;
   },
   /**
-   * Tests a provider: requests one token, its list of models and what a model can do. It costs a few tokens there. A
-   * failing provider is not an error: the reply says how it failed.
+   * Tests a provider: requests one token, the provider's list of models, and what a model can do. The provider charges for a few tokens. If
+   * the provider fails, that is not an RPC error: the reply says how it failed.
    *
    * @generated from rpc tollgate.v1.AdminService.TestProvider
    */
@@ -4398,8 +4398,8 @@ export const AdminService: GenService<{
     output: typeof GetConfigurationResponseSchema;
   },
   /**
-   * Checks the text of a configuration file and compares it with the configuration in use. Nothing changes. A text
-   * with mistakes is not an error: the reply lists them.
+   * Checks the text of a configuration file and compares it with the configuration in use, without changing anything. Mistakes in the text
+   * are not an RPC error: the reply lists them.
    *
    * @generated from rpc tollgate.v1.AdminService.CheckConfiguration
    */

@@ -81,7 +81,7 @@ export const FileSchema: GenMessage<File> = /*@__PURE__*/
  */
 export type CreateFileRequest = Message<"tollgate.v1.CreateFileRequest"> & {
   /**
-   * Don't list the file: it has the requests of a Messages batch, which is not a file of the account.
+   * True for the requests of a Messages batch, which are not listed as a file of the account.
    *
    * @generated from field: bool hidden = 1;
    */
@@ -145,13 +145,13 @@ export const AppendFileRequestSchema: GenMessage<AppendFileRequest> = /*@__PURE_
   messageDesc(file_tollgate_v1_batch, 3);
 
 /**
- * The piece was taken.
+ * The piece was added.
  *
  * @generated from message tollgate.v1.AppendFileResponse
  */
 export type AppendFileResponse = Message<"tollgate.v1.AppendFileResponse"> & {
   /**
-   * All bytes so far.
+   * The size of the upload so far.
    *
    * @generated from field: uint64 bytes = 1;
    */
@@ -441,7 +441,7 @@ export type Batch = Message<"tollgate.v1.Batch"> & {
   id: string;
 
   /**
-   * The interface of its items.
+   * The path of its items.
    *
    * @generated from field: tollgate.v1.Endpoint endpoint = 2;
    */
@@ -651,7 +651,7 @@ export const BatchTimesSchema: GenMessage<BatchTimes> = /*@__PURE__*/
  */
 export type BatchFault = Message<"tollgate.v1.BatchFault"> & {
   /**
-   * The line, from 1; absence means the file.
+   * The line, from 1; absence means the file as a whole.
    *
    * @generated from field: optional uint32 line = 1;
    */
@@ -665,14 +665,14 @@ export type BatchFault = Message<"tollgate.v1.BatchFault"> & {
   code: string;
 
   /**
-   * For people.
+   * What is wrong, for people.
    *
    * @generated from field: string message = 3;
    */
   message: string;
 
   /**
-   * The member; empty means none.
+   * The member of the request that is wrong; empty means none.
    *
    * @generated from field: string param = 4;
    */
@@ -805,14 +805,14 @@ export type ListBatchesRequest = Message<"tollgate.v1.ListBatchesRequest"> & {
   after: string;
 
   /**
-   * Instead of `after`, to go back: the id of the first entry of the following page; empty means none.
+   * To go back, instead of `after`: the id of the first entry of the page that follows; empty means none.
    *
    * @generated from field: string before = 3;
    */
   before: string;
 
   /**
-   * List the batches of Messages; else those of the other interfaces.
+   * True to list the batches of Messages; false for those of the other interfaces.
    *
    * @generated from field: bool messages = 4;
    */
@@ -994,7 +994,7 @@ export type BatchRecord = Message<"tollgate.v1.BatchRecord"> & {
    */
   what: {
     /**
-     * Its result, which is valid once a `charge` follows or the ledger has its request.
+     * The result of the item, which is valid once a `charge` follows in the journal or the ledger has a record of its request.
      *
      * @generated from field: tollgate.v1.BatchResult result = 2;
      */
@@ -1002,7 +1002,7 @@ export type BatchRecord = Message<"tollgate.v1.BatchRecord"> & {
     case: "result";
   } | {
     /**
-     * The result before was charged.
+     * The charge of the result that precedes it in the journal.
      *
      * @generated from field: tollgate.v1.BatchCharge charge = 3;
      */
@@ -1068,7 +1068,7 @@ export const BatchResultSchema: GenMessage<BatchResult> = /*@__PURE__*/
  */
 export type BatchCharge = Message<"tollgate.v1.BatchCharge"> & {
   /**
-   * In nano-dollars.
+   * The debited amount, in nano-dollars.
    *
    * @generated from field: int64 cost_nano_usd = 1;
    */
@@ -1158,21 +1158,21 @@ export const BatchState = {
   FAILED: 2,
 
   /**
-   * Its items run, or wait to.
+   * Its items run or wait.
    *
    * @generated from enum value: BATCH_STATE_IN_PROGRESS = 3;
    */
   IN_PROGRESS: 3,
 
   /**
-   * All have ended, and their results are being written.
+   * All items have ended, and the results are being written.
    *
    * @generated from enum value: BATCH_STATE_FINALIZING = 4;
    */
   FINALIZING: 4,
 
   /**
-   * It has ended.
+   * It has ended normally.
    *
    * @generated from enum value: BATCH_STATE_COMPLETED = 5;
    */
@@ -1221,7 +1221,7 @@ export const BatchStateSchema: GenEnum<BatchState> = /*@__PURE__*/
  */
 export const FileService: GenService<{
   /**
-   * Begins an upload. One that gets no piece for ten minutes is dropped.
+   * Begins an upload. An upload that gets no piece for ten minutes is dropped.
    *
    * @generated from rpc tollgate.v1.FileService.CreateFile
    */
@@ -1241,7 +1241,7 @@ export const FileService: GenService<{
     output: typeof AppendFileResponseSchema;
   },
   /**
-   * Ends an upload: the file is stored durably.
+   * Ends an upload, and stores the file durably.
    *
    * @generated from rpc tollgate.v1.FileService.FinishFile
    */
@@ -1271,7 +1271,7 @@ export const FileService: GenService<{
     output: typeof ListFilesResponseSchema;
   },
   /**
-   * Deletes a file. A batch that runs its requests continues.
+   * Deletes a file. A batch that runs the requests of the file continues.
    *
    * @generated from rpc tollgate.v1.FileService.DeleteFile
    */

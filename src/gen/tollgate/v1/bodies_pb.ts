@@ -2,7 +2,8 @@
 // @generated from file tollgate/v1/bodies.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// The bodies of a request, if the operator stores them: the client's, the contract's and the upstream's.
+// The bodies of a request, if the operator stores them: the client's, the upstream's, and the gateway's own form between the two (the
+// messages of this package, here called the contract).
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -57,21 +58,21 @@ export type RequestBodies = Message<"tollgate.v1.RequestBodies"> & {
   endsAtMs: bigint;
 
   /**
-   * The client's request; absence means that the client called the contract directly.
+   * The client's request; absent if the client called these RPC services directly.
    *
    * @generated from field: tollgate.v1.KeptBody client_request = 6;
    */
   clientRequest?: KeptBody | undefined;
 
   /**
-   * The request in the contract, as JSON.
+   * The request in the gateway's own form, as JSON.
    *
    * @generated from field: tollgate.v1.KeptBody contract_request = 7;
    */
   contractRequest?: KeptBody | undefined;
 
   /**
-   * The answer in the contract: the items of its choices, as JSON.
+   * The answer in the gateway's own form: the items of its choices, as JSON.
    *
    * @generated from field: tollgate.v1.KeptBody contract_answer = 8;
    */
@@ -85,7 +86,7 @@ export type RequestBodies = Message<"tollgate.v1.RequestBodies"> & {
   upstream: UpstreamExchange[];
 
   /**
-   * The answer that the client got; absence means that another process made it.
+   * The answer that the client got; absent if another process rendered it.
    *
    * @generated from field: tollgate.v1.KeptBody client_answer = 10;
    */
@@ -120,21 +121,21 @@ export const RequestBodiesSchema: GenMessage<RequestBodies> = /*@__PURE__*/
  */
 export type KeptBody = Message<"tollgate.v1.KeptBody"> & {
   /**
-   * The beginning of it.
+   * The beginning of the body.
    *
    * @generated from field: string text = 1;
    */
   text: string;
 
   /**
-   * How long the whole was, in bytes.
+   * The size of the whole body.
    *
    * @generated from field: uint64 bytes = 2;
    */
   bytes: bigint;
 
   /**
-   * The end of it is missing.
+   * True if the end of the body is missing.
    *
    * @generated from field: bool cut = 3;
    */

@@ -37,14 +37,14 @@ export type ListModelsRequest = Message<"tollgate.v1.ListModelsRequest"> & {
   capability: string;
 
   /**
-   * Free (":free") or not.
+   * True for free models (":free"), false for all others.
    *
    * @generated from field: optional bool free = 3;
    */
   free?: boolean | undefined;
 
   /**
-   * Available now or not.
+   * True for models that are available now, false for all others.
    *
    * @generated from field: optional bool available = 4;
    */
@@ -191,35 +191,35 @@ export type Model = Message<"tollgate.v1.Model"> & {
   endpoints: Endpoint[];
 
   /**
-   * Takes images.
+   * True if it accepts images.
    *
    * @generated from field: bool vision = 9;
    */
   vision: boolean;
 
   /**
-   * Calls tools.
+   * True if it can call tools.
    *
    * @generated from field: bool function_call = 10;
    */
   functionCall: boolean;
 
   /**
-   * Reasons on request.
+   * True if it can reason.
    *
    * @generated from field: bool reasoning = 11;
    */
   reasoning: boolean;
 
   /**
-   * Tiers besides the standard one.
+   * The tiers that it has in addition to the standard one.
    *
    * @generated from field: repeated tollgate.v1.ServiceTier service_tiers = 12;
    */
   serviceTiers: ServiceTier[];
 
   /**
-   * It has a route that can take requests now.
+   * True if it has a route that can take requests now.
    *
    * @generated from field: bool available = 13;
    */
@@ -240,7 +240,7 @@ export type Model = Message<"tollgate.v1.Model"> & {
   maxSize: string;
 
   /**
-   * The length of its vectors can be chosen.
+   * True if the length of its vectors can be chosen.
    *
    * @generated from field: bool dimensions = 16;
    */
@@ -335,7 +335,7 @@ export type Pricing = Message<"tollgate.v1.Pricing"> & {
   toolNanoUsd: { [key: string]: bigint };
 
   /**
-   * For how many calls of such tools money is held if the request sets no maximum; absence means 10.
+   * The number of calls of such tools for which money is held if the request sets no maximum; absence means 10.
    *
    * @generated from field: optional uint32 tool_calls = 10;
    */
@@ -363,7 +363,7 @@ export type ImagePrice = Message<"tollgate.v1.ImagePrice"> & {
   size: string;
 
   /**
-   * The provider's own word; empty means any.
+   * The quality in the provider's words; empty means any.
    *
    * @generated from field: string quality = 2;
    */
@@ -385,27 +385,27 @@ export const ImagePriceSchema: GenMessage<ImagePrice> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_catalog, 6);
 
 /**
- * Prices of cached input in pico-dollars a token; absence means that such tokens are charged as uncached input.
+ * Prices of cached input in pico-dollars per token; absence means that these tokens are charged as uncached input.
  *
  * @generated from message tollgate.v1.CachePricing
  */
 export type CachePricing = Message<"tollgate.v1.CachePricing"> & {
   /**
-   * Read.
+   * Input that was read from a cache.
    *
    * @generated from field: optional int64 read_pico_usd = 1;
    */
   readPicoUsd?: bigint | undefined;
 
   /**
-   * Written for five minutes.
+   * Input that was written to a cache for five minutes.
    *
    * @generated from field: optional int64 write_5m_pico_usd = 2;
    */
   write5mPicoUsd?: bigint | undefined;
 
   /**
-   * Written for an hour.
+   * Input that was written to a cache for an hour.
    *
    * @generated from field: optional int64 write_1h_pico_usd = 3;
    */

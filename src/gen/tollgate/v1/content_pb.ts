@@ -17,13 +17,13 @@ export const file_tollgate_v1_content: GenFile = /*@__PURE__*/
   fileDesc("Chl0b2xsZ2F0ZS92MS9jb250ZW50LnByb3RvEgt0b2xsZ2F0ZS52MSJFCgZPcGFxdWUSEAoIcHJvdmlkZXIYASABKAkSDQoFbW9kZWwYAiABKAkSDAoEa2luZBgDIAEoCRIMCgRkYXRhGAQgASgJIj4KBUV4dHJhEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSI5CglDYWNoZUhpbnQSLAoIbGlmZXRpbWUYASABKA4yGi50b2xsZ2F0ZS52MS5DYWNoZUxpZmV0aW1lIm0KB1Vua25vd24SJwoIcHJvdG9jb2wYASABKA4yFS50b2xsZ2F0ZS52MS5Qcm90b2NvbBIMCgRwYXRoGAIgASgJEgwKBGpzb24YAyABKAkSDwoHbWVzc2FnZRgEIAEoCRIMCgRoaW50GAUgASgIIvEDCgRJdGVtEgoKAmlkGAEgASgJEicKBnN0YXR1cxgCIAEoDjIXLnRvbGxnYXRlLnYxLkl0ZW1TdGF0dXMSDAoEdHVybhgDIAEoDRInCgdtZXNzYWdlGAQgASgLMhQudG9sbGdhdGUudjEuTWVzc2FnZUgAEioKCXRvb2xfY2FsbBgFIAEoCzIVLnRvbGxnYXRlLnYxLlRvb2xDYWxsSAASLgoLdG9vbF9yZXN1bHQYBiABKAsyFy50b2xsZ2F0ZS52MS5Ub29sUmVzdWx0SAASKwoJcmVhc29uaW5nGAcgASgLMhYudG9sbGdhdGUudjEuUmVhc29uaW5nSAASLQoKY29tcGFjdGlvbhgIIAEoCzIXLnRvbGxnYXRlLnYxLkNvbXBhY3Rpb25IABIuCgtzZXJ2ZXJfdG9vbBgJIAEoCzIXLnRvbGxnYXRlLnYxLlNlcnZlclRvb2xIABIvCglyZWZlcmVuY2UYCiABKAsyGi50b2xsZ2F0ZS52MS5JdGVtUmVmZXJlbmNlSAASJwoHdW5rbm93bhgMIAEoCzIULnRvbGxnYXRlLnYxLlVua25vd25IABImCgVleHRyYRgLIAEoCzISLnRvbGxnYXRlLnYxLkV4dHJhSAGIAQFCCQoHY29udGVudEIICgZfZXh0cmEifQoHTWVzc2FnZRIfCgRyb2xlGAEgASgOMhEudG9sbGdhdGUudjEuUm9sZRIMCgRuYW1lGAIgASgJEiAKBXBhcnRzGAMgAygLMhEudG9sbGdhdGUudjEuUGFydBIhCgVwaGFzZRgEIAEoDjISLnRvbGxnYXRlLnYxLlBoYXNlIvgBCghUb29sQ2FsbBIPCgdjYWxsX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSIwoEa2luZBgDIAEoDjIVLnRvbGxnYXRlLnYxLlRvb2xLaW5kEhEKCWFyZ3VtZW50cxgEIAEoCRIrCglzaWduYXR1cmUYBSABKAsyEy50b2xsZ2F0ZS52MS5PcGFxdWVIAIgBARIqCgVjYWNoZRgGIAEoCzIWLnRvbGxnYXRlLnYxLkNhY2hlSGludEgBiAEBEhYKCW5hbWVzcGFjZRgHIAEoCUgCiAEBQgwKCl9zaWduYXR1cmVCCAoGX2NhY2hlQgwKCl9uYW1lc3BhY2Ui7wEKClRvb2xSZXN1bHQSDwoHY2FsbF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEiMKBGtpbmQYAyABKA4yFS50b2xsZ2F0ZS52MS5Ub29sS2luZBIgCgVwYXJ0cxgEIAMoCzIRLnRvbGxnYXRlLnYxLlBhcnQSDQoFcGxhaW4YBSABKAgSEAoIaXNfZXJyb3IYBiABKAgSKgoFY2FjaGUYByABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIAIgBARIWCgluYW1lc3BhY2UYCCABKAlIAYgBAUIICgZfY2FjaGVCDAoKX25hbWVzcGFjZSJkCglSZWFzb25pbmcSIAoFcGFydHMYASADKAsyES50b2xsZ2F0ZS52MS5QYXJ0EiMKBm9wYXF1ZRgCIAMoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZRIQCghyZWRhY3RlZBgDIAEoCCIxCgpDb21wYWN0aW9uEiMKBm9wYXF1ZRgBIAEoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZSJDCgpTZXJ2ZXJUb29sEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSIbCg1JdGVtUmVmZXJlbmNlEgoKAmlkGAEgASgJIuAFCgRQYXJ0EiUKBHRleHQYASABKAsyFS50b2xsZ2F0ZS52MS5UZXh0UGFydEgAEisKB3JlZnVzYWwYAiABKAsyGC50b2xsZ2F0ZS52MS5SZWZ1c2FsUGFydEgAEjgKDnJlYXNvbmluZ190ZXh0GAMgASgLMh4udG9sbGdhdGUudjEuUmVhc29uaW5nVGV4dFBhcnRIABI0CgxzdW1tYXJ5X3RleHQYBCABKAsyHC50b2xsZ2F0ZS52MS5TdW1tYXJ5VGV4dFBhcnRIABInCgVpbWFnZRgFIAEoCzIWLnRvbGxnYXRlLnYxLkltYWdlUGFydEgAEiUKBGZpbGUYBiABKAsyFS50b2xsZ2F0ZS52MS5GaWxlUGFydEgAEicKBWF1ZGlvGAcgASgLMhYudG9sbGdhdGUudjEuQXVkaW9QYXJ0SAASJwoFdmlkZW8YCCABKAsyFi50b2xsZ2F0ZS52MS5WaWRlb1BhcnRIABI2Cg1zZWFyY2hfcmVzdWx0GAkgASgLMh0udG9sbGdhdGUudjEuU2VhcmNoUmVzdWx0UGFydEgAEicKB3Vua25vd24YDSABKAsyFC50b2xsZ2F0ZS52MS5Vbmtub3duSAASOAoOdG9vbF9yZWZlcmVuY2UYDiABKAsyHi50b2xsZ2F0ZS52MS5Ub29sUmVmZXJlbmNlUGFydEgAEikKBnRva2VucxgPIAEoCzIXLnRvbGxnYXRlLnYxLlRva2Vuc1BhcnRIABIqCgVjYWNoZRgKIAEoCzIWLnRvbGxnYXRlLnYxLkNhY2hlSGludEgBiAEBEisKCXNpZ25hdHVyZRgLIAEoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZUgCiAEBEiYKBWV4dHJhGAwgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIA4gBAUIJCgdjb250ZW50QggKBl9jYWNoZUIMCgpfc2lnbmF0dXJlQggKBl9leHRyYSIZCgpUb2tlbnNQYXJ0EgsKA2lkcxgBIAMoDSJzCghUZXh0UGFydBIMCgR0ZXh0GAEgASgJEiwKC2Fubm90YXRpb25zGAIgAygLMhcudG9sbGdhdGUudjEuQW5ub3RhdGlvbhIrCghsb2dwcm9icxgDIAMoCzIZLnRvbGxnYXRlLnYxLlRva2VuTG9ncHJvYiIbCgtSZWZ1c2FsUGFydBIMCgR0ZXh0GAEgASgJIiEKEVJlYXNvbmluZ1RleHRQYXJ0EgwKBHRleHQYASABKAkiHwoPU3VtbWFyeVRleHRQYXJ0EgwKBHRleHQYASABKAkibwoLTWVkaWFTb3VyY2USEAoGYmFzZTY0GAEgASgJSAASDQoDdXJsGAIgASgJSAASEQoHZmlsZV9pZBgDIAEoCUgAEg4KBHRleHQYBCABKAlIABISCgptZWRpYV90eXBlGAUgASgJQggKBnNvdXJjZSJFCglJbWFnZVBhcnQSKAoGc291cmNlGAEgASgLMhgudG9sbGdhdGUudjEuTWVkaWFTb3VyY2USDgoGZGV0YWlsGAIgASgJIowBCghGaWxlUGFydBIoCgZzb3VyY2UYASABKAsyGC50b2xsZ2F0ZS52MS5NZWRpYVNvdXJjZRIQCghmaWxlbmFtZRgCIAEoCRINCgV0aXRsZRgDIAEoCRIPCgdjb250ZXh0GAQgASgJEhYKCWNpdGF0aW9ucxgFIAEoCEgAiAEBQgwKCl9jaXRhdGlvbnMiRQoJQXVkaW9QYXJ0EigKBnNvdXJjZRgBIAEoCzIYLnRvbGxnYXRlLnYxLk1lZGlhU291cmNlEg4KBmZvcm1hdBgCIAEoCSI1CglWaWRlb1BhcnQSKAoGc291cmNlGAEgASgLMhgudG9sbGdhdGUudjEuTWVkaWFTb3VyY2UiIAoQU2VhcmNoUmVzdWx0UGFydBIMCgRqc29uGAEgASgJIiEKEVRvb2xSZWZlcmVuY2VQYXJ0EgwKBG5hbWUYASABKAkicQoKQW5ub3RhdGlvbhIwCgx1cmxfY2l0YXRpb24YASABKAsyGC50b2xsZ2F0ZS52MS5VcmxDaXRhdGlvbkgAEiMKBW90aGVyGAIgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAEIMCgphbm5vdGF0aW9uIoMBCgtVcmxDaXRhdGlvbhILCgN1cmwYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLc3RhcnRfaW5kZXgYAyABKA0SEQoJZW5kX2luZGV4GAQgASgNEiYKBWV4dHJhGAUgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAIgBAUIICgZfZXh0cmEiYgoMVG9rZW5Mb2dwcm9iEg0KBXRva2VuGAEgASgJEg8KB2xvZ3Byb2IYAiABKAESDAoEdXRmOBgDIAEoDBIkCgN0b3AYBCADKAsyFy50b2xsZ2F0ZS52MS5Ub3BMb2dwcm9iIjoKClRvcExvZ3Byb2ISDQoFdG9rZW4YASABKAkSDwoHbG9ncHJvYhgCIAEoARIMCgR1dGY4GAMgASgMKqoBCghQcm90b2NvbBIYChRQUk9UT0NPTF9VTlNQRUNJRklFRBAAEhEKDVBST1RPQ09MX0NIQVQQARIWChJQUk9UT0NPTF9SRVNQT05TRVMQAhIVChFQUk9UT0NPTF9NRVNTQUdFUxADEhMKD1BST1RPQ09MX0dFTUlOSRAEEhMKD1BST1RPQ09MX0lNQUdFUxAFEhgKFFBST1RPQ09MX0NPTVBMRVRJT05TEAYqZAoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9TWVNURU0QARISCg5ST0xFX0RFVkVMT1BFUhACEg0KCVJPTEVfVVNFUhADEhIKDlJPTEVfQVNTSVNUQU5UEAQqfQoKSXRlbVN0YXR1cxIbChdJVEVNX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0lURU1fU1RBVFVTX0lOX1BST0dSRVNTEAESGQoVSVRFTV9TVEFUVVNfQ09NUExFVEVEEAISGgoWSVRFTV9TVEFUVVNfSU5DT01QTEVURRADKkwKBVBoYXNlEhUKEVBIQVNFX1VOU1BFQ0lGSUVEEAASFAoQUEhBU0VfQ09NTUVOVEFSWRABEhYKElBIQVNFX0ZJTkFMX0FOU1dFUhACKlMKCFRvb2xLaW5kEhkKFVRPT0xfS0lORF9VTlNQRUNJRklFRBAAEhYKElRPT0xfS0lORF9GVU5DVElPThABEhQKEFRPT0xfS0lORF9DVVNUT00QAipdCg1DYWNoZUxpZmV0aW1lEh4KGkNBQ0hFX0xJRkVUSU1FX1VOU1BFQ0lGSUVEEAASFQoRQ0FDSEVfTElGRVRJTUVfNU0QARIVChFDQUNIRV9MSUZFVElNRV8xSBACYgZwcm90bzM");
 
 /**
- * A blob that only its maker can read, and who made it: it is sent back only there.
+ * Opaque data that only its maker can read, and who that is: it is sent back to nobody else.
  *
  * @generated from message tollgate.v1.Opaque
  */
 export type Opaque = Message$1<"tollgate.v1.Opaque"> & {
   /**
-   * Who made it: the provider's name in the configuration, or "tollgate" for an envelope of this gateway.
+   * Who made it: the provider's name in the configuration, or "tollgate" for data that this gateway has encrypted. Empty if unknown.
    *
    * @generated from field: string provider = 1;
    */
@@ -88,8 +88,7 @@ export const ExtraSchema: GenMessage<Extra> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 1);
 
 /**
- * A hint where the prefix ends that an upstream should cache. It is dropped silently if the upstream's protocol can't
- * express it.
+ * A hint that the upstream should cache the prompt up to this place. It is dropped silently if the upstream's protocol can't express it.
  *
  * @generated from message tollgate.v1.CacheHint
  */
@@ -131,22 +130,22 @@ export type Unknown = Message$1<"tollgate.v1.Unknown"> & {
   path: string;
 
   /**
-   * Unchanged: one JSON value.
+   * The member unchanged: one JSON value.
    *
    * @generated from field: string json = 3;
    */
   json: string;
 
   /**
-   * What the protocol's own service answers if it does not know it.
+   * The error message of the protocol's own service for a member that it does not know.
    *
    * @generated from field: string message = 4;
    */
   message: string;
 
   /**
-   * The model never sees it: for an upstream of another protocol it is dropped with a warning. Otherwise such an
-   * upstream's request is refused.
+   * True if the model never sees the member: for an upstream of another protocol it is then dropped with a warning. If false, a request
+   * with this member is refused for such an upstream.
    *
    * @generated from field: bool hint = 5;
    */
@@ -181,8 +180,8 @@ export type Item = Message$1<"tollgate.v1.Item"> & {
   status: ItemStatus;
 
   /**
-   * Items with the same turn belong to one message of the protocol they came from (a Messages assistant turn is
-   * reasoning, text and calls). 0: a turn of its own.
+   * Items with the same turn belong to one message of the protocol that they came from (a Messages assistant turn is reasoning, text and
+   * calls). 0: the item shares its turn with no other.
    *
    * @generated from field: uint32 turn = 3;
    */
@@ -307,7 +306,7 @@ export const MessageSchema: GenMessage<Message> = /*@__PURE__*/
  */
 export type ToolCall = Message$1<"tollgate.v1.ToolCall"> & {
   /**
-   * Connects call and result: 1 to 64 characters for Responses, otherwise free.
+   * Connects a call and its result: 1 to 64 characters in Responses, any length in other protocols.
    *
    * @generated from field: string call_id = 1;
    */
@@ -328,14 +327,14 @@ export type ToolCall = Message$1<"tollgate.v1.ToolCall"> & {
   kind: ToolKind;
 
   /**
-   * Function: the arguments' JSON text exactly as the model wrote it (may be cut). Custom: the input text.
+   * For a function, the JSON text of the arguments exactly as the model wrote it (possibly cut off). For a custom tool, the input text.
    *
    * @generated from field: string arguments = 4;
    */
   arguments: string;
 
   /**
-   * A signature that the upstream wants back with the call (Gemini).
+   * A signature that must be sent back to the upstream with the call (Gemini).
    *
    * @generated from field: optional tollgate.v1.Opaque signature = 5;
    */
@@ -370,7 +369,7 @@ export const ToolCallSchema: GenMessage<ToolCall> = /*@__PURE__*/
  */
 export type ToolResult = Message$1<"tollgate.v1.ToolResult"> & {
   /**
-   * The call it belongs to; empty: the tool sent it without a call.
+   * The call that it belongs to; empty if the tool sent it without a call.
    *
    * @generated from field: string call_id = 1;
    */
@@ -398,14 +397,14 @@ export type ToolResult = Message$1<"tollgate.v1.ToolResult"> & {
   parts: Part[];
 
   /**
-   * The client gave a string rather than a list of parts.
+   * True if the client gave a string instead of a list of parts.
    *
    * @generated from field: bool plain = 5;
    */
   plain: boolean;
 
   /**
-   * The tool failed (Messages' `is_error`).
+   * True if the tool failed (Messages' `is_error`).
    *
    * @generated from field: bool is_error = 6;
    */
@@ -440,7 +439,7 @@ export const ToolResultSchema: GenMessage<ToolResult> = /*@__PURE__*/
  */
 export type Reasoning = Message$1<"tollgate.v1.Reasoning"> & {
   /**
-   * Summaries (`summary_text`) and raw reasoning (`reasoning_text`), in order. Empty if only a blob came.
+   * Summaries (`summary_text`) and raw reasoning (`reasoning_text`), in order. Empty if only opaque data came.
    *
    * @generated from field: repeated tollgate.v1.Part parts = 1;
    */
@@ -454,7 +453,7 @@ export type Reasoning = Message$1<"tollgate.v1.Reasoning"> & {
   opaque: Opaque[];
 
   /**
-   * The upstream hid the reasoning: only blobs came.
+   * True if the upstream hid the reasoning and sent only opaque data.
    *
    * @generated from field: bool redacted = 3;
    */
@@ -469,7 +468,7 @@ export const ReasoningSchema: GenMessage<Reasoning> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 8);
 
 /**
- * A conversation's earlier part, compacted.
+ * The compacted earlier part of a conversation.
  *
  * @generated from message tollgate.v1.Compaction
  */
@@ -631,7 +630,7 @@ export type Part = Message$1<"tollgate.v1.Part"> & {
   cache?: CacheHint | undefined;
 
   /**
-   * A signature that the upstream wants back on exactly this part (Gemini).
+   * A signature that must be sent back to the upstream on exactly this part (Gemini).
    *
    * @generated from field: optional tollgate.v1.Opaque signature = 11;
    */
@@ -736,7 +735,7 @@ export const RefusalPartSchema: GenMessage<RefusalPart> = /*@__PURE__*/
  */
 export type ReasoningTextPart = Message$1<"tollgate.v1.ReasoningTextPart"> & {
   /**
-   * Well-formed Unicode unless signed: then byte for byte.
+   * Well-formed Unicode; if signed, byte for byte as it came.
    *
    * @generated from field: string text = 1;
    */
@@ -800,7 +799,7 @@ export type MediaSource = Message$1<"tollgate.v1.MediaSource"> & {
     case: "url";
   } | {
     /**
-     * The id of a file at the provider that `provider` of the request's route names.
+     * The id of a file at the route's provider.
      *
      * @generated from field: string file_id = 3;
      */
@@ -894,7 +893,7 @@ export type FilePart = Message$1<"tollgate.v1.FilePart"> & {
   context: string;
 
   /**
-   * The model should cite from it (Messages); absence means unspecified.
+   * True if the model should cite from the document (Messages); absence means unspecified.
    *
    * @generated from field: optional bool citations = 5;
    */
@@ -979,7 +978,7 @@ export const SearchResultPartSchema: GenMessage<SearchResultPart> = /*@__PURE__*
   messageDesc(file_tollgate_v1_content, 23);
 
 /**
- * A tool that was found: from here on the model may call it, if its definition was deferred.
+ * A tool that a tool search found: if its definition was deferred, the model may call it from here on.
  *
  * @generated from message tollgate.v1.ToolReferencePart
  */
@@ -1006,7 +1005,7 @@ export const ToolReferencePartSchema: GenMessage<ToolReferencePart> = /*@__PURE_
  */
 export type Annotation = Message$1<"tollgate.v1.Annotation"> & {
   /**
-   * URLs are translated between protocols; any other citation stays within its own.
+   * Citations of URLs are translated between protocols; other citations are sent only to clients of the protocol that they came from.
    *
    * @generated from oneof tollgate.v1.Annotation.annotation
    */
@@ -1097,7 +1096,7 @@ export type TokenLogprob = Message$1<"tollgate.v1.TokenLogprob"> & {
   token: string;
 
   /**
-   * Its natural logarithm of probability.
+   * The natural logarithm of its probability.
    *
    * @generated from field: double logprob = 2;
    */
@@ -1305,7 +1304,7 @@ export const ItemStatus = {
   IN_PROGRESS: 1,
 
   /**
-   * Whole.
+   * Complete.
    *
    * @generated from enum value: ITEM_STATUS_COMPLETED = 2;
    */
@@ -1346,7 +1345,7 @@ export const Phase = {
   UNSPECIFIED: 0,
 
   /**
-   * The same response goes on to call a tool.
+   * Text before a tool call of the same response.
    *
    * @generated from enum value: PHASE_COMMENTARY = 1;
    */
@@ -1421,7 +1420,7 @@ export const ToolKindSchema: GenEnum<ToolKind> = /*@__PURE__*/
  */
 export const CacheLifetime = {
   /**
-   * The upstream's default (five minutes if it has two).
+   * The upstream's default (five minutes if the upstream offers both lifetimes).
    *
    * @generated from enum value: CACHE_LIFETIME_UNSPECIFIED = 0;
    */

@@ -487,7 +487,7 @@ export type StoredConversationChange = Message<"tollgate.v1.StoredConversationCh
   deleted: string[];
 
   /**
-   * The request whose response added them: the change takes effect once that request is charged. Absence: it is in
+   * The request whose response added the items: the change takes effect once that request is charged. Absence means that the change is in
    * effect.
    *
    * @generated from field: optional string request_id = 3;
@@ -550,7 +550,7 @@ export const ConversationService: GenService<{
     output: typeof DeleteConversationResponseSchema;
   },
   /**
-   * Adds items at the end, all or none.
+   * Adds items at the end: all of them or none.
    *
    * @generated from rpc tollgate.v1.ConversationService.AddConversationItems
    */

@@ -30,8 +30,8 @@ export type AuthenticateRequest = Message<"tollgate.v1.AuthenticateRequest"> & {
   limits: boolean;
 
   /**
-   * The caller is about to send a generation or image request whose body it has not read yet: RESOURCE_EXHAUSTED if a
-   * limit that counts requests of all models is used up. Nothing is counted.
+   * Set by an edge before it reads the body of a generation or image request: RESOURCE_EXHAUSTED if a limit that counts requests of all
+   * models is used up. Nothing is counted.
    *
    * @generated from field: bool admission = 2;
    */
@@ -129,7 +129,7 @@ export const CredentialKind = {
   OPERATOR: 3,
 
   /**
-   * A service of the operator's own, with the scopes of its token.
+   * A service of the operator, with the scopes of its token.
    *
    * @generated from enum value: CREDENTIAL_KIND_SERVICE = 4;
    */
@@ -163,8 +163,8 @@ export const CredentialKindSchema: GenEnum<CredentialKind> = /*@__PURE__*/
  */
 export const CredentialService: GenService<{
   /**
-   * Returns what the caller's credential is and may do. A malformed, unknown, revoked or deleted one is
-   * UNAUTHENTICATED, a disabled one PERMISSION_DENIED.
+   * Returns what the caller's credential is and what it may do. A malformed, unknown, revoked or deleted credential is UNAUTHENTICATED, a
+   * disabled one PERMISSION_DENIED.
    *
    * @generated from rpc tollgate.v1.CredentialService.Authenticate
    */

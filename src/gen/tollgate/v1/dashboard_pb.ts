@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/dashboard.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Signs people in, and serves what the dashboard shows and no other service has.
+// Signs people in, and serves data of the dashboard that no other service has.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -94,7 +94,7 @@ export const SignOutResponseSchema: GenMessage<SignOutResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_dashboard, 3);
 
 /**
- * Empty: the credential says it.
+ * Empty: the credential says who it is.
  *
  * @generated from message tollgate.v1.WhoAmIRequest
  */
@@ -136,7 +136,7 @@ export type WhoAmIResponse = Message<"tollgate.v1.WhoAmIResponse"> & {
   accountId: bigint;
 
   /**
-   * The API key that signed in: only its own records and limits are shown; 0: none did.
+   * The API key that the person signed in with, whose records and limits alone are shown; 0 if it was no API key.
    *
    * @generated from field: int64 api_key_id = 4;
    */
@@ -150,7 +150,7 @@ export type WhoAmIResponse = Message<"tollgate.v1.WhoAmIResponse"> & {
   scopes: string[];
 
   /**
-   * The session; 0: the credential is a key.
+   * The session; 0 if the credential is a key.
    *
    * @generated from field: int64 session_id = 6;
    */
@@ -178,14 +178,14 @@ export type WhoAmIResponse = Message<"tollgate.v1.WhoAmIResponse"> & {
   internalUrl: string;
 
   /**
-   * Whether the call came over the internal listener, the only one with the operator's pages.
+   * True if the call came over the internal listener, the only one that serves the operator's pages.
    *
    * @generated from field: bool is_internal = 10;
    */
   isInternal: boolean;
 
   /**
-   * Whether people sign in with an identity provider, at `/dashboard/login`.
+   * True if people can sign in with an identity provider, at `/dashboard/login`.
    *
    * @generated from field: bool has_provider = 11;
    */
@@ -228,14 +228,14 @@ export type WatchNowResponse = Message<"tollgate.v1.WatchNowResponse"> & {
   atMs: bigint;
 
   /**
-   * The account's money; absence means that the caller may not know it, or names no account.
+   * The account's money; absent if the caller may not see it, or names no account.
    *
    * @generated from field: optional tollgate.v1.Funds funds = 2;
    */
   funds?: Funds | undefined;
 
   /**
-   * The number of the last entry or charge in the account's ledger; 0: no account is named.
+   * The number of the last entry or charge of the account; 0 if the call names no account.
    *
    * @generated from field: uint64 last_entry = 3;
    */
@@ -270,7 +270,7 @@ export type WatchNowResponse = Message<"tollgate.v1.WatchNowResponse"> & {
   errors: RecentError[];
 
   /**
-   * Routes that get no requests now; only for the operator.
+   * Routes that get no requests now, because their circuit breaker is open or their provider has no working key; only for the operator.
    *
    * @generated from field: repeated tollgate.v1.RestingRoute resting_routes = 8;
    */
@@ -361,7 +361,7 @@ export type RunningRequest = Message<"tollgate.v1.RunningRequest"> & {
   heldNanoUsd: bigint;
 
   /**
-   * About how many output tokens there are.
+   * An estimate of the output tokens so far.
    *
    * @generated from field: uint64 output_tokens = 7;
    */
@@ -452,7 +452,7 @@ export type RestingRoute = Message<"tollgate.v1.RestingRoute"> & {
   provider: string;
 
   /**
-   * "open" or "half_open": its breaker; "no_key": its provider has no key that works.
+   * "open" or "half_open", the state of its circuit breaker, or "no_key" if its provider has no key that works.
    *
    * @generated from field: string state = 3;
    */
@@ -543,14 +543,14 @@ export const PersonRole = {
   OPERATOR: 1,
 
   /**
-   * Manages an account; after a sign-in with a management key within that key's scopes.
+   * Manages an account. If the person signed in with a management key, only within the scopes of the key.
    *
    * @generated from enum value: PERSON_ROLE_OWNER = 2;
    */
   OWNER: 2,
 
   /**
-   * Sees an account and makes keys; after a sign-in with an API key, only what its holder may.
+   * Sees an account and makes keys. If the person signed in with an API key, only what the holder of that key may see.
    *
    * @generated from enum value: PERSON_ROLE_MEMBER = 3;
    */
@@ -578,8 +578,7 @@ export const PersonRoleSchema: GenEnum<PersonRole> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_dashboard, 0);
 
 /**
- * Sessions of people. A session is a credential of its own: its rights follow from its role, or from the key that was
- * used to sign in.
+ * Sessions of people. A session is a separate credential: its rights follow from its role, or from the key that was used to sign in.
  *
  * @generated from service tollgate.v1.DashboardService
  */
@@ -606,7 +605,7 @@ export const DashboardService: GenService<{
     output: typeof SignOutResponseSchema;
   },
   /**
-   * Returns who is signed in. Credential: a session or any key; without one it returns that no one is.
+   * Returns who is signed in. Credential: a session or any key; without one, the role is unspecified.
    *
    * @generated from rpc tollgate.v1.DashboardService.WhoAmI
    */
@@ -616,9 +615,9 @@ export const DashboardService: GenService<{
     output: typeof WhoAmIResponseSchema;
   },
   /**
-   * The current state: a message at once and after each change, at most two a second, and at least one every five
-   * seconds. An API key, or its session, sees its own requests; a management key needs the scope account:activity;
-   * the operator sees the account that the call names, or all. It ends with the session.
+   * Streams the current state: a message at once and after each change, at most two a second, and at least one every five seconds. An API
+   * key, or a session made with it, sees the requests of that key; a management key needs the scope account:activity; the operator sees the
+   * account that the call names, or all accounts. The stream ends with the session.
    *
    * @generated from rpc tollgate.v1.DashboardService.WatchNow
    */

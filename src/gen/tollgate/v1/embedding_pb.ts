@@ -46,7 +46,7 @@ export type EmbedRequest = Message<"tollgate.v1.EmbedRequest"> & {
   dimensions?: number | undefined;
 
   /**
-   * How the caller wants the vectors.
+   * The form of the vectors in the answer.
    *
    * @generated from field: tollgate.v1.VectorForm form = 4;
    */
@@ -67,21 +67,21 @@ export type EmbedRequest = Message<"tollgate.v1.EmbedRequest"> & {
   extraJson: string;
 
   /**
-   * The client sent the inputs as a list: errors name them `input[N]`, N from 0; otherwise `input`.
+   * True if the client sent the inputs as a list: errors then name an input `input[N]`, N from 0; otherwise `input`.
    *
    * @generated from field: bool listed = 7;
    */
   listed: boolean;
 
   /**
-   * Refuse members that the model's provider does not know, instead of dropping them with a warning.
+   * True to refuse members that the model's provider does not know; otherwise they are dropped with a warning.
    *
    * @generated from field: bool strict = 8;
    */
   strict: boolean;
 
   /**
-   * What the gateway counts the request by; it never goes upstream.
+   * Tags and end user, by which the gateway counts the request; never sent to the upstream.
    *
    * @generated from field: optional tollgate.v1.Attribution attribution = 40;
    */
@@ -172,7 +172,7 @@ export type EmbedResponse = Message<"tollgate.v1.EmbedResponse"> & {
   limits: LimitState[];
 
   /**
-   * "provider/model" of the route, only if the configuration exposes it.
+   * The route as "provider/model"; empty unless the configuration exposes it.
    *
    * @generated from field: string route = 7;
    */
@@ -194,7 +194,7 @@ export const EmbedResponseSchema: GenMessage<EmbedResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_embedding, 2);
 
 /**
- * A vector in the requested form: one of the two is filled.
+ * A vector in the requested form; only the field of that form is filled.
  *
  * @generated from message tollgate.v1.Vector
  */
@@ -263,14 +263,14 @@ export const VectorFormSchema: GenEnum<VectorForm> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_embedding, 0);
 
 /**
- * Turns texts into vectors with the embedding models of the catalogue. Every call is authorised, limited, metered and
- * paid for by the input.
+ * Turns texts into vectors with the embedding models of the catalogue. Every call is authorised, limited, metered and charged by its input
+ * tokens.
  *
  * @generated from service tollgate.v1.EmbeddingService
  */
 export const EmbeddingService: GenService<{
   /**
-   * All vectors of a request, checked, in the order of its inputs. The answer comes when the charge is durable.
+   * Returns all vectors of a request, in the order of its inputs, once they are checked and the charge is durable.
    *
    * @generated from rpc tollgate.v1.EmbeddingService.Embed
    */

@@ -23,7 +23,7 @@ export const file_tollgate_v1_error: GenFile = /*@__PURE__*/
  */
 export type ErrorDetail = Message<"tollgate.v1.ErrorDetail"> & {
   /**
-   * The gateway's code ("model_not_found"); programs decide by it.
+   * The gateway's code ("model_not_found"), for programs to branch on.
    *
    * @generated from field: string code = 1;
    */
@@ -65,7 +65,7 @@ export type ErrorDetail = Message<"tollgate.v1.ErrorDetail"> & {
   requestId: string;
 
   /**
-   * When to retry, in milliseconds; absence means that waiting is not known to help.
+   * How long to wait before a retry, in milliseconds; absence means that waiting is not known to help.
    *
    * @generated from field: optional uint64 retry_after_ms = 7;
    */
@@ -86,7 +86,7 @@ export type ErrorDetail = Message<"tollgate.v1.ErrorDetail"> & {
   denial?: Denial | undefined;
 
   /**
-   * The request and token limits that bind the key, tightest first; empty if none does.
+   * The request and token limits that apply to the key, tightest first; empty if there are none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 10;
    */
@@ -100,8 +100,7 @@ export type ErrorDetail = Message<"tollgate.v1.ErrorDetail"> & {
   violations: FieldViolation[];
 
   /**
-   * The upstream's own code, which clients of the Anthropic interface find in the details of an error; empty means it
-   * gave none.
+   * The upstream's own code, which clients of the Messages interface get in the details of an error; empty if the upstream gave none.
    *
    * @generated from field: string detail_code = 12;
    */
@@ -164,8 +163,8 @@ export const FieldViolationSchema: GenMessage<FieldViolation> = /*@__PURE__*/
  */
 export type Denial = Message<"tollgate.v1.Denial"> & {
   /**
-   * The field of the key that created it ("minute_limit", "daily_limit", "monthly_limit", "free_minute", "free_day"),
-   * "limit", "balance" or "subscription".
+   * The field of the API key that the limit was made with ("minute_limit", "daily_limit", "monthly_limit"), the window of free models
+   * ("free_minute", "free_day"), "limit" for any other limit, "balance" or "subscription".
    *
    * @generated from field: string limit = 1;
    */
@@ -179,14 +178,14 @@ export type Denial = Message<"tollgate.v1.Denial"> & {
   unit: string;
 
   /**
-   * Settled and held so far.
+   * The settled and held amount so far.
    *
    * @generated from field: int64 used = 3;
    */
   used: bigint;
 
   /**
-   * The maximum; for a balance, what is available.
+   * The maximum; for a balance, the available amount.
    *
    * @generated from field: int64 max = 4;
    */
@@ -235,7 +234,7 @@ export type DeniedLimit = Message<"tollgate.v1.DeniedLimit"> & {
   scope: string;
 
   /**
-   * Which one.
+   * The id of that account, group or key.
    *
    * @generated from field: int64 scope_id = 3;
    */

@@ -2,10 +2,9 @@
 // @generated from file tollgate/v1/event.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// A model's output as it is generated. Order within a choice: item_opened, then its parts and deltas, item_closed,
-// the next item; everything that was opened is closed before `finished`; `started` comes first, `completed` last,
-// each once. A stream that fails ends with an RPC error instead of `completed`. An answer that is not streamed is
-// assembled from the same events.
+// A model's output as it is generated. `started` comes first and `completed` last, each once. Each item of a choice is item_opened, its
+// parts and deltas, then item_closed. Everything that was opened is closed before `finished`. A stream that fails ends with an RPC error
+// instead of `completed`. An answer that is not streamed is assembled from the same events.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -35,7 +34,7 @@ export type GenerationEvent = Message<"tollgate.v1.GenerationEvent"> & {
   choice: number;
 
   /**
-   * The event; never absent. A reader skips cases it does not know.
+   * The event; never absent. A reader must skip events that it does not know.
    *
    * @generated from oneof tollgate.v1.GenerationEvent.event
    */
@@ -163,14 +162,14 @@ export type Started = Message<"tollgate.v1.Started"> & {
   warnings: string[];
 
   /**
-   * The request and token limits that bind it, tightest first; empty if none does.
+   * The request and token limits that apply to the request, tightest first; empty if there are none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 6;
    */
   limits: LimitState[];
 
   /**
-   * "provider/model" of the route, only if the configuration exposes it.
+   * The route as "provider/model"; empty unless the configuration exposes it.
    *
    * @generated from field: string route = 7;
    */
@@ -184,7 +183,7 @@ export type Started = Message<"tollgate.v1.Started"> & {
   systemFingerprint: string;
 
   /**
-   * Members of the upstream's first frame that this contract has no field for, at their places.
+   * JSON members of the upstream's first frame that these messages have no field for, in the same nesting.
    *
    * @generated from field: optional tollgate.v1.Extra extra = 9;
    */
@@ -199,34 +198,35 @@ export const StartedSchema: GenMessage<Started> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_event, 1);
 
 /**
- * A limit of requests or tokens after this request.
+ * The state of a limit of requests or tokens, with this request counted.
  *
  * @generated from message tollgate.v1.LimitState
  */
 export type LimitState = Message<"tollgate.v1.LimitState"> & {
   /**
-   * The field of the key that created it ("minute_limit", "daily_limit", "free_minute", "free_day"), or "limit".
+   * The field of the API key that the limit was made with ("minute_limit", "daily_limit"), the window of free models ("free_minute",
+   * "free_day"), or "limit" for any other.
    *
    * @generated from field: string limit = 1;
    */
   limit: string;
 
   /**
-   * The most in the window.
+   * The maximum of the window.
    *
    * @generated from field: uint64 max = 2;
    */
   max: bigint;
 
   /**
-   * How many are left.
+   * What is left of the maximum.
    *
    * @generated from field: uint64 remaining = 3;
    */
   remaining: bigint;
 
   /**
-   * When all of it is left again, in milliseconds since 1970 UTC; 0 means that it never resets by itself.
+   * When the whole maximum is available again, in milliseconds since 1970 UTC; 0 means that it never resets by itself.
    *
    * @generated from field: int64 reset_at_ms = 4;
    */
@@ -430,7 +430,7 @@ export const OpaqueAddedSchema: GenMessage<OpaqueAdded> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_event, 7);
 
 /**
- * A part is whole.
+ * A part is complete.
  *
  * @generated from message tollgate.v1.PartClosed
  */
@@ -450,7 +450,7 @@ export type PartClosed = Message<"tollgate.v1.PartClosed"> & {
   part: number;
 
   /**
-   * Members that the part got only at its end; an unknown part as it is at its end.
+   * JSON members that the part got only at its end; for a part of an unknown type, the whole part.
    *
    * @generated from field: optional tollgate.v1.Extra extra = 3;
    */
@@ -492,7 +492,7 @@ export type ItemClosed = Message<"tollgate.v1.ItemClosed"> & {
   phase: Phase;
 
   /**
-   * Members that the item got only at its end.
+   * JSON members that the item got only at its end.
    *
    * @generated from field: optional tollgate.v1.Extra extra = 4;
    */
@@ -507,7 +507,7 @@ export const ItemClosedSchema: GenMessage<ItemClosed> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_event, 9);
 
 /**
- * The upstream's count so far; cumulative, the last one counts.
+ * The upstream's token counts so far. They are cumulative: the last ones replace all before.
  *
  * @generated from message tollgate.v1.UsageReported
  */
@@ -625,7 +625,7 @@ export type Usage = Message<"tollgate.v1.Usage"> & {
   reasoningTokens?: number | undefined;
 
   /**
-   * Members of the upstream's own usage that this contract has no field for.
+   * JSON members of the upstream's usage that these messages have no field for.
    *
    * @generated from field: optional tollgate.v1.Extra extra = 7;
    */
@@ -640,7 +640,7 @@ export const UsageSchema: GenMessage<Usage> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_event, 12);
 
 /**
- * The answer is whole, settled and in the ledger.
+ * The answer is complete, charged and in the ledger: its usage and its charge.
  *
  * @generated from message tollgate.v1.Completed
  */
@@ -667,14 +667,14 @@ export type Completed = Message<"tollgate.v1.Completed"> & {
   costNanoUsd: bigint;
 
   /**
-   * The tier that was billed.
+   * The tier that was charged.
    *
    * @generated from field: tollgate.v1.ServiceTier service_tier = 4;
    */
   serviceTier: ServiceTier;
 
   /**
-   * When the answer was whole, in milliseconds since 1970 UTC.
+   * When the answer was complete, in milliseconds since 1970 UTC.
    *
    * @generated from field: int64 completed_at_ms = 5;
    */
@@ -689,7 +689,7 @@ export const CompletedSchema: GenMessage<Completed> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_event, 13);
 
 /**
- * Members of an upstream's frame that this contract has no field for; a renderer of the same protocol sends them on.
+ * JSON members of an upstream's frame that these messages have no field for. Clients of the same protocol get them.
  *
  * @generated from message tollgate.v1.Extension
  */
@@ -772,7 +772,7 @@ export const DeltaKind = {
   SUMMARY: 5,
 
   /**
-   * A text part: a repetition of the prompt, which does not count as output.
+   * A text part that repeats the prompt, which does not count as output.
    *
    * @generated from enum value: DELTA_KIND_ECHO = 6;
    */
@@ -806,28 +806,28 @@ export const FinishReason = {
   UNSPECIFIED: 0,
 
   /**
-   * The model was done, or a stop sequence came.
+   * The model ended its answer, or a stop sequence ended it.
    *
    * @generated from enum value: FINISH_REASON_STOP = 1;
    */
   STOP: 1,
 
   /**
-   * The output limit.
+   * The output limit was reached.
    *
    * @generated from enum value: FINISH_REASON_LENGTH = 2;
    */
   LENGTH: 2,
 
   /**
-   * Tools are to be called.
+   * The client must run tools.
    *
    * @generated from enum value: FINISH_REASON_TOOL_CALLS = 3;
    */
   TOOL_CALLS: 3,
 
   /**
-   * The upstream's filter.
+   * The upstream's content filter ended it.
    *
    * @generated from enum value: FINISH_REASON_CONTENT_FILTER = 4;
    */
@@ -917,7 +917,7 @@ export const UsageSourceSchema: GenEnum<UsageSource> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_event, 2);
 
 /**
- * Where in a frame of its protocol an extension's members were.
+ * Where in the upstream's frame the members of an extension were.
  *
  * @generated from enum tollgate.v1.ExtensionScope
  */
@@ -930,7 +930,7 @@ export const ExtensionScope = {
   UNSPECIFIED: 0,
 
   /**
-   * The frame or resource itself.
+   * The frame, or the response object, itself.
    *
    * @generated from enum value: EXTENSION_SCOPE_RESPONSE = 1;
    */
@@ -951,14 +951,14 @@ export const ExtensionScope = {
   DELTA: 3,
 
   /**
-   * None: it is a whole event of its own, of a type that the gateway does not know.
+   * Nowhere: the extension is a whole event of a type that the gateway does not know.
    *
    * @generated from enum value: EXTENSION_SCOPE_EVENT = 4;
    */
   EVENT: 4,
 
   /**
-   * The next frame of the same `type`, at the same places in it. A delta of an unknown type is a frame of its own.
+   * The next frame of the same `type`, in the same nesting. A delta of an unknown type is a frame by itself.
    *
    * @generated from enum value: EXTENSION_SCOPE_FRAME = 5;
    */
@@ -966,7 +966,7 @@ export const ExtensionScope = {
 } as const;
 
 /**
- * Where in a frame of its protocol an extension's members were.
+ * Where in the upstream's frame the members of an extension were.
  *
  * @generated from enum tollgate.v1.ExtensionScope
  */

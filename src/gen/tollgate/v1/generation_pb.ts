@@ -19,7 +19,7 @@ export const file_tollgate_v1_generation: GenFile = /*@__PURE__*/
   fileDesc("Chx0b2xsZ2F0ZS92MS9nZW5lcmF0aW9uLnByb3RvEgt0b2xsZ2F0ZS52MSJAChBHZW5lcmF0ZVJlc3BvbnNlEiwKBmV2ZW50cxgBIAMoCzIcLnRvbGxnYXRlLnYxLkdlbmVyYXRpb25FdmVudCJDChJDb3VudFRva2Vuc1JlcXVlc3QSLQoHcmVxdWVzdBgBIAEoCzIcLnRvbGxnYXRlLnYxLkdlbmVyYXRlUmVxdWVzdCJVChNDb3VudFRva2Vuc1Jlc3BvbnNlEhQKDGlucHV0X3Rva2VucxgBIAEoDRIoCgZzb3VyY2UYAiABKA4yGC50b2xsZ2F0ZS52MS5Vc2FnZVNvdXJjZTKwAQoRR2VuZXJhdGlvblNlcnZpY2USSQoIR2VuZXJhdGUSHC50b2xsZ2F0ZS52MS5HZW5lcmF0ZVJlcXVlc3QaHS50b2xsZ2F0ZS52MS5HZW5lcmF0ZVJlc3BvbnNlMAESUAoLQ291bnRUb2tlbnMSHy50b2xsZ2F0ZS52MS5Db3VudFRva2Vuc1JlcXVlc3QaIC50b2xsZ2F0ZS52MS5Db3VudFRva2Vuc1Jlc3BvbnNlYgZwcm90bzM", [file_tollgate_v1_event, file_tollgate_v1_request]);
 
 /**
- * Events that were ready at once: at least one.
+ * The events that were ready at the same time: at least one.
  *
  * @generated from message tollgate.v1.GenerateResponse
  */
@@ -74,7 +74,7 @@ export type CountTokensResponse = Message<"tollgate.v1.CountTokensResponse"> & {
   inputTokens: number;
 
   /**
-   * Who counted: the upstream, or the gateway with its closest tokenizer.
+   * Who counted: the upstream, or the gateway with the tokenizer that is closest to the model's.
    *
    * @generated from field: tollgate.v1.UsageSource source = 2;
    */
@@ -106,7 +106,7 @@ export const GenerationService: GenService<{
     output: typeof GenerateResponseSchema;
   },
   /**
-   * Counts the input tokens of a request. The call is free, counts towards no limit and leaves no record.
+   * Counts the input tokens of a request. The call is free, counts towards no limit and makes no record.
    *
    * @generated from rpc tollgate.v1.GenerationService.CountTokens
    */

@@ -21,7 +21,7 @@ export const file_tollgate_v1_history: GenFile = /*@__PURE__*/
  */
 export type Entry = Message<"tollgate.v1.Entry"> & {
   /**
-   * Its number within its account, from 1; 0: a charge.
+   * Its number within its account, from 1; 0 for a charge.
    *
    * @generated from field: int64 entry_id = 1;
    */
@@ -42,14 +42,14 @@ export type Entry = Message<"tollgate.v1.Entry"> & {
   kind: string;
 
   /**
-   * The change of the balance, in nano-dollars; negative: money was taken.
+   * The change of the balance, in nano-dollars; negative if money was taken.
    *
    * @generated from field: int64 amount_nano_usd = 4;
    */
   amountNanoUsd: bigint;
 
   /**
-   * The balance after it, in nano-dollars.
+   * The balance after the change, in nano-dollars.
    *
    * @generated from field: int64 balance_after_nano_usd = 5;
    */
@@ -84,7 +84,7 @@ export type Entry = Message<"tollgate.v1.Entry"> & {
   writtenOffNanoUsd: bigint;
 
   /**
-   * The request, of "write_off" and "charge".
+   * The request; only for "write_off" and "charge".
    *
    * @generated from field: optional string request_id = 10;
    */
@@ -126,14 +126,14 @@ export type ListEntriesRequest = Message<"tollgate.v1.ListEntriesRequest"> & {
   offset: number;
 
   /**
-   * From then on, in milliseconds since 1970 UTC.
+   * Only those from this time on, in milliseconds since 1970 UTC.
    *
    * @generated from field: optional int64 start_ms = 3;
    */
   startMs?: bigint | undefined;
 
   /**
-   * Before then.
+   * Only those before this time, in milliseconds since 1970 UTC.
    *
    * @generated from field: optional int64 end_ms = 4;
    */
@@ -182,7 +182,7 @@ export type AuditRecord = Message<"tollgate.v1.AuditRecord"> & {
   auditId: bigint;
 
   /**
-   * The account that it concerns; 0: none, only the operator.
+   * The account that the action concerns; 0 if it concerns only the operator.
    *
    * @generated from field: int64 account_id = 2;
    */
@@ -260,7 +260,7 @@ export type AuditRecord = Message<"tollgate.v1.AuditRecord"> & {
   createdAtMs: bigint;
 
   /**
-   * The hash of the record before it of the same account; absence means that it is the first.
+   * The hash of the previous record of the same account; absent in the first.
    *
    * @generated from field: optional string previous_hash = 13;
    */
@@ -302,14 +302,14 @@ export type ListAuditRequest = Message<"tollgate.v1.ListAuditRequest"> & {
   offset: number;
 
   /**
-   * From then on, in milliseconds since 1970 UTC.
+   * Only those from this time on, in milliseconds since 1970 UTC.
    *
    * @generated from field: optional int64 start_ms = 3;
    */
   startMs?: bigint | undefined;
 
   /**
-   * Before then.
+   * Only those before this time, in milliseconds since 1970 UTC.
    *
    * @generated from field: optional int64 end_ms = 4;
    */

@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/image.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Images. Credential: an API key, except for ReadFile, whose token is one.
+// Images. Credential: an API key; ReadFile needs none, because the file's name contains a secret token.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -55,7 +55,7 @@ export type ImageRequest = Message<"tollgate.v1.ImageRequest"> & {
   size: string;
 
   /**
-   * The provider's own word; empty means its default.
+   * The quality in the provider's words; empty means its default.
    *
    * @generated from field: string quality = 5;
    */
@@ -69,7 +69,7 @@ export type ImageRequest = Message<"tollgate.v1.ImageRequest"> & {
   steps?: number | undefined;
 
   /**
-   * The same seed draws the same; absence leaves it to the model.
+   * The same seed should give the same image; absence leaves the choice to the model.
    *
    * @generated from field: optional int64 seed = 7;
    */
@@ -97,7 +97,7 @@ export type ImageRequest = Message<"tollgate.v1.ImageRequest"> & {
   strength?: number | undefined;
 
   /**
-   * The provider's own word (`kontext_max_mode`); empty means none.
+   * The field `kontext_max_mode`, passed on to the provider; empty means none.
    *
    * @generated from field: string kontext_max_mode = 11;
    */
@@ -111,7 +111,7 @@ export type ImageRequest = Message<"tollgate.v1.ImageRequest"> & {
   images: Uint8Array[];
 
   /**
-   * A PNG file of the first image's size: its transparent area is edited. Absence means all of it.
+   * A PNG file of the first image's size, whose transparent area is edited. Absence means that the whole image is edited.
    *
    * @generated from field: optional bytes mask = 13;
    */
@@ -132,7 +132,7 @@ export type ImageRequest = Message<"tollgate.v1.ImageRequest"> & {
   extraJson: string;
 
   /**
-   * What the gateway counts the request by; it never goes upstream.
+   * Tags and end user, by which the gateway counts the request; never sent to the upstream.
    *
    * @generated from field: optional tollgate.v1.Attribution attribution = 40;
    */
@@ -319,7 +319,7 @@ export type ImagesStarted = Message<"tollgate.v1.ImagesStarted"> & {
   limits: LimitState[];
 
   /**
-   * "provider/model" of the route, only if the configuration exposes it.
+   * The route as "provider/model"; empty unless the configuration exposes it.
    *
    * @generated from field: string route = 5;
    */
@@ -587,7 +587,7 @@ export const ImageTaskSchema: GenMessage<ImageTask> = /*@__PURE__*/
  */
 export type ReadFileRequest = Message<"tollgate.v1.ReadFileRequest"> & {
   /**
-   * The last part of its address: a token and an ending ("….png").
+   * The last part of its address: a token and a file extension ("….png").
    *
    * @generated from field: string name = 1;
    */
@@ -614,7 +614,7 @@ export type ReadFileResponse = Message<"tollgate.v1.ReadFileResponse"> & {
    */
   content: {
     /**
-     * Comes first.
+     * The file's facts; they come first.
      *
      * @generated from field: tollgate.v1.ImageFile file = 1;
      */
@@ -749,14 +749,14 @@ export const ImageTaskStatus = {
   IN_PROGRESS: 2,
 
   /**
-   * Has its images.
+   * It has its images.
    *
    * @generated from enum value: IMAGE_TASK_STATUS_COMPLETED = 3;
    */
   COMPLETED: 3,
 
   /**
-   * Has an error, and was not charged.
+   * It has an error, and was not charged.
    *
    * @generated from enum value: IMAGE_TASK_STATUS_FAILED = 4;
    */
@@ -777,8 +777,8 @@ export const ImageTaskStatusSchema: GenEnum<ImageTaskStatus> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_image, 1);
 
 /**
- * Draws and edits images with the image models of the catalogue. Every call is authorised, limited, metered and
- * charged per delivered image.
+ * Generates and edits images with the image models of the catalogue. Every call is authorised, limited, metered and charged per delivered
+ * image.
  *
  * @generated from service tollgate.v1.ImageService
  */
@@ -814,7 +814,7 @@ export const ImageService: GenService<{
     output: typeof CreateTaskResponseSchema;
   },
   /**
-   * A task, and its images once it has completed. Stored for 24 hours; another account's is NOT_FOUND.
+   * Returns a task, and its images once it has completed. Tasks are stored for 24 hours; another account's task is NOT_FOUND.
    *
    * @generated from rpc tollgate.v1.ImageService.GetTask
    */
@@ -824,7 +824,7 @@ export const ImageService: GenService<{
     output: typeof GetTaskResponseSchema;
   },
   /**
-   * The bytes of an image that was delivered by address. NOT_FOUND an hour after it was made.
+   * Returns the bytes of an image that was delivered by address. NOT_FOUND from one hour after the image was made.
    *
    * @generated from rpc tollgate.v1.ImageService.ReadFile
    */

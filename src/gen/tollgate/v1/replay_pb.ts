@@ -35,20 +35,20 @@ export type KeptAnswer = Message<"tollgate.v1.KeptAnswer"> & {
   requestId: string;
 
   /**
-   * The answer broke off after its messages; absence means that it is whole.
+   * How the answer broke off after its messages; absent if it is complete.
    *
    * @generated from field: optional tollgate.v1.KeptFailure failure = 3;
    */
   failure?: KeptFailure | undefined;
 
   /**
-   * What must be stored for the answer to be valid; absence means that its request must be in the ledger.
+   * The stored answer is valid only if this is stored too; absence means that its request must be in the ledger.
    *
    * @generated from oneof tollgate.v1.KeptAnswer.binding
    */
   binding: {
     /**
-     * This answer.
+     * Nothing else: the answer itself is enough.
      *
      * @generated from field: bool kept = 4;
      */
@@ -56,7 +56,7 @@ export type KeptAnswer = Message<"tollgate.v1.KeptAnswer"> & {
     case: "kept";
   } | {
     /**
-     * This document.
+     * A document.
      *
      * @generated from field: tollgate.v1.KeptDocument document = 5;
      */

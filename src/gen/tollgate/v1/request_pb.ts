@@ -30,7 +30,7 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   model: string;
 
   /**
-   * The public path; decides which models are usable.
+   * The public path; it decides which models can be used.
    *
    * @generated from field: tollgate.v1.Endpoint endpoint = 2;
    */
@@ -44,7 +44,7 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   delivery: Delivery;
 
   /**
-   * System-level instruction before all items (Responses' `instructions`); it belongs to this request only.
+   * A system instruction before all items (Responses' `instructions`), for this request only.
    *
    * @generated from field: optional string instructions = 4;
    */
@@ -65,14 +65,14 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   tools: Tool[];
 
   /**
-   * Which of them it may or must call; absence means auto.
+   * Which of the tools the model may or must call; absence means auto.
    *
    * @generated from field: optional tollgate.v1.ToolChoice tool_choice = 7;
    */
   toolChoice?: ToolChoice | undefined;
 
   /**
-   * More than one call in one answer; absence means the upstream's default (yes).
+   * Whether one answer may have more than one call; absence means the upstream's default (yes).
    *
    * @generated from field: optional bool parallel_tool_calls = 8;
    */
@@ -114,22 +114,22 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   sampling?: Sampling | undefined;
 
   /**
-   * The most output tokens, reasoning included; at least 1, with `echo` 0. Lowered to the model's own limit.
+   * The most output tokens, reasoning included; at least 1, or at least 0 with `echo`. Lowered to the model's own limit.
    *
    * @generated from field: optional uint32 max_output_tokens = 14;
    */
   maxOutputTokens?: number | undefined;
 
   /**
-   * Up to 4 texts (Messages: more) that end the answer; never part of it.
+   * Up to 4 texts (Messages: more) at which the answer ends; the answer does not include them.
    *
    * @generated from field: repeated string stop = 15;
    */
   stop: string[];
 
   /**
-   * How many answers (Chat's `n`); absence means 1. For a request of the old Completions interface: the sum over all
-   * its prompts, each of which is a message.
+   * How many answers (Chat's `n`); absence means 1. A request of the old Completions interface has one message for each prompt; for it,
+   * this is the number of answers to all prompts together.
    *
    * @generated from field: optional uint32 candidates = 16;
    */
@@ -171,7 +171,7 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   user?: string | undefined;
 
   /**
-   * The same, hashed (OpenAI's `safety_identifier`); a hint.
+   * The end user as a hash (OpenAI's `safety_identifier`); a hint.
    *
    * @generated from field: optional string safety_identifier = 22;
    */
@@ -199,29 +199,28 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   store?: boolean | undefined;
 
   /**
-   * Refuse instead of dropping what the upstream's protocol can't say.
+   * True to refuse the request if the upstream's protocol can't express a field; otherwise the field is dropped.
    *
    * @generated from field: bool strict = 26;
    */
   strict: boolean;
 
   /**
-   * The client's own body, if it came in a wire protocol: an upstream of the same protocol gets this JSON, with the
-   * changes that the gateway makes.
+   * The client's body, if the request came in a wire protocol: an upstream of the same protocol gets this JSON, with the gateway's changes.
    *
    * @generated from field: optional tollgate.v1.SourceRequest source = 27;
    */
   source?: SourceRequest | undefined;
 
   /**
-   * The answers begin with their prompt (old Completions interface); absence means no.
+   * True if each answer begins with its prompt (old Completions interface); absence means no.
    *
    * @generated from field: optional bool echo = 28;
    */
   echo?: boolean | undefined;
 
   /**
-   * What the gateway counts the request by; it never goes upstream.
+   * Tags and end user, by which the gateway counts the request; never sent to the upstream.
    *
    * @generated from field: optional tollgate.v1.Attribution attribution = 40;
    */
@@ -236,13 +235,13 @@ export const GenerateRequestSchema: GenMessage<GenerateRequest> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_request, 0);
 
 /**
- * What requests are counted by, besides their key.
+ * What a request is counted by in addition to its key.
  *
  * @generated from message tollgate.v1.Attribution
  */
 export type Attribution = Message<"tollgate.v1.Attribution"> & {
   /**
-   * Names with values: names have up to 32 of a-z, 0-9, "_", "." and "-", values up to 64 characters; at most 8.
+   * At most 8 pairs. A name has up to 32 characters of a-z, 0-9, "_", "." and "-", a value up to 64 characters.
    *
    * @generated from field: map<string, string> tags = 1;
    */
@@ -360,14 +359,14 @@ export type Tool = Message<"tollgate.v1.Tool"> & {
   extra?: Extra | undefined;
 
   /**
-   * Its group; tools of one group follow each other. Absence means none.
+   * The namespace of the tool; tools of one namespace follow each other. Absence means none.
    *
    * @generated from field: optional tollgate.v1.ToolNamespace namespace = 6;
    */
   namespace?: ToolNamespace | undefined;
 
   /**
-   * Not shown to the model before a `ToolReferencePart` names it; absence means unspecified.
+   * True if the model is not shown the tool before a `ToolReferencePart` names it; absence means unspecified.
    *
    * @generated from field: optional bool deferred = 7;
    */
@@ -382,7 +381,7 @@ export const ToolSchema: GenMessage<Tool> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_request, 3);
 
 /**
- * A group of tools (Responses). Their names are unique in it only.
+ * A group of tools (Responses). A tool's name is unique only within its namespace.
  *
  * @generated from message tollgate.v1.ToolNamespace
  */
@@ -542,14 +541,14 @@ export type ToolChoice = Message<"tollgate.v1.ToolChoice"> & {
   mode: ToolChoiceMode;
 
   /**
-   * NAMED: exactly one. With `restricted`: the tools that may be called at all. Otherwise empty.
+   * With NAMED, exactly one tool; with `restricted`, the only tools that may be called; otherwise empty.
    *
    * @generated from field: repeated tollgate.v1.ToolName tools = 2;
    */
   tools: ToolName[];
 
   /**
-   * Only `tools` may be called, by `mode` auto, none or required (allowed tools).
+   * True if only `tools` may be called (OpenAI's allowed tools); `mode` is then AUTO, NONE or REQUIRED.
    *
    * @generated from field: bool restricted = 3;
    */
@@ -598,7 +597,7 @@ export const ToolNameSchema: GenMessage<ToolName> = /*@__PURE__*/
  */
 export type OutputFormat = Message<"tollgate.v1.OutputFormat"> & {
   /**
-   * Plain, any JSON object, or JSON by a schema.
+   * Plain text, any JSON object, or JSON that follows a schema.
    *
    * @generated from field: tollgate.v1.OutputFormatType type = 1;
    */
@@ -626,7 +625,7 @@ export type OutputFormat = Message<"tollgate.v1.OutputFormat"> & {
   schemaJson: string;
 
   /**
-   * Follow it exactly; absence means unspecified.
+   * True if the answer must follow the schema exactly; absence means unspecified.
    *
    * @generated from field: optional bool strict = 5;
    */
@@ -767,13 +766,13 @@ export const SamplingSchema: GenMessage<Sampling> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_request, 12);
 
 /**
- * The public path that a generation belongs to: a model is only usable on the paths it lists.
+ * The public path of a request. A model can be used only on the paths that it lists.
  *
  * @generated from enum tollgate.v1.Endpoint
  */
 export const Endpoint = {
   /**
-   * A caller of the contract itself: any model with a text path is usable.
+   * A caller that uses these services directly: any model with a text path can be used.
    *
    * @generated from enum value: ENDPOINT_UNSPECIFIED = 0;
    */
@@ -837,7 +836,7 @@ export const Endpoint = {
 } as const;
 
 /**
- * The public path that a generation belongs to: a model is only usable on the paths it lists.
+ * The public path of a request. A model can be used only on the paths that it lists.
  *
  * @generated from enum tollgate.v1.Endpoint
  */
@@ -850,28 +849,28 @@ export const EndpointSchema: GenEnum<Endpoint> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_request, 0);
 
 /**
- * How the caller takes the answer.
+ * How the answer is delivered to the caller.
  *
  * @generated from enum tollgate.v1.Delivery
  */
 export const Delivery = {
   /**
-   * As it comes (streamed).
+   * Streamed.
    *
    * @generated from enum value: DELIVERY_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * As it comes.
+   * Streamed: each piece is sent as it comes.
    *
    * @generated from enum value: DELIVERY_STREAMED = 1;
    */
   STREAMED: 1,
 
   /**
-   * Only whole: nothing is sent before the end, so that the gateway may retry if an upstream breaks in the middle,
-   * and a failure is free.
+   * Whole: nothing is sent before the end, so that the gateway can retry if an upstream fails in the middle of its answer, and a failed
+   * request is free.
    *
    * @generated from enum value: DELIVERY_WHOLE = 2;
    */
@@ -879,7 +878,7 @@ export const Delivery = {
 } as const;
 
 /**
- * How the caller takes the answer.
+ * How the answer is delivered to the caller.
  *
  * @generated from enum tollgate.v1.Delivery
  */
@@ -940,7 +939,7 @@ export const ServiceTierSchema: GenEnum<ServiceTier> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_request, 2);
 
 /**
- * What to do with an input over the model's context length.
+ * What to do with an input that exceeds the model's context length.
  *
  * @generated from enum tollgate.v1.Truncation
  */
@@ -960,7 +959,7 @@ export const Truncation = {
   DISABLED: 1,
 
   /**
-   * The oldest items are dropped, never the instructions, never half of a call and its result.
+   * The oldest items are dropped, but never the instructions, and a tool call only together with its result.
    *
    * @generated from enum value: TRUNCATION_AUTO = 2;
    */
@@ -968,7 +967,7 @@ export const Truncation = {
 } as const;
 
 /**
- * What to do with an input over the model's context length.
+ * What to do with an input that exceeds the model's context length.
  *
  * @generated from enum tollgate.v1.Truncation
  */
@@ -1063,7 +1062,7 @@ export const OutputFormatType = {
   JSON_OBJECT: 2,
 
   /**
-   * JSON by a schema.
+   * JSON that follows a schema.
    *
    * @generated from enum value: OUTPUT_FORMAT_TYPE_JSON_SCHEMA = 3;
    */

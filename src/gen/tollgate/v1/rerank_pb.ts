@@ -53,7 +53,7 @@ export type RerankRequest = Message<"tollgate.v1.RerankRequest"> & {
   topN?: number | undefined;
 
   /**
-   * Whether the answer repeats the texts.
+   * True if the answer repeats the texts.
    *
    * @generated from field: bool return_documents = 5;
    */
@@ -74,14 +74,14 @@ export type RerankRequest = Message<"tollgate.v1.RerankRequest"> & {
   extraJson: string;
 
   /**
-   * Refuse members that the model's provider does not know, instead of dropping them with a warning.
+   * True to refuse members that the model's provider does not know; otherwise they are dropped with a warning.
    *
    * @generated from field: bool strict = 8;
    */
   strict: boolean;
 
   /**
-   * What the gateway counts the request by; it never goes upstream.
+   * Tags and end user, by which the gateway counts the request; never sent to the upstream.
    *
    * @generated from field: optional tollgate.v1.Attribution attribution = 40;
    */
@@ -151,7 +151,7 @@ export type RerankResponse = Message<"tollgate.v1.RerankResponse"> & {
   limits: LimitState[];
 
   /**
-   * "provider/model" of the route, only if the configuration exposes it.
+   * The route as "provider/model"; empty unless the configuration exposes it.
    *
    * @generated from field: string route = 8;
    */
@@ -209,7 +209,7 @@ export const RerankResultSchema: GenMessage<RerankResult> = /*@__PURE__*/
 
 /**
  * Orders documents by how well they answer a query, with the rerank models of the catalogue. Every call is
- * authorised, limited, metered and paid for per search or by the input.
+ * authorised, limited, metered and charged per search or by its input tokens.
  *
  * @generated from service tollgate.v1.RerankService
  */

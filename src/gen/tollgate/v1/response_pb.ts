@@ -56,28 +56,28 @@ export type ResponseHead = Message<"tollgate.v1.ResponseHead"> & {
   settings?: GenerateRequest | undefined;
 
   /**
-   * The response it continues; absence means none.
+   * The response that this one continues; absence means none.
    *
    * @generated from field: optional string previous_response_id = 5;
    */
   previousResponseId?: string | undefined;
 
   /**
-   * It is stored.
+   * True if the response is stored.
    *
    * @generated from field: bool store = 6;
    */
   store: boolean;
 
   /**
-   * It runs in the background.
+   * True if the response runs in the background.
    *
    * @generated from field: bool background = 7;
    */
   background: boolean;
 
   /**
-   * The conversation that it is part of; absence means none.
+   * The conversation that the response belongs to; absence means none.
    *
    * @generated from field: optional string conversation_id = 8;
    */
@@ -161,14 +161,14 @@ export type Response = Message<"tollgate.v1.Response"> & {
   finished?: Finished | undefined;
 
   /**
-   * Its usage; absence unless its whole answer was charged.
+   * The usage and the charge; absent unless the whole answer was charged.
    *
    * @generated from field: optional tollgate.v1.Completed completed = 6;
    */
   completed?: Completed | undefined;
 
   /**
-   * Members of an upstream of the same protocol that this contract has no field for.
+   * JSON members of the upstream's response, if it has the client's protocol, that these messages have no field for.
    *
    * @generated from field: repeated tollgate.v1.Extension extensions = 7;
    */
@@ -189,28 +189,28 @@ export const ResponseSchema: GenMessage<Response> = /*@__PURE__*/
  */
 export type CreateResponseRequest = Message<"tollgate.v1.CreateResponseRequest"> & {
   /**
-   * The request; its items are only the new ones.
+   * The request; its items are only the new ones, not those of the response or conversation that it continues.
    *
    * @generated from field: tollgate.v1.GenerateRequest request = 1;
    */
   request?: GenerateRequest | undefined;
 
   /**
-   * Continue this response: its input and output come before the new items, its instructions do not.
+   * The response to continue: its input and output come before the new items; its instructions are not used.
    *
    * @generated from field: optional string previous_response_id = 2;
    */
   previousResponseId?: string | undefined;
 
   /**
-   * Store it; absence means yes.
+   * True to store the response; absence means yes.
    *
    * @generated from field: optional bool store = 3;
    */
   store?: boolean | undefined;
 
   /**
-   * Run it in the background: it continues if the caller leaves. Needs `store`.
+   * True to run the response in the background: it continues if the caller disconnects. Needs `store`.
    *
    * @generated from field: bool background = 4;
    */
@@ -255,7 +255,7 @@ export const CreateResponseRequestSchema: GenMessage<CreateResponseRequest> = /*
  */
 export type CreateResponseResponse = Message<"tollgate.v1.CreateResponseResponse"> & {
   /**
-   * The response's facts; in the first message, and only there.
+   * The response without its output; only in the first message.
    *
    * @generated from field: optional tollgate.v1.ResponseHead head = 1;
    */
@@ -269,7 +269,7 @@ export type CreateResponseResponse = Message<"tollgate.v1.CreateResponseResponse
   events: GenerationEvent[];
 
   /**
-   * In the background: how it has ended, in the last message; absence elsewhere.
+   * How a background response ended; only in the last message.
    *
    * @generated from field: optional tollgate.v1.ResponseEnd end = 3;
    */
@@ -353,7 +353,7 @@ export const GetResponseRequestSchema: GenMessage<GetResponseRequest> = /*@__PUR
  */
 export type GetResponseResponse = Message<"tollgate.v1.GetResponseResponse"> & {
   /**
-   * As it is now.
+   * The response in its current state.
    *
    * @generated from field: tollgate.v1.Response response = 1;
    */
@@ -381,7 +381,7 @@ export type FollowResponseRequest = Message<"tollgate.v1.FollowResponseRequest">
   id: string;
 
   /**
-   * How many of its events the caller has already.
+   * How many events of the response the caller has already.
    *
    * @generated from field: uint32 skip_events = 2;
    */
@@ -409,21 +409,21 @@ export const FollowResponseRequestSchema: GenMessage<FollowResponseRequest> = /*
  */
 export type FollowResponseResponse = Message<"tollgate.v1.FollowResponseResponse"> & {
   /**
-   * The response's facts; in the first message, and only there.
+   * The response without its output; only in the first message.
    *
    * @generated from field: optional tollgate.v1.ResponseHead head = 1;
    */
   head?: ResponseHead | undefined;
 
   /**
-   * In order; the first message may have none.
+   * The next events, in order; the first message may have none.
    *
    * @generated from field: repeated tollgate.v1.GenerationEvent events = 2;
    */
   events: GenerationEvent[];
 
   /**
-   * How it has ended, in the last message; absence elsewhere.
+   * How the response ended; only in the last message.
    *
    * @generated from field: optional tollgate.v1.ResponseEnd end = 3;
    */
@@ -465,7 +465,7 @@ export const CancelResponseRequestSchema: GenMessage<CancelResponseRequest> = /*
  */
 export type CancelResponseResponse = Message<"tollgate.v1.CancelResponseResponse"> & {
   /**
-   * As it is now.
+   * The response in its current state.
    *
    * @generated from field: tollgate.v1.Response response = 1;
    */
@@ -627,7 +627,7 @@ export type CountInputTokensResponse = Message<"tollgate.v1.CountInputTokensResp
   inputTokens: number;
 
   /**
-   * Who counted: the upstream, or the gateway with its closest tokenizer.
+   * Who counted: the upstream, or the gateway with the tokenizer that is closest to the model's.
    *
    * @generated from field: tollgate.v1.UsageSource source = 2;
    */
@@ -690,21 +690,21 @@ export type CompactConversationResponse = Message<"tollgate.v1.CompactConversati
   id: string;
 
   /**
-   * When, in milliseconds since 1970 UTC.
+   * When it was made, in milliseconds since 1970 UTC.
    *
    * @generated from field: int64 created_at_ms = 2;
    */
   createdAtMs: bigint;
 
   /**
-   * What to send instead of the conversation: the user's own messages, then the compaction.
+   * What to send instead of the conversation: the user's messages unchanged, then the compaction.
    *
    * @generated from field: repeated tollgate.v1.Item items = 3;
    */
   items: Item[];
 
   /**
-   * Its usage.
+   * The usage and the charge.
    *
    * @generated from field: tollgate.v1.Completed completed = 4;
    */
@@ -739,14 +739,14 @@ export const CompactConversationResponseSchema: GenMessage<CompactConversationRe
  */
 export type EndSessionRequest = Message<"tollgate.v1.EndSessionRequest"> & {
   /**
-   * Its name.
+   * The name of the session.
    *
    * @generated from field: string session = 1;
    */
   session: string;
 
   /**
-   * Forget only this response of it; absence means all of it.
+   * The only response to forget; absence means all responses of the session.
    *
    * @generated from field: optional string response_id = 2;
    */
@@ -789,7 +789,7 @@ export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
   head?: ResponseHead | undefined;
 
   /**
-   * Its own input, unchanged; each item has an id.
+   * The response's own input, unchanged, without that of the responses it continues; each item has an id.
    *
    * @generated from field: repeated tollgate.v1.Item input = 2;
    */
@@ -803,7 +803,7 @@ export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
   inherited: Item[];
 
   /**
-   * The model's output; empty while it runs.
+   * The model's output; empty while the response runs.
    *
    * @generated from field: repeated tollgate.v1.Item output = 4;
    */
@@ -831,7 +831,7 @@ export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
   completed?: Completed | undefined;
 
   /**
-   * Members of an upstream of the same protocol that this contract has no field for.
+   * JSON members of the upstream's response, if it has the client's protocol, that these messages have no field for.
    *
    * @generated from field: repeated tollgate.v1.Extension extensions = 8;
    */
@@ -853,7 +853,7 @@ export const StoredResponseSchema: GenMessage<StoredResponse> = /*@__PURE__*/
  */
 export type StoredTurn = Message<"tollgate.v1.StoredTurn"> & {
   /**
-   * Its own input.
+   * The response's own input.
    *
    * @generated from field: repeated tollgate.v1.Item input = 2;
    */
@@ -965,7 +965,7 @@ export const StoredEventsSchema: GenMessage<StoredEvents> = /*@__PURE__*/
  */
 export type SealedReasoning = Message<"tollgate.v1.SealedReasoning"> & {
   /**
-   * What the upstream needs back.
+   * The opaque reasoning that must be sent back to the upstream.
    *
    * @generated from field: repeated tollgate.v1.Opaque opaque = 1;
    */
@@ -1014,21 +1014,21 @@ export const ResponseStatus = {
   QUEUED: 1,
 
   /**
-   * Being written.
+   * The upstream is writing it.
    *
    * @generated from enum value: RESPONSE_STATUS_IN_PROGRESS = 2;
    */
   IN_PROGRESS: 2,
 
   /**
-   * Whole.
+   * Ended normally, with its whole output.
    *
    * @generated from enum value: RESPONSE_STATUS_COMPLETED = 3;
    */
   COMPLETED: 3,
 
   /**
-   * Ended by a limit or a filter; `finished` says which.
+   * A limit or a filter ended it; `finished` says which.
    *
    * @generated from enum value: RESPONSE_STATUS_INCOMPLETE = 4;
    */
@@ -1042,7 +1042,7 @@ export const ResponseStatus = {
   FAILED: 5,
 
   /**
-   * Cancelled, or its client disconnected.
+   * It was cancelled, or its client disconnected.
    *
    * @generated from enum value: RESPONSE_STATUS_CANCELLED = 6;
    */
@@ -1081,7 +1081,7 @@ export const ResponseService: GenService<{
     output: typeof CreateResponseResponseSchema;
   },
   /**
-   * A stored response as it is now.
+   * Returns a stored response in its current state.
    *
    * @generated from rpc tollgate.v1.ResponseService.GetResponse
    */
@@ -1101,8 +1101,7 @@ export const ResponseService: GenService<{
     output: typeof FollowResponseResponseSchema;
   },
   /**
-   * Ends a background response. One that has ended is returned unchanged; a response that does not run in the
-   * background is refused.
+   * Cancels a background response, or returns it unchanged if it has ended. A response that does not run in the background is refused.
    *
    * @generated from rpc tollgate.v1.ResponseService.CancelResponse
    */
@@ -1122,7 +1121,7 @@ export const ResponseService: GenService<{
     output: typeof DeleteResponseResponseSchema;
   },
   /**
-   * The items that a stored response was made from: those of the responses it continues, then its own.
+   * Returns the input items of a stored response: those of the responses that it continues, then its own.
    *
    * @generated from rpc tollgate.v1.ResponseService.ListInputItems
    */
@@ -1132,8 +1131,7 @@ export const ResponseService: GenService<{
     output: typeof ListInputItemsResponseSchema;
   },
   /**
-   * Counts the input tokens that a response would have. The call is free, counts towards no limit and leaves no
-   * record.
+   * Counts the input tokens that a response would have. The call is free, counts towards no limit and makes no record.
    *
    * @generated from rpc tollgate.v1.ResponseService.CountInputTokens
    */
@@ -1153,7 +1151,7 @@ export const ResponseService: GenService<{
     output: typeof CompactConversationResponseSchema;
   },
   /**
-   * Forgets the responses of a session that were not stored, or one of them.
+   * Forgets all unstored responses of a session, or one of them.
    *
    * @generated from rpc tollgate.v1.ResponseService.EndSession
    */

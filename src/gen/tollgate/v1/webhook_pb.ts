@@ -28,7 +28,7 @@ export type Webhook = Message<"tollgate.v1.Webhook"> & {
   webhookId: bigint;
 
   /**
-   * Its account; 0: the operator's.
+   * Its account; 0 for the operator's webhooks.
    *
    * @generated from field: int64 account_id = 2;
    */
@@ -56,7 +56,7 @@ export type Webhook = Message<"tollgate.v1.Webhook"> & {
   secret: string;
 
   /**
-   * No events are sent to it; they wait until it is enabled.
+   * True if no events are sent to it now; they wait until it is enabled.
    *
    * @generated from field: bool disabled = 6;
    */
@@ -98,7 +98,7 @@ export type WebhookSettings = Message<"tollgate.v1.WebhookSettings"> & {
   events?: EventTypes | undefined;
 
   /**
-   * Send no events to it; default false.
+   * True to send no events to it; default false.
    *
    * @generated from field: optional bool disabled = 3;
    */
@@ -175,14 +175,14 @@ export type WebhookEvent = Message<"tollgate.v1.WebhookEvent"> & {
   state: string;
 
   /**
-   * How often it was sent.
+   * How many times it was sent.
    *
    * @generated from field: uint32 attempts = 6;
    */
   attempts: number;
 
   /**
-   * When it is sent next, in milliseconds since 1970 UTC; absence means not again.
+   * When it is sent next, in milliseconds since 1970 UTC; absence means that it is not sent again.
    *
    * @generated from field: optional int64 next_at_ms = 7;
    */
@@ -203,7 +203,7 @@ export type WebhookEvent = Message<"tollgate.v1.WebhookEvent"> & {
   error?: string | undefined;
 
   /**
-   * When it was delivered or given up, in milliseconds since 1970 UTC; absence means not yet.
+   * When it was delivered or given up, in milliseconds since 1970 UTC; absence means that it is pending.
    *
    * @generated from field: optional int64 ended_at_ms = 10;
    */
@@ -429,7 +429,7 @@ export const DeleteWebhookResponseSchema: GenMessage<DeleteWebhookResponse> = /*
  */
 export type ListWebhookEventsRequest = Message<"tollgate.v1.ListWebhookEventsRequest"> & {
   /**
-   * Of this webhook.
+   * The webhook.
    *
    * @generated from field: int64 webhook_id = 1;
    */
