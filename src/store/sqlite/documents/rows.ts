@@ -70,11 +70,11 @@ export function intactContent<Content extends Uint8Array>(
 
 /** Returns SQL that reads a content and its sum, unless it has more than `bytesMax`: its sum is stored behind it, and reaching that reads all of it. */
 export function readsContent(bytesMax: number, table: string): string {
-  const columns = ['content', 'crc'].map(column => `${table}.${column}`);
-  if (bytesMax === Infinity) return columns.join(', ');
-  return columns
-    .map(column => `iif(length(${table}.content) <= ${bytesMax}, ${column}, NULL) AS ${column.split('.')[1]}`)
-    .join(', ');
+  const reads = (column: string): string =>
+    bytesMax === Infinity
+      ? `${table}.${column}`
+      : `iif(length(${table}.content) <= ${bytesMax}, ${table}.${column}, NULL) AS ${column}`;
+  return `${reads('content')}, ${reads('crc')}`;
 }
 
 /** Rows of documents and their bodies, on one connection. */
