@@ -5,7 +5,7 @@ import { migrateStores, type StoreDatabase } from '../store/postgres/database.ts
 import { openPostgresBulkFiles } from '../store/postgres/postgres-bulk-files.ts';
 import { openPostgresClaims } from '../store/postgres/postgres-claims.ts';
 import { openPostgresDocuments } from '../store/postgres/postgres-documents.ts';
-import { openPostgresFiles } from '../store/postgres/postgres-files.ts';
+import { openPostgresFiles, type PostgresFilesOptions } from '../store/postgres/postgres-files.ts';
 import { shareSecrets } from '../store/postgres/shared-secrets.ts';
 import type { Stores } from './stores.ts';
 
@@ -27,7 +27,7 @@ interface SharedPlace {
 export async function openSharedContent(
   { url, dataDir, boot }: SharedPlace,
   { bytesMax, replayBytesMax }: ContentSettings,
-  fileLifetimeMs: number,
+  images: PostgresFilesOptions,
 ): Promise<Omit<Stores, 'ledger'>> {
   await migrateStores(url);
   const pool = new PostgresPool({ url, connections });
@@ -43,7 +43,7 @@ export async function openSharedContent(
       claims,
       sharedClaims: claims,
       documents: openPostgresDocuments(database, { bytesMax, keptBytesMax: replayBytesMax }, close),
-      files: openPostgresFiles(database, fileLifetimeMs),
+      files: openPostgresFiles(database, images),
       secrets: await shareSecrets(database, serverSecrets(dataDir)),
       openBulk: bulkBytesMax => {
         const bulk = openPostgresBulkFiles(database, bulkBytesMax);

@@ -145,7 +145,9 @@ export async function openDatabaseStores(
     // Of a directory that can't be made, this names the reason.
     makeDirectory(dataDir);
     const { openSharedContent } = await import('./shared-content.ts');
-    const content = await openSharedContent({ url, dataDir, boot: () => ledger.boot }, config.content, fileLifetimeMs);
+    const place = { url, dataDir, boot: () => ledger.boot };
+    const images = { lifetimeMs: fileLifetimeMs, bytesMax: config.limits.imageFileBytes };
+    const content = await openSharedContent(place, config.content, images);
     return {
       ledger,
       ...content,

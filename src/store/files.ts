@@ -1,3 +1,4 @@
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { ImageType } from '../generation/images/image-type.ts';
 
 /**
@@ -30,4 +31,12 @@ export interface OpenFile {
   /** Its next bytes, none at the end. */
   read(): Promise<Uint8Array>;
   close(): Promise<void>;
+}
+
+/** The error if there is no room for an image. */
+export function noRoomForImages(cause?: unknown): GatewayError {
+  return new GatewayError('overloaded', 'The gateway has no room for more images now.', {
+    tip: 'Ask for `response_format: "b64_json"`, or try again later: images are kept for an hour.',
+    ...(cause === undefined ? {} : { cause }),
+  });
 }

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, isOnPostgres, startGateway } from '../gateway.ts';
 import { expectClean, openBrowser, openPage, type WatchedPage } from './browser.ts';
 
 const secret = 'sk-canary-7f3a9c';
@@ -94,7 +94,7 @@ test('disk and retention are those that the gateway reports', async () => {
   const storage = page.getByRole('region', { name: 'Disk and retention' });
   await storage
     .getByRole('table', { name: 'Sizes' })
-    .getByRole('row', { name: /^Ledger \d/ })
+    .getByRole('row', { name: isOnPostgres ? /^PostgreSQL database \d/ : /^Ledger \d/ })
     .waitFor();
   const kept = storage.getByRole('table', { name: 'Retention' });
   const { retention } = await gateway.admin.getStorage({});

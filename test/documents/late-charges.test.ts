@@ -68,8 +68,10 @@ test('a repeat is refused as in progress until the ledger has replied, and then 
   await expect(ask(other, generated)).rejects.toMatchObject({ code: 'idempotency_in_progress' });
   const { costNanoUsd } = await ledger.settle(makeSettleCommand(id, 5));
   letVoid();
-  await expect
-    .poll(() => ask(other, generated).catch((error: unknown) => error))
-    .toMatchObject({ model: 'acme/small', costNanoUsd });
-  expect(await ask(one, generated)).toMatchObject({ model: 'acme/small', costNanoUsd });
+  // The first process has the key until the reply to its void.
+  for (const replays of [other, one]) {
+    await expect
+      .poll(() => ask(replays, generated).catch((error: unknown) => error))
+      .toMatchObject({ model: 'acme/small', costNanoUsd });
+  }
 });

@@ -211,6 +211,30 @@ test('another account sees none of these records', async () => {
   expect(await fixture.ledger.analytics(all)).toEqual([]);
 });
 
+test('names with characters that an engine can’t store are counted and found as others are', async () => {
+  const odd = await openFixture();
+  try {
+    const { ledger, clock } = odd;
+    for (const [index, text] of ['a\0b', 'c\ud800d', 'plain'].entries()) {
+      await ledger.admit(makeAdmitCommand(index + 1, { endUser: text, tags: { of: text } }));
+      expect(await ledger.settle(makeSettleCommand(index + 1, 1))).toMatchObject({ kind: 'settled' });
+    }
+    const all = {
+      accountId: 1,
+      startMs: clock.nowMs - dayMs,
+      endMs: undefined,
+      granularity: 'day',
+      limit: 10,
+    } as const;
+    for (const groupBy of ['end_user', { tag: 'of' }] as const)
+      expect(await ledger.analytics({ ...all, groupBy })).toHaveLength(3);
+    const plain = { endUser: 'plain', tag: { name: 'of', value: 'plain' } };
+    expect(await ledger.analytics({ ...all, ...plain, groupBy: 'none' })).toMatchObject([{ requests: 1 }]);
+  } finally {
+    await odd.end();
+  }
+});
+
 test('above 10,000 end users a day of one account, further ones are summed as (other); records keep their names', async () => {
   const day = await openFixture({ balance: 10n ** 12n });
   try {

@@ -10,7 +10,7 @@ import { jointProperty } from './joint-run.ts';
 import { type Mutant, mutants } from './mutants-table.ts';
 import { runTrace } from './run.ts';
 import { subjects } from './subjects.ts';
-import { traces } from './trace.ts';
+import { type Trace, traces } from './trace.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const tracesMax = 20_000;
@@ -74,6 +74,18 @@ async function modelProperty({ file }: Mutant, src: string, on: keyof typeof sub
   return fc.asyncProperty(traces(60), async trace => {
     await runTrace(open, trace);
   });
+}
+
+/** Returns the first trace from that seed which finds a mutant whose copy is in `src`, and how many ran; undefined: none does. */
+export async function findTrace(
+  mutant: Mutant,
+  src: string,
+  seed: number,
+): Promise<{ readonly trace: Trace; readonly runs: number } | undefined> {
+  const property = await modelProperty(mutant, src, 'rules');
+  const result = await fc.check(property, { numRuns: tracesMax, endOnFailure: true, seed });
+  const [trace] = result.counterexample ?? [];
+  return trace && { trace, runs: result.numRuns };
 }
 
 if (import.meta.main) {

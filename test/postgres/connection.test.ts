@@ -39,6 +39,15 @@ test('statements of one flush answer in their order, with the types of their col
   expect(selected?.rows[4]).toEqual(last);
 });
 
+test('a character that PostgreSQL can’t store is replaced, in a parameter and in an array', async () => {
+  const texts = ['a\0b', 'a"\0', '\ud800'];
+  const alone = await Promise.all(texts.map(text => connection.query('SELECT $1::text AS text', [text])));
+  const [listed] = await connection.run([{ text: 'SELECT unnest($1::text[])', values: [toArray(texts)] }]);
+  const stored = ['a\u{FFFD}b', 'a"\u{FFFD}', '\u{FFFD}'];
+  expect(alone.map(([row]) => row?.['text'])).toEqual(stored);
+  expect(listed?.rows.map(([text]) => text)).toEqual(stored);
+});
+
 test('a statement that fails skips those behind it, and the same statements work again afterwards', async () => {
   const steps = [
     { text: insert, values: [toArray([1n]), toArray(['twice']), toArray([null])] },

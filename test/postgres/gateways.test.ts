@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { lockHome } from '../../src/ledger/postgres/home-lock.ts';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
@@ -25,7 +25,8 @@ import { DroppingProxy } from './dropping-proxy.ts';
 import { startPostgres } from './server.ts';
 import { migratePostgres } from '../../src/lib/postgres/migrations.ts';
 
-const lease = { leaseMs: 1500, renewMs: 200 };
+/** Longer than a busy machine keeps a process from renewing it. */
+const lease = { leaseMs: 4000, renewMs: 200 };
 const open = (url: string, clock = systemClock): Promise<PostgresLedger> =>
   openPostgresLedger({ url, clock, dailyLimitUnit: 'dollars', plans, lease });
 /** Clocks that are hours apart, which must give no one a second allowance. */
@@ -156,6 +157,11 @@ test('a gateway that starts on the data directory of a killed one releases its h
   const children = homes.map(home =>
     fork(join(import.meta.dirname, 'killed-child.ts'), [url, String(accountId), String(keyId), home]),
   );
+  // Also if the test fails: a process that runs, or an open ledger, would keep the run from ending.
+  onTestFinished(() => {
+    for (const child of children) child.kill('SIGKILL');
+    rmSync(folder, { recursive: true });
+  });
   await Promise.all(children.map(child => once(child, 'message')));
   expect(await pick(0).findAccount(accountId)).toMatchObject({ held: 1000n });
   const [one] = children;
@@ -172,6 +178,7 @@ test('a gateway that starts on the data directory of a killed one releases its h
     lease,
     home,
   });
+  onTestFinished(() => successor.close());
   expect(await successor.findAccount(accountId)).toMatchObject({ held: 500n });
   // The other process runs and has its directory.
   expect(lockHome(homes[1] ?? '')).toBeUndefined();
@@ -182,7 +189,6 @@ test('a gateway that starts on the data directory of a killed one releases its h
   await connection.end();
   const held = async () => (await pick(0).findAccount(accountId))?.held;
   await expect.poll(held, { timeout: 10_000 }).toBe(0n);
-  rmSync(folder, { recursive: true });
 }, 60_000);
 
 test('a gateway that resumes after its lease has ended settles nothing, and continues as a new instance', async () => {

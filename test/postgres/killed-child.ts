@@ -8,7 +8,7 @@ import { makeAdmitCommand, amount, plans } from '../ledger/fixture.ts';
 const [url = '', accountId, keyId, dataDir] = process.argv.slice(2);
 // It has its own data directory: the next gateway on that directory ends its lease.
 const home = dataDir === undefined ? undefined : lockHome(dataDir);
-const lease = { leaseMs: home === undefined ? 1500 : 600_000, renewMs: 200 };
+const lease = { leaseMs: home === undefined ? 4000 : 600_000, renewMs: 200 };
 const ledger = await openPostgresLedger({ url, clock: systemClock, dailyLimitUnit: 'dollars', plans, lease, home });
 const ids = new IdSource(systemClock, ledger.lastId, { instance: ledger.instanceNumber });
 const key = { id: Number(keyId), accountId: Number(accountId) };

@@ -1,6 +1,6 @@
 import { inject } from 'vitest';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
-import { createDatabase } from './server.ts';
+import { createDatabase, readDatabaseName } from './server.ts';
 
 /** Makes a database with a gateway's tables. Returns its URL. */
 export function createLedgerDatabase(): Promise<string> {
@@ -26,8 +26,4 @@ export async function dropDatabase(url: string): Promise<void> {
   const connection = await PostgresConnection.open({ url: inject('postgresUrl') });
   await connection.script(`DROP DATABASE IF EXISTS ${readDatabaseName(url)} WITH (FORCE)`, 30_000);
   await connection.end();
-}
-
-function readDatabaseName(url: string): string {
-  return new URL(url.replace('postgres://postgres@/', 'postgres://postgres@socket/')).pathname.slice(1);
 }

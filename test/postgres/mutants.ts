@@ -16,11 +16,15 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join, resolve } from 'node:path';
 import { plant } from '../ledger/mutants.ts';
+import type { Mutant } from '../ledger/mutants-table.ts';
 import { type PostgresMutant, postgresMutants } from './mutants-table.ts';
 import { startPostgres } from './server.ts';
 
 const root = resolve(import.meta.dirname, '../..');
-const config = `export default { test: { include: ['test/postgres/*.test.ts'], globalSetup: ['test/postgres/prepare.ts'], pool: 'forks', testTimeout: 30_000, expect: { poll: { timeout: 10_000 } } } };\n`;
+const config = `export default { test: { include: ['test/{ledger,postgres}/*.test.ts'], globalSetup: ['test/postgres/prepare.ts'], pool: 'forks', testTimeout: 30_000, expect: { poll: { timeout: 10_000 } } } };\n`;
+
+/** How long a run may take to end after its report. */
+const endMs = 15_000;
 
 interface Report {
   readonly numPassedTests: number;
@@ -30,8 +34,13 @@ interface Report {
 }
 
 /** Returns the titles of the tests that find a mutant; empty: it survives. Throws if the tests could not run. */
-export async function findMutant(mutant: PostgresMutant, serverUrl: string): Promise<string[]> {
-  const { src, remove } = plant(mutant, postgresMutants.indexOf(mutant));
+export function findMutant(mutant: PostgresMutant, serverUrl: string): Promise<string[]> {
+  return findByTests(mutant, postgresMutants.indexOf(mutant), `postgres/${mutant.test}`, serverUrl);
+}
+
+/** Returns which tests of a file (`ledger/NAME` or `postgres/NAME`) fail with a mutant, on PostgreSQL. Throws if they could not run. */
+export async function findByTests(mutant: Mutant, index: number, file: string, serverUrl: string): Promise<string[]> {
+  const { src, remove } = plant(mutant, index);
   try {
     const folder = resolve(src, '..');
     // PostgreSQL runs as another user if this one is root.
@@ -43,7 +52,7 @@ export async function findMutant(mutant: PostgresMutant, serverUrl: string): Pro
     }
     symlinkSync(join(root, 'test/postgres/node_modules'), join(folder, 'test/postgres/node_modules'));
     writeFileSync(join(folder, 'vitest.config.mjs'), config);
-    return await listFailures(folder, mutant.test, serverUrl);
+    return await listFailures(folder, file, serverUrl);
   } finally {
     remove();
   }
@@ -51,13 +60,20 @@ export async function findMutant(mutant: PostgresMutant, serverUrl: string): Pro
 
 async function listFailures(folder: string, file: string, serverUrl: string): Promise<string[]> {
   const to = join(folder, 'report.json');
-  const options = ['run', '--root', folder, '--reporter', 'json', '--outputFile', to, `test/postgres/${file}`];
+  const options = ['run', '--root', folder, '--reporter', 'json', '--outputFile', to, `test/${file}`];
   const run = spawn(process.execPath, [join(root, 'node_modules/vitest/vitest.mjs'), ...options], {
     cwd: folder,
-    env: { ...process.env, TOLLGATE_TEST_DATABASE_URL: serverUrl },
+    env: { ...process.env, TOLLGATE_TEST_DATABASE_URL: serverUrl, TOLLGATE_TEST_ENGINE: 'postgres' },
     stdio: 'ignore',
   });
+  // A test that fails may leave open what keeps its process from ending.
+  const look = setInterval(() => {
+    if (!existsSync(to)) return;
+    clearInterval(look);
+    setTimeout(() => run.kill('SIGKILL'), endMs).unref();
+  }, 1000);
   await once(run, 'exit');
+  clearInterval(look);
   if (!existsSync(to)) throw new Error(`${file} could not run`);
   const report = JSON.parse(readFileSync(to, 'utf8')) as Report;
   if (report.numPassedTests === 0) throw new Error(`${file} could not run`);

@@ -14,7 +14,7 @@ const open = (url: string): Promise<PostgresLedger> =>
     clock: systemClock,
     dailyLimitUnit: 'dollars',
     plans,
-    lease: { leaseMs: 1500, renewMs: 200 },
+    lease: { leaseMs: 4000, renewMs: 200 },
   });
 
 let url: string;

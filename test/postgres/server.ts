@@ -114,3 +114,8 @@ export async function createDatabase(serverUrl: string, template?: string): Prom
   url.pathname = `/${name}`;
   return url.href.replace('@socket/', '@/');
 }
+
+/** Returns the name of the database that a URL of `createDatabase` names. */
+export function readDatabaseName(url: string): string {
+  return new URL(url.replace('postgres://postgres@/', 'postgres://postgres@socket/')).pathname.slice(1);
+}

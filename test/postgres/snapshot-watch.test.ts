@@ -1,16 +1,19 @@
 /** A gateway detects snapshots of any session that keep dead rows from being removed. */
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { SnapshotWatch } from '../../src/ledger/postgres/snapshot-watch.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 import { PostgresPool } from '../../src/lib/postgres/pool.ts';
-import { createDatabase } from './server.ts';
+import { type PostgresServer, startPostgres } from './server.ts';
 
+let server: PostgresServer;
 let url: string;
 let pool: PostgresPool;
 let holder: PostgresConnection;
 
 beforeAll(async () => {
-  url = await createDatabase(inject('postgresUrl'));
+  // Autovacuum has snapshots, too, for some milliseconds: in this database, and while its processes start.
+  server = await startPostgres({ autovacuum: 'off' });
+  ({ url } = server);
   pool = new PostgresPool({ url, connections: 1 });
   holder = await PostgresConnection.open({ url });
 });
@@ -18,6 +21,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await holder.end();
   await pool.close();
+  await server.stop();
 });
 
 /** Returns a watch on the test's clock, and its reports. */

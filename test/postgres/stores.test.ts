@@ -16,6 +16,7 @@ import { DroppingProxy } from './dropping-proxy.ts';
 import { createDatabase } from './server.ts';
 
 const max = { bytesMax: 100_000_000, keptBytesMax: 100_000_000 };
+const images = { lifetimeMs: dayMs, bytesMax: 100_000_000 };
 
 interface Member {
   readonly database: StoreDatabase;
@@ -218,10 +219,38 @@ test('a claim belongs to one gateway until it releases the claim or its lease en
   await mortal.documents.close();
 });
 
-test('images, large files and journals are read by every gateway', async () => {
-  const files = openPostgresFiles(one.database, dayMs);
+test('an image is refused while those of all gateways leave no room for it', async () => {
+  const [{ bytes } = { bytes: 0n }] = await pool.query(
+    'SELECT coalesce(sum(octet_length(content)), 0)::bigint AS bytes FROM picture',
+  );
+  const small = { lifetimeMs: dayMs, bytesMax: Number(bytes) + 5 };
+  const files = openPostgresFiles(one.database, small);
+  const others = openPostgresFiles(other.database, small);
   const name = await files.put(new Uint8Array([1, 2, 3]), 'image/png');
-  const stored = await openPostgresFiles(other.database, dayMs).open(name);
+  await expect(others.put(new Uint8Array([4, 5, 6]), 'image/png')).rejects.toMatchObject({ code: 'overloaded' });
+  await others.put(new Uint8Array([7, 8]), 'image/png');
+  await files.delete(name);
+  await others.put(new Uint8Array([4, 5, 6]), 'image/png');
+});
+
+test('files that are still written take room, also at other gateways, until they are given up', async () => {
+  const [{ bytes } = { bytes: 0n }] = await pool.query('SELECT coalesce(sum(size), 0)::bigint AS bytes FROM bulk_file');
+  const max = (): number => Number(bytes) + 2_500_000;
+  const first = await openPostgresBulkFiles(one.database, max).create('first');
+  const second = await openPostgresBulkFiles(other.database, max).create('second');
+  const piece = new Uint8Array(600_000);
+  for (let pieces = 0; pieces < 3; pieces += 1) await first.append(piece);
+  await second.append(new Uint8Array(100_000));
+  await expect(second.append(piece)).rejects.toThrow('no room for more files');
+  await first.discard();
+  await second.append(piece);
+  await second.discard();
+});
+
+test('images, large files and journals are read by every gateway', async () => {
+  const files = openPostgresFiles(one.database, images);
+  const name = await files.put(new Uint8Array([1, 2, 3]), 'image/png');
+  const stored = await openPostgresFiles(other.database, images).open(name);
   expect([stored?.size, await stored?.read(), await stored?.read()]).toEqual([
     3,
     new Uint8Array([1, 2, 3]),

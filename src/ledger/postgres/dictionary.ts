@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Step, StepResult } from '../../lib/postgres/connection.ts';
 import type { PriceSheet } from '../../generation/price.ts';
-import { type Sendable, toArray, type Value } from '../../lib/postgres/values.ts';
+import { type Sendable, toArray, toStorable, type Value } from '../../lib/postgres/values.ts';
 import type { Tags } from '../ledger.ts';
 import { MissingRow, type Need } from './missing-row.ts';
 
@@ -261,11 +261,12 @@ function listPrices({ input, cacheRead, cacheWrite5m, cacheWrite1h, output, imag
   return [input, cacheRead, cacheWrite5m, cacheWrite1h, output, image];
 }
 
-/** Returns the text of a set of tags; undefined: there are none. */
+/** Returns the text of a set of tags; undefined: there are none. PostgreSQL reads no JSON with characters that it can't store. */
 function writeTags(tags: Tags): string | undefined {
   const names = Object.keys(tags);
   if (names.length === 0) return undefined;
-  return JSON.stringify(Object.fromEntries(names.sort().map(name => [name, tags[name]])));
+  const values = names.sort().map(name => [name, toStorable((tags[name] ?? '').toWellFormed())]);
+  return JSON.stringify(Object.fromEntries(values));
 }
 
 /** Returns the rows of a set of tags: first the set's, then each tag's. */

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { ConnectionLost } from './errors.ts';
-import { type Parameter, makeReader, type Sendable, toParameter, type Value } from './values.ts';
+import { type Parameter, makeReader, type Sendable, toParameter, toStorable, type Value } from './values.ts';
 
 /** One statement with its parameters `$1`, `$2`, … Statements are prepared by their text: the text must not contain values. */
 export interface Step {
@@ -34,7 +34,7 @@ interface Wire {
     statement: string;
     values: readonly Parameter[];
     binary: boolean;
-    valueMapper: (value: unknown) => unknown;
+    valueMapper: (value: Parameter) => Parameter;
   }): void;
   execute(message: { portal: string; rows: number }): void;
   sync(): void;
@@ -96,7 +96,13 @@ class Pipeline {
         wire.describe({ type: 'S', name });
         columns.set(name, noColumns);
       }
-      wire.bind({ portal: '', statement: name, values, binary: false, valueMapper: value => value });
+      wire.bind({
+        portal: '',
+        statement: name,
+        values,
+        binary: false,
+        valueMapper: value => (value === null ? null : toStorable(value)),
+      });
       wire.execute({ portal: '', rows: 0 });
     }
     wire.sync();

@@ -32,6 +32,11 @@ export function makeReader(type: number): (text: string) => Value {
   }
 }
 
+/** Returns the text that PostgreSQL can store: U+0000, which it refuses, becomes U+FFFD, as lone surrogates do in UTF-8. */
+export function toStorable(text: string): string {
+  return text.includes('\0') ? text.replaceAll('\0', '\u{FFFD}') : text;
+}
+
 /** Returns a value as a parameter. */
 export function toParameter(value: Sendable): Parameter {
   if (value === null || typeof value === 'string') return value;

@@ -2,10 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { GatewayError } from '../../errors/gateway-error.ts';
 import { fileEnding, type ImageType, parseEnding } from '../../generation/images/image-type.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { Files, OpenFile } from '../files.ts';
+import { type Files, noRoomForImages, type OpenFile } from '../files.ts';
 
 interface DiskFilesOptions {
   /** Made for the first file; nothing else may be in it. */
@@ -56,7 +55,7 @@ class DiskFiles implements Files {
 
   async put(bytes: Uint8Array, type: ImageType): Promise<string> {
     const { folder, clock, lifetimeMs, bytesMax } = this.#options;
-    if (this.#bytes + bytes.length > bytesMax) throw full();
+    if (this.#bytes + bytes.length > bytesMax) throw noRoomForImages();
     this.#bytes += bytes.length;
     const token = randomBytes(tokenBytes).toString('hex');
     const expiresAtMs = clock.now() + lifetimeMs;
@@ -69,7 +68,7 @@ class DiskFiles implements Files {
       // Includes a file that may be missing after a power cut. Files that can't be removed now are removed at the next start, or when they
       // expire.
       for (const left of [path + drafts, path]) await rm(left, { force: true }).catch(() => undefined);
-      throw isFull(error) ? full(error) : error;
+      throw isFull(error) ? noRoomForImages(error) : error;
     }
     const name = `${token}.${fileEnding(type)}`;
     this.#kept.set(name, { path, type, size: bytes.length, expiresAtMs });
@@ -176,11 +175,4 @@ async function writeDurably(path: string, bytes: Uint8Array): Promise<void> {
 
 function isFull(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT');
-}
-
-function full(cause?: unknown): GatewayError {
-  return new GatewayError('overloaded', 'The gateway has no room for more images now.', {
-    tip: 'Ask for `response_format: "b64_json"`, or try again later: images are kept for an hour.',
-    ...(cause === undefined ? {} : { cause }),
-  });
 }

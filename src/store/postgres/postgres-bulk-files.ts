@@ -1,3 +1,4 @@
+import type { GatewayError } from '../../errors/gateway-error.ts';
 import { overloaded } from '../../errors/overloaded.ts';
 import { isMissingReference } from '../../lib/postgres/errors.ts';
 import type { Sendable } from '../../lib/postgres/values.ts';
@@ -5,7 +6,7 @@ import type { BulkFiles, BulkReader, BulkWriter, Journal } from '../bulk-files.t
 import { isAlive, query, type StoreDatabase, toBytes } from './database.ts';
 import { PostgresJournal } from './postgres-journal.ts';
 
-/** The largest piece of a file. */
+/** The largest piece of a file, and the steps in which a draft takes room. */
 const pieceBytes = 1 << 20;
 /** Interval at which files without a name are removed. */
 const sweepMs = 60_000;
@@ -14,6 +15,9 @@ const nameText = `INSERT INTO bulk_name (name, file) VALUES ($1::text, $2::bigin
 const linkText = `INSERT INTO bulk_name (name, file) SELECT $2::text, file FROM bulk_name WHERE name = $1::text AND file IS NOT NULL
   ON CONFLICT (name) DO UPDATE SET file = excluded.file RETURNING name`;
 const openText = 'SELECT f.file, f.size FROM bulk_name n JOIN bulk_file f ON f.file = n.file WHERE n.name = $1::text';
+/** A draft counts with the room that it has taken. Two that take room at the same moment don't count each other. */
+const roomText = `UPDATE bulk_file SET size = $2::bigint WHERE file = $1::bigint
+  AND (SELECT coalesce(sum(size), 0) FROM bulk_file WHERE file <> $1::bigint) + $2::bigint <= $3::bigint RETURNING file`;
 const pieceText = 'SELECT content FROM bulk_piece WHERE file = $1::bigint AND seq = $2::bigint';
 const sweepText = `DELETE FROM bulk_file f WHERE NOT EXISTS (SELECT 1 FROM bulk_name n WHERE n.file = f.file) AND (f.boot IS NULL OR NOT ${isAlive('f.boot')})`;
 
@@ -23,14 +27,10 @@ export function openPostgresBulkFiles(database: StoreDatabase, bytesMax: () => n
   const timer = setInterval(() => void query(database, sweepText).catch(() => undefined), sweepMs).unref();
   return {
     async create(name) {
-      const [sum] = await query(database, 'SELECT coalesce(sum(size), 0)::bigint AS bytes FROM bulk_file');
       const [made] = await query(database, 'INSERT INTO bulk_file (boot) VALUES ($1::bigint) RETURNING file', [
         database.boot(),
       ]);
-      return new PieceWriter(database, name, {
-        file: Number(made?.['file']),
-        room: bytesMax() - Number(sum?.['bytes']),
-      });
+      return new PieceWriter(database, name, { file: Number(made?.['file']), bytesMax });
     },
     async link(name, second) {
       return (await query(database, linkText, [name, second])).length > 0 ? 'linked' : 'not_found';
@@ -60,26 +60,44 @@ class PieceWriter implements BulkWriter {
   readonly #database: StoreDatabase;
   readonly #name: string;
   readonly #file: number;
-  readonly #room: number;
+  readonly #bytesMax: () => number;
   #seq = 0;
+  /** The room that the draft has taken. */
+  #taken = 0;
   #isOver = false;
   size = 0;
 
-  constructor(database: StoreDatabase, name: string, { file, room }: { readonly file: number; readonly room: number }) {
+  constructor(
+    database: StoreDatabase,
+    name: string,
+    { file, bytesMax }: { readonly file: number; readonly bytesMax: () => number },
+  ) {
     this.#database = database;
     this.#name = name;
     this.#file = file;
-    this.#room = room;
+    this.#bytesMax = bytesMax;
   }
 
   async append(bytes: Uint8Array): Promise<void> {
-    if (this.size + bytes.length > this.#room) throw overloaded('The gateway has no room for more files now.');
+    await this.#takeRoom(this.size + bytes.length);
     this.size += bytes.length;
     for (let at = 0; at < bytes.length; at += pieceBytes) {
       const text = 'INSERT INTO bulk_piece VALUES ($1::bigint, $2::bigint, $3::bytea)';
       await this.#store(text, [this.#file, this.#seq, bytes.subarray(at, at + pieceBytes)]);
       this.#seq += 1;
     }
+  }
+
+  /** Takes room for a size, in whole steps if there is room for them. Throws `overloaded` if there is not enough. */
+  async #takeRoom(size: number): Promise<void> {
+    if (size <= this.#taken) return;
+    for (const wanted of [Math.ceil(size / pieceBytes) * pieceBytes, size]) {
+      if ((await query(this.#database, roomText, [this.#file, wanted, this.#bytesMax()])).length === 0) continue;
+      this.#taken = wanted;
+      return;
+    }
+    const draft = await query(this.#database, 'SELECT file FROM bulk_file WHERE file = $1::bigint', [this.#file]);
+    throw draft.length === 0 ? leaseEnded() : overloaded('The gateway has no room for more files now.');
   }
 
   async finish(): Promise<void> {
@@ -97,7 +115,7 @@ class PieceWriter implements BulkWriter {
     try {
       await query(this.#database, text, values);
     } catch (thrown) {
-      throw isMissingReference(thrown) ? overloaded('The upload ended with this gateway’s lease.', thrown) : thrown;
+      throw isMissingReference(thrown) ? leaseEnded(thrown) : thrown;
     }
   }
 
@@ -107,6 +125,10 @@ class PieceWriter implements BulkWriter {
     // What can't be removed now is removed when this instance has ended.
     await query(this.#database, 'DELETE FROM bulk_file WHERE file = $1::bigint', [this.#file]).catch(() => undefined);
   }
+}
+
+function leaseEnded(cause?: unknown): GatewayError {
+  return overloaded('The upload ended with this gateway’s lease.', cause);
 }
 
 class PieceReader implements BulkReader {

@@ -1,17 +1,29 @@
 import { randomBytes } from 'node:crypto';
 import { fileEnding, parseEnding } from '../../generation/images/image-type.ts';
-import type { Files } from '../files.ts';
+import { type Files, noRoomForImages } from '../files.ts';
 import { nowMs, query, type StoreDatabase, toBytes } from './database.ts';
 
 const tokenBytes = 16;
 const sweepMs = 10_000;
 const readBytes = 262_144;
 
+/** Stores an image if there is room. The length of stored bytes is read without the bytes. Images that are stored at the same moment don't count each other. */
+const putText = `INSERT INTO picture (name, content, expires_at_ms) SELECT $1::text, $2::bytea, ${nowMs} + $3::bigint
+  WHERE (SELECT coalesce(sum(octet_length(content)), 0) FROM picture) + octet_length($2::bytea) <= $4::bigint RETURNING name`;
+
+/** How images are stored. */
+export interface PostgresFilesOptions {
+  /** How long each is kept. */
+  readonly lifetimeMs: number;
+  /** The most that all of them may take together. */
+  readonly bytesMax: number;
+}
+
 /**
- * Opens the images that all gateways of a database share. `lifetimeMs`: how long each is kept. Their table keeps its first name, `picture`: a
- * migration that renamed it would break the gateways that are upgraded last.
+ * Opens the images that all gateways of a database share. Their table keeps its first name, `picture`: a migration that renamed it would break
+ * the gateways that are upgraded last.
  */
-export function openPostgresFiles(database: StoreDatabase, lifetimeMs: number): Files {
+export function openPostgresFiles(database: StoreDatabase, { lifetimeMs, bytesMax }: PostgresFilesOptions): Files {
   const sweep = async (): Promise<number> =>
     (await query(database, `DELETE FROM picture WHERE expires_at_ms <= ${nowMs} RETURNING name`)).length;
   // A failed removal is repeated by the next run.
@@ -19,8 +31,8 @@ export function openPostgresFiles(database: StoreDatabase, lifetimeMs: number): 
   return {
     async put(bytes, type) {
       const name = `${randomBytes(tokenBytes).toString('hex')}.${fileEnding(type)}`;
-      const text = `INSERT INTO picture VALUES ($1::text, $2::bytea, ${nowMs} + $3::bigint)`;
-      await query(database, text, [name, bytes, lifetimeMs]);
+      const stored = await query(database, putText, [name, bytes, lifetimeMs, bytesMax]);
+      if (stored.length === 0) throw noRoomForImages();
       return name;
     },
     async open(name) {
