@@ -23,7 +23,7 @@ const makeBody = (line: string): object => ({
 });
 
 async function startGateway(dataDir: string): Promise<{ url: string; stop: () => Promise<unknown> }> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../src/main.ts'), 'serve'], {
+  const child = spawn(process.execPath, [join(import.meta.dirname, '../bin/tollgate.js'), 'serve'], {
     cwd: dataDir,
     env: {
       PATH: process.env['PATH'] ?? '',

@@ -144,7 +144,7 @@ export async function startGateway(
   const managementKey = `mk-tg-${secret()}`;
   const dataDir = join(folder, 'data');
   const started = new Started({
-    args: [join(root, 'src/main.ts'), 'serve', '--config', config],
+    args: [join(root, 'bin/tollgate.js'), 'serve', '--config', config],
     core: isSpread ? undefined : 0,
     log: openSync(join(folder, 'gateway.log'), 'a'),
     env: {

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S node
-import { enableCompileCache, getCompileCacheDir } from 'node:module';
+import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
 import process, { env, exit, stderr, versions } from 'node:process';
 import { setFlagsFromString } from 'node:v8';
@@ -22,9 +22,7 @@ if (Number(versions.node.split('.')[0]) < nodeMajorMin) {
 setFlagsFromString('--semi-space-growth-factor=1');
 // If objects of a place in the code have lived long, V8 allocates later ones there as old objects at once. It would learn this from objects of the start; later, dead old objects of each request would keep those of the next alive: 16 kB of each answer instead of 0.5.
 setFlagsFromString('--no-allocation-site-pretenuring');
-// A start reads 30,000 lines of TypeScript: without the cache a third of a second more.
-enableCompileCache();
-// Worker threads find it in the environment only; without it each strips types anew, for 30 MB and 60 ms.
+// The cache of compiled code, which `bin/tollgate.js` has enabled. Worker threads find it in the environment only; without it each strips types anew, for 30 MB and 60 ms.
 const cache = getCompileCacheDir();
 if (cache !== undefined) env['NODE_COMPILE_CACHE'] ??= dirname(cache);
 const { runCommandLine } = await import('./gateway/command-line.ts');

@@ -29,7 +29,7 @@ export { isOnPostgres, prepareDatabase, queryDatabase } from './gateway-database
 
 /** The root of the checkout. */
 export const root = resolve(import.meta.dirname, '..');
-const main = join(root, 'src/main.ts');
+const main = join(root, 'bin/tollgate.js');
 
 /** How to start it. */
 export interface GatewayOptions {

@@ -47,7 +47,7 @@ test('npm ci checks the installed Node.js against published digests', () => {
 
 test('a signal to npm start reaches the gateway, and so do its arguments', () => {
   // Without exec, SIGTERM ends npm and its shell and orphans the gateway.
-  expect(manifest.scripts?.['start']).toMatch(/ && exec node --max-old-space-size=\S+ src\/main\.ts serve$/);
+  expect(manifest.scripts?.['start']).toMatch(/ && exec node --max-old-space-size=\S+ bin\/tollgate\.js serve$/);
 });
 
 test('npx tollgate runs on the pinned Node.js and leaves the checkout as it was', () => {

@@ -13,7 +13,7 @@ import { Started } from '../process.ts';
 import { type Row, type Settings, formatNumber } from '../row.ts';
 import { median, percentile } from '../statistics.ts';
 
-const main = resolve(import.meta.dirname, '../../src/main.ts');
+const main = resolve(import.meta.dirname, '../../bin/tollgate.js');
 /** The hardest case: all records are one account's. */
 const shape = { accounts: 1, keys: 100, models: 50 };
 const requestsEach = 200;

@@ -5,7 +5,7 @@ import { Started } from '../process.ts';
 import { type Row, type Settings, formatNumber } from '../row.ts';
 import { median } from '../statistics.ts';
 
-const main = resolve(import.meta.dirname, '../../src/main.ts');
+const main = resolve(import.meta.dirname, '../../bin/tollgate.js');
 
 /** From the start of the process to the first ready answer, on an existing data directory, in ms. */
 async function readyMs(dataDir: string): Promise<number> {

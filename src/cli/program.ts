@@ -1,33 +1,9 @@
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../config/config-error.ts';
-import { applyCommand } from './apply/apply.ts';
-import { connectCommand } from './agents/connect.ts';
-import { runCommand } from './agents/run.ts';
-import { backupCommands } from './backups.ts';
-import {
-  accountCommands,
-  creditCommands,
-  keyCommands,
-  managementKeyCommands,
-  modelCommands,
-  subscriptionCommands,
-} from './commands.ts';
-import { groupCommands, limitCommands } from './control-commands.ts';
 import { CommandFailure } from './failure.ts';
-import { completionCommand } from './completion.ts';
-import { doctorCommand, reloadCommand, statusCommand } from './health.ts';
-import { configCommands, ledgerCommands } from './local.ts';
-import { migrateStoreCommand } from './migrate-store.ts';
-import { historyCommands } from './history-commands.ts';
 import type { CommandLinePorts } from './ports.ts';
 import { defined } from '../lib/defined.ts';
 import { version } from '../lib/version.ts';
-import { holdCommands, requestCommands } from './request-commands.ts';
-import { dashboardCommands } from './dashboard-commands.ts';
-import { storageCommand } from './running-config.ts';
-import { usageCommand } from './usage.ts';
-import { webhookCommands } from './webhook-commands.ts';
-import { providerCommands } from './provider-commands.ts';
 
 /**
  * Runs a command and returns the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args` come without
@@ -35,9 +11,14 @@ import { providerCommands } from './provider-commands.ts';
  */
 export async function runCommandLine(args: readonly string[], ports: CommandLinePorts): Promise<number> {
   let exitCode = 0;
-  const program = buildProgram(ports, code => {
+  const exitWith = (code: number): void => {
     exitCode = code;
-  });
+  };
+  const program = buildProgram(ports, exitWith);
+  if (args[0] !== 'serve') {
+    const { addCommands } = await import('./add-commands.ts');
+    addCommands(program, ports, exitWith);
+  }
   try {
     await program.parseAsync([...args], { from: 'user' });
     return exitCode;
@@ -49,7 +30,7 @@ export async function runCommandLine(args: readonly string[], ports: CommandLine
   }
 }
 
-/** Builds all commands; `exitWith` is called with the exit code of `serve`. */
+/** Returns the program with the command `serve` alone; `exitWith` is called with its exit code. */
 function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void): Command {
   const program = new Command('tollgate')
     .description('A self-hosted gateway to AI models: one address, one credential, every request paid for exactly.')
@@ -65,32 +46,5 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
     .action(async ({ config, workers }: { config?: string; workers?: string }) => {
       exitWith(await ports.serve(defined({ configPath: config, workers })));
     });
-  configCommands(program, ports);
-  ledgerCommands(program, ports);
-  backupCommands(program, ports);
-  migrateStoreCommand(program, ports);
-  modelCommands(program, ports);
-  providerCommands(program, ports);
-  accountCommands(program, ports);
-  creditCommands(program, ports);
-  keyCommands(program, ports);
-  groupCommands(program, ports);
-  limitCommands(program, ports);
-  managementKeyCommands(program, ports);
-  subscriptionCommands(program, ports);
-  applyCommand(program, ports);
-  webhookCommands(program, ports);
-  historyCommands(program, ports);
-  dashboardCommands(program, ports);
-  usageCommand(program, ports);
-  requestCommands(program, ports);
-  holdCommands(program, ports);
-  statusCommand(program, ports);
-  doctorCommand(program, ports);
-  reloadCommand(program, ports);
-  storageCommand(program, ports);
-  completionCommand(program, ports);
-  runCommand(program, ports, exitWith);
-  connectCommand(program, ports);
   return program;
 }

@@ -3,9 +3,9 @@ import { shownText } from './shown-settings.ts';
 
 /** A setting that differs between two configurations. */
 export interface SettingChange {
-  /** Member names; list entries by their id or name, others by their place from 0. */
+  /** Names of members, and ids or names of list entries; list entries without either have their index, from 0. */
   readonly path: readonly string[];
-  /** As JSON; undefined: it is not there. Secrets are `***`. */
+  /** The value as JSON, with secrets as `***`; undefined if the setting does not exist. */
   readonly before: string | undefined;
   readonly after: string | undefined;
 }
@@ -48,7 +48,7 @@ function readMembers(value: unknown): ReadonlyMap<string, unknown> | undefined {
   if (!Array.isArray(value)) return new Map(Object.entries(value));
   const entries = value.map((entry: unknown, index): [string, unknown] => [nameEntry(entry) ?? String(index), entry]);
   const names = new Map(entries);
-  // Plain values are compared as a whole, and so are entries that have the same name.
+  // A list is compared as a whole if it has plain values, or several entries with the same name.
   return value.some(entry => typeof entry !== 'object' || entry instanceof Secret) || names.size < value.length
     ? undefined
     : names;
@@ -60,12 +60,12 @@ function nameEntry(entry: unknown): string | undefined {
   return typeof id === 'string' ? id : typeof name === 'string' ? name : undefined;
 }
 
-/** Returns a text by which values are compared: unlike what is shown, it has the secrets. */
+/** Returns a text for comparing a value. Unlike the shown text, it contains the secrets. */
 function comparedText(value: unknown): string | undefined {
   return JSON.stringify(reveal(value), (_name, each: unknown) => (typeof each === 'bigint' ? `${each}n` : each));
 }
 
-/** Returns a copy in which secrets are their text: `JSON.stringify` sees what a secret's `toJSON` returns. */
+/** Returns a copy in which secrets are plain text, because `JSON.stringify` gets only `***` from a `Secret`. */
 function reveal(value: unknown): unknown {
   if (value instanceof Secret) return value.reveal();
   if (typeof value !== 'object' || value === null) return value;

@@ -1,12 +1,12 @@
-/** One thing that is wrong with the environment or the configuration file. */
+/** A problem in the environment or the configuration file. */
 export interface Problem {
-  /** The file as it was named; absent if the environment is wrong. */
+  /** The path of the file as given; absent if the problem is in the environment. */
   readonly file?: string;
-  /** From 1; absent if the problem is the file as a whole. */
+  /** The line, from 1; absent if the problem is the file as a whole. */
   readonly line?: number;
-  /** Its place in the file ("models[0].pricing.input"), or the variable's name; '' for the whole file. */
+  /** The setting ("models[0].pricing.input") or the name of the variable; '' for the whole file. */
   readonly path: string;
-  /** Names the fault and the allowed values; never contains a secret. */
+  /** What is wrong, and the allowed values. Never contains a secret. */
   readonly message: string;
 }
 
@@ -17,8 +17,8 @@ export function problemLine({ file, line, path, message }: Problem): string {
 }
 
 /**
- * The configuration is invalid, at the start or in `config check`. Contains every problem that was found, in the
- * order of the file; the program prints `lines` and exits 2.
+ * Thrown if the configuration is invalid, at the start or in `config check`. Contains every problem, in the order of
+ * the file. The program prints `lines` and exits with code 2.
  */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
@@ -29,7 +29,7 @@ export class ConfigError extends Error {
     this.problems = problems;
   }
 
-  /** One printable line per problem. */
+  /** One line of text for each problem. */
   get lines(): readonly string[] {
     return this.problems.map(problemLine);
   }

@@ -34,7 +34,7 @@ import type {
 } from './settings.ts';
 import { pathText, readYaml, variableNames, type YamlPath, type YamlSource } from './yaml-source.ts';
 
-/** The file that is read when none is named, if it exists. */
+/** The file that is read if neither the command line nor `TOLLGATE_CONFIG` names one and it exists. */
 export const defaultConfigPath = './tollgate.yaml';
 
 /** Where to read the configuration from. */
@@ -49,7 +49,7 @@ export interface LoadOptions {
   readonly builtInIds: readonly string[];
 }
 
-/** Reads and checks the configuration. Throws `ConfigError` with every problem; a named file that does not exist is one. */
+/** Reads and checks the configuration. Throws `ConfigError` with every problem, for example a named file that does not exist. */
 export function loadConfig({ path, environment, builtInIds }: LoadOptions): Config {
   const named = path ?? environment.configPath;
   const file = named ?? defaultConfigPath;
@@ -69,16 +69,22 @@ export function loadConfig({ path, environment, builtInIds }: LoadOptions): Conf
 export function parseConfig(
   file: string,
   text: string,
-  { variables: set, builtInIds }: { readonly variables: Variables; readonly builtInIds: readonly string[] },
+  {
+    variables: environmentVariables,
+    builtInIds,
+  }: { readonly variables: Variables; readonly builtInIds: readonly string[] },
 ): Config {
-  const { variables, sources } = readVariableFiles(set, [...presetKeyVariables, ...variableNames(text)]);
+  const { variables, sources } = readVariableFiles(environmentVariables, [
+    ...presetKeyVariables,
+    ...variableNames(text),
+  ]);
   const source = readYaml(file, text, variables);
   const problems: Problem[] = [...source.problems];
   const report = (path: YamlPath, message: string): void => {
     // A `${NAME}` that can't be read is already reported, and its text breaks the schema too.
     const place = pathText(path);
     if (problems.some(problem => problem.path === place && problem.line === source.findLine(path))) return;
-    problems.push({ file, line: source.findLine(path), path: place, message: withShown(source, path, message) });
+    problems.push({ file, line: source.findLine(path), path: place, message: withCurrentValue(source, path, message) });
   };
   const own = fileSchema.safeParse(source.value);
   const parsed = own.success ? { ...own, data: withPresets(own.data, variables) } : own;
@@ -99,15 +105,16 @@ export function parseConfig(
   });
 }
 
-/** An address that may contain a password or a key, with or without a scheme. */
-const credentialed = /\/\/.*[@?#]/;
-const credentialedAddress = /[@?#]/;
+/** Matches a text that contains an address (`//…`) that may contain a password or a key. */
+const addressWithCredentials = /\/\/.*[@?#]/;
+/** The same if the whole text is an address, so that it may lack its scheme. */
+const credentialsInAddress = /[@?#]/;
 
 /** Puts the current value before the allowed ones, if it is short and not secret. */
-function withShown(source: YamlSource, path: YamlPath, message: string): string {
-  const shown = source.findShown(path);
+function withCurrentValue(source: YamlSource, path: YamlPath, message: string): string {
+  const shown = source.findPrintableValue(path);
   const isAddress = path.includes('base_url') || path.includes('public_url');
-  const hidden = isAddress ? credentialedAddress : credentialed;
+  const hidden = isAddress ? credentialsInAddress : addressWithCredentials;
   const secret =
     ['api_key', 'api_key_file', 'headers', 'token'].some(name => path.includes(name)) || hidden.test(shown ?? '');
   if (shown === undefined || secret) return message;
@@ -135,12 +142,12 @@ function reportIssue(issue: Issue, report: (path: YamlPath, message: string) => 
 
 const standardTimeouts: Timeouts = { connectMs: 10_000, firstEventMs: 300_000, idleMs: 120_000, totalMs: 3_600_000 };
 
-/** Returns the file with the providers that the environment switches on. A provider that the file configures itself is not replaced. */
+/** Adds the preset providers that environment variables enable to those of the file. A provider of the file takes precedence. */
 function withPresets(file: ParsedFile, variables: Variables): ParsedFile {
   return { ...file, providers: { ...file.providers, ...presetProviders(variables, Object.keys(file.providers)) } };
 }
 
-/** The models of the presets that are on; `named`: the providers that the file itself has. */
+/** Returns the ids of the models of the enabled presets. `named`: the providers that the file itself has. */
 function presetIds({ providers }: ParsedFile, named: readonly string[]): string[] {
   return presetModelIds(Object.keys(providers).filter(name => !named.includes(name)));
 }
@@ -196,7 +203,8 @@ function toSettings(file: ParsedFile, named: readonly string[]): Config {
       queue: file.overload.queue,
     },
     ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
-    ...toHistorySettings(file),
+    retention: toRetentionSettings(file),
+    webhooks: { allowPrivate: file.webhooks.allow_private },
     batches: toBatchSettings(file),
     content: toContentSettings(file),
     texts: { ...texts, ...defined({ docs, support, community }) },
@@ -215,12 +223,8 @@ function toSettings(file: ParsedFile, named: readonly string[]): Config {
   };
 }
 
-/** How long history is stored, and the operator's webhooks. */
-function toHistorySettings({ retention, webhooks }: ParsedFile): Pick<Config, 'retention' | 'webhooks'> {
-  return {
-    retention: { activityMs: retention.activity, auditMs: retention.audit },
-    webhooks: { allowPrivate: webhooks.allow_private },
-  };
+function toRetentionSettings({ retention }: ParsedFile): Config['retention'] {
+  return { activityMs: retention.activity, auditMs: retention.audit };
 }
 
 function toContentSettings({ content }: ParsedFile): Config['content'] {

@@ -7,11 +7,11 @@ import type { YamlPath } from './yaml-source.ts';
 /** Reports a mistake: the path of the value, and what is wrong with it. */
 type Report = (path: YamlPath, message: string) => void;
 
-/** Ids of the models that do not come from the file. */
+/** The ids of models that are not in the file. */
 export interface GivenIds {
   /** Ids of built-in models: no model of the file may have one of them. */
   readonly builtIn: readonly string[];
-  /** Ids of the models of enabled presets: a model of the file with the same id replaces one. */
+  /** Ids of the models of enabled presets. A model of the file with the same id replaces such a model. */
   readonly preset: readonly string[];
 }
 
@@ -20,7 +20,7 @@ const tierSuffix = /:(?:flex|priority)$/;
 const drawsImages = (model: ParsedModel): boolean => findModelKind(model.endpoints) === 'image';
 const mixesKinds = (model: ParsedModel): boolean => listKinds(model.endpoints).length > 1;
 
-/** Returns `; did you mean X?` if a known name is similar, else the known names if they are few. */
+/** Returns `; did you mean X?` if one of the known names is similar, else lists them if they are few. */
 function suggestion(name: string, known: readonly string[]): string {
   const near = closest(name, known);
   if (near !== undefined) return `; did you mean ${near}?`;
@@ -28,11 +28,11 @@ function suggestion(name: string, known: readonly string[]): string {
   return known.length <= 12 ? `; there are: ${known.join(', ')}` : '';
 }
 
-/** Checks the rules between several parts of a file, whose shape has been checked. Source: docs/configuration.md "Options". */
+/** Checks rules that concern several parts of a file. The schema has already checked each part. See docs/configuration.md "Options". */
 export function checkConsistency(file: ParsedFile, given: GivenIds, report: Report): void {
   const builtIn = file.simulator.enabled ? given.builtIn : [];
   const listed = [...file.models.map(({ id }) => id), ...builtIn];
-  // An alias hides a preset's model of the same name.
+  // An alias hides a model of a preset that has the same name.
   const known = [...listed, ...given.preset.filter(id => !Object.hasOwn(file.aliases, id))];
   const taken = new Set(builtIn);
   for (const [index, model] of file.models.entries()) {
@@ -45,7 +45,7 @@ export function checkConsistency(file: ParsedFile, given: GivenIds, report: Repo
     }
     taken.add(model.id);
     checkModel(model, path, report);
-    // Prices and routes fit one kind only.
+    // A model of several kinds is not checked further, because prices and routes differ between kinds.
     if (mixesKinds(model)) continue;
     checkPricing(model, [...path, 'pricing'], report);
     checkRoutes(model, file, path, report);
@@ -60,10 +60,10 @@ export function checkConsistency(file: ParsedFile, given: GivenIds, report: Repo
   checkParser(file, report);
 }
 
-/** V8 ends the process if one text is larger than the whole memory of the thread; a text takes two bytes a character. */
+/** The least memory of the parsing thread for each byte of a body. V8 ends the process if one text is larger than the thread's memory, and a text takes two bytes a character. */
 const parsedBytesPerByte = 3;
 
-/** Reports a thread for bodies that has too little memory for the largest of them. */
+/** Reports if the parsing thread has too little memory for the largest body. */
 function checkParser({ limits }: ParsedFile, report: Report): void {
   if (limits.parse_memory >= parsedBytesPerByte * limits.body_bytes) return;
   report(['limits', 'parse_memory'], `must be at least ${parsedBytesPerByte} times limits.body_bytes`);
@@ -182,7 +182,7 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
   }
 }
 
-/** Checks that a route's cost has the same prices as the model. With the strategy `cheapest`, which compares costs, it must not be absent. */
+/** Checks that a route's cost has the same prices as the model, and that it is present if the strategy is `cheapest`, which compares costs. */
 function checkCost(model: ParsedModel, cost: ParsedRoute['cost'], path: YamlPath, report: Report): void {
   const { needed } = kindRules[findModelKind(model.endpoints)];
   const priced = needed.find(names => names.every(name => model.pricing?.[name] !== undefined)) ?? needed[0];
@@ -202,7 +202,7 @@ function checkCost(model: ParsedModel, cost: ParsedRoute['cost'], path: YamlPath
   }
 }
 
-/** The name of the built-in provider in records and in opaque content: no configured provider may have it. */
+/** The name that the built-in provider has in records and in opaque content. No configured provider may have it. */
 const builtInProvider = 'simulator';
 
 function checkProviders(file: ParsedFile, report: Report): void {

@@ -1,9 +1,9 @@
 const decimalPattern = /^(?:(\d{1,15})(?:\.(\d*))?|\.(\d+))$/;
 
 /**
- * Parses a decimal text as an exact integer of its `digits`th decimal place ("0.25" with 6 digits is 250000n), never
- * through a floating-point number. Undefined if the text is not a plain decimal from 0 below 10^15, or has more
- * decimals than that (zeros at the end do not count).
+ * Parses a decimal text and multiplies it by 10^`digits`, exactly: "0.25" with 6 digits is 250000n. It is never converted to
+ * floating point. Returns undefined if the text is not a plain decimal from 0 to below 10^15, or has more than `digits`
+ * decimals (not counting zeros at the end).
  */
 export function scaledInteger(text: string, digits: number): bigint | undefined {
   const match = decimalPattern.exec(text);

@@ -5,12 +5,12 @@ import { presets } from './presets.ts';
 
 const requestedAtMs = 1_795_374_969_500;
 
-function reported(preset: string, list: readonly ModelDescription[], prices: PriceRules = []) {
-  const of = presets.find(({ name }) => name === preset) ?? expect.fail(preset);
-  return toDiscoveredModels(of, list, { prices, nowMs: requestedAtMs });
+function reported(presetName: string, list: readonly ModelDescription[], prices: PriceRules = []) {
+  const preset = presets.find(({ name }) => name === presetName) ?? expect.fail(presetName);
+  return toDiscoveredModels(preset, list, { prices, nowMs: requestedAtMs });
 }
 
-/** The only model of a list. */
+/** Returns the model that is made from a description. */
 function one(preset: string, description: ModelDescription) {
   const { models } = reported(preset, [description]);
   expect(models).toHaveLength(1);
@@ -91,7 +91,7 @@ test.each([
   });
 });
 
-test('Ollama: capabilities and the context that the model is run with', () => {
+test('Ollama: capabilities, and the context with which the model runs', () => {
   const description = one('ollama', ollama);
   expect(description).toMatchObject({ contextLength: 8_192, vision: false, functionCall: true, reasoning: false });
   expect(description).toMatchObject({ id: 'ollama/llama3.2:latest', createdAt: 1_760_000_000 });
@@ -102,7 +102,7 @@ test('Ollama: capabilities and the context that the model is run with', () => {
   expect(one('ollama', { ...ollama, show: able })).toMatchObject({ vision: true, reasoning: true });
 });
 
-test('by default a model has text and tools, no images and no switch for reasoning', () => {
+test('if nothing is reported, a model has text and tools, but no images and no switch for reasoning', () => {
   expect(one('vllm', { listed: { id: 'Qwen/Qwen3-8B', created: 1_760_000_000, max_model_len: 40_960 } })).toMatchObject(
     {
       contextLength: 40_960,
@@ -124,7 +124,7 @@ test('LM Studio: the loaded context, images and tools as it reports them', () =>
   });
 });
 
-test('embedding models are no chat models; each model that is left out has its reason', () => {
+test('embedding models are not chat models; each model that is left out has a reason', () => {
   const { models, leftOut } = reported('ollama', [
     { listed: { id: 'nomic-embed-text:latest' }, show: { capabilities: ['embedding'] } },
     { listed: { id: 'bge-m3' } },
@@ -135,10 +135,10 @@ test('embedding models are no chat models; each model that is left out has its r
   ]);
   expect(models.map(({ id }) => id)).toEqual(['ollama/beige']);
   expect(leftOut).toEqual({
-    'nomic-embed-text:latest': 'answers no text',
-    'bge-m3': 'answers no text',
-    embeddinggemma: 'answers no text',
-    'text-embedding-nomic-embed-text-v1.5': 'answers no text',
+    'nomic-embed-text:latest': 'does not generate text',
+    'bge-m3': 'does not generate text',
+    embeddinggemma: 'does not generate text',
+    'text-embedding-nomic-embed-text-v1.5': 'does not generate text',
     'a b': 'has a name that can’t be requested',
   });
 });
@@ -147,7 +147,7 @@ test('a model without a creation time gets the time of the query', () => {
   expect(one('lm-studio', { listed: { id: 'x' } }).createdAt).toBe(1_795_374_969);
 });
 
-test('the first matching pattern sets the prices; a free model stays free, and capabilities are the server’s', () => {
+test('the first matching pattern sets the prices; a free model stays free, and the server’s capabilities are kept', () => {
   const price = (pico: bigint) => ({ inputPicoUsd: pico, outputPicoUsd: 2n * pico, above: [] });
   const rules = [
     { models: ['ollama/llama*', 'vllm/*'], pricing: price(7n) },

@@ -5,21 +5,21 @@ import type { Preset } from './presets.ts';
 import type { DiscoveredPricing, ModelSettings, PricingAboveSettings, PricingSettings } from './settings.ts';
 
 /**
- * Models from a server's own list: local ones have the price that the configuration sets for their names, else they are free; those of
- * another Tollgate have its prices.
+ * Converts a server's own list of models. Models of local servers have the price that the configuration sets for their names, else they are
+ * free. Models of another Tollgate have its prices.
  */
 
 /** The models of a list, and why the others are left out. */
 export interface DiscoveredModels {
   readonly models: readonly ModelSettings[];
-  /** By the server's name of the model. */
+  /** The reasons, by the server's name of the model. */
   readonly leftOut: Readonly<Record<string, string>>;
 }
 
 /** Prices of models whose id matches a pattern. */
 export type PriceRules = readonly DiscoveredPricing[];
 
-/** Returns the models in a server's list. `nowMs`: the time of the query, used if a creation time is missing. */
+/** Returns the models in a server's list. `nowMs`: the time of the query, which replaces a missing creation time. */
 export function toDiscoveredModels(
   preset: Preset,
   list: readonly ModelDescription[],
@@ -32,7 +32,7 @@ export function toDiscoveredModels(
     const model = own === undefined ? 'has no id' : toModel(preset, own, description, nowMs);
     if (typeof model === 'string') leftOut[own ?? '?'] = model;
     else if (models.get(model.id)?.routes[0]?.model === own) continue;
-    else if (models.has(model.id)) leftOut[own ?? '?'] = `has the name of another, ${model.id}`;
+    else if (models.has(model.id)) leftOut[own ?? '?'] = `has the same name as another model, ${model.id}`;
     else models.set(model.id, { ...model, pricing: ruledPricing(prices, model) ?? model.pricing });
   }
   return { models: [...models.values()], leftOut };
@@ -44,10 +44,10 @@ function toModel(preset: Preset, own: string, description: ModelDescription, now
   const name = offeredName(own);
   if (name === '' || /:(?:flex|priority)$/.test(name)) return 'has a name that can’t be requested';
   const facts = readFacts(description);
-  if (!facts.isChat || !hasTextPath(listed['endpoints'])) return 'answers no text';
+  if (!facts.isChat || !hasTextPath(listed['endpoints'])) return 'does not generate text';
   const isFree = name.endsWith(':free');
   const pricing = preset.discovery === 'free' || isFree ? free : pricingIn(listed['pricing']);
-  // A model without a known price is not sold.
+  // A model is not offered if its price is unknown.
   if (pricing === undefined) return 'has no price';
   const tiers = objectIn(listed['capabilities'])?.['service_tiers'];
   const { contextLength, vision, functionCall, reasoning, createdAt } = facts;
@@ -71,8 +71,8 @@ function toModel(preset: Preset, own: string, description: ModelDescription, now
 const idPattern = /^[\w.:@+-]+(\/[\w.:@+-]+)*$/;
 
 /**
- * Returns the name that a model is offered under: a file's base name, with dashes for characters that ids can't contain. '' if nothing is
- * left.
+ * Returns the name under which a model is offered: the base name of a file, with dashes in place of characters that ids can't contain; '' if
+ * no name remains.
  */
 function offeredName(own: string): string {
   const isFile = /^(?:[/~.]|[A-Za-z]:[\\/])|\\|\.gguf$/i.test(own);
@@ -80,7 +80,7 @@ function offeredName(own: string): string {
   return idPattern.test(own) ? own : '';
 }
 
-/** Returns the prices of the first rule that matches a model; undefined if none does, or if the model is free regardless of rules. */
+/** Returns the prices of the first rule that matches a model; undefined if none matches, or if the model's id says that it is free. */
 function ruledPricing(prices: PriceRules, { id }: ModelSettings): PricingSettings | undefined {
   if (id.endsWith(':free')) return undefined;
   return prices.find(({ models }) => models.some(pattern => fits(id, pattern)))?.pricing;
@@ -120,7 +120,7 @@ function pricesIn(pricing: JsonMembers | undefined): Omit<PricingAboveSettings, 
   return { inputPicoUsd, outputPicoUsd, ...cachingMember(read, write5m, write1h) };
 }
 
-/** Dollars per million tokens as pico-dollars a token; the text of the number is the decimal that was sent. */
+/** Converts dollars per million tokens to pico-dollars a token. The text of the number is the decimal that was sent. */
 function picoIn(value: unknown): bigint | undefined {
   return typeof value === 'number' ? scaledInteger(String(value), 6) : undefined;
 }

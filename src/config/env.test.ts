@@ -88,7 +88,7 @@ describe('refused variables, and the reasons', () => {
     expect(listProblems({ [name]: value })).toEqual([`${name}: ${message}`]);
   });
 
-  test('all at once', () => {
+  test('all problems are reported at once', () => {
     expect(listProblems({ TOLLGATE_PORT: 'x', TOLLGATE_RPC_PORT: 'y', TOLLGATE_BOOTSTRAP_BALANCE: 'z' })).toHaveLength(
       3,
     );

@@ -8,29 +8,29 @@ import { Secret } from './secrets.ts';
 /** Variables by name, as `process.env` has them. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
-/** Values for the first start, instead of generated ones. */
+/** Values that are used at the first start instead of generated ones. */
 export interface BootstrapEnvironment {
   /** Absent: a random key. */
   readonly apiKey?: Secret;
   /** Absent: a random key. */
   readonly managementKey?: Secret;
-  /** The file for generated keys, mode 0600; absent: they are printed. */
+  /** The file to which generated keys are written (mode 0600); absent: they are printed. */
   readonly file?: string;
   /** The balance of account 1 in nano-dollars. */
   readonly balanceNanoUsd: bigint;
 }
 
-/** Proxies that upstreams are reached through; absent: none. They may have credentials in them. */
+/** The proxies through which upstreams are reached; absent: none. Their addresses may contain credentials. */
 export interface ProxyEnvironment {
   /** For `http:` upstreams. */
   readonly httpProxy?: string;
   /** For `https:` upstreams. */
   readonly httpsProxy?: string;
-  /** Hosts that are reached directly. */
+  /** Hosts that are reached without a proxy. */
   readonly noProxy?: string;
 }
 
-/** The gateway's addresses and folders, and its first secrets. */
+/** What environment variables set: the gateway's addresses and folders, and secrets. */
 export interface Environment {
   /** Public listener. Port 0: the system picks one. */
   readonly host: string;
@@ -38,9 +38,9 @@ export interface Environment {
   /** Internal listener. */
   readonly rpcHost: string;
   readonly rpcPort: number;
-  /** The Unix socket for the operator's commands; absent: none. `isNamed`: the environment names it, so that a start fails without it. */
+  /** The Unix socket for the operator's commands; absent: none. `isNamed`: a variable names it, so that the start fails if it can't be opened. */
   readonly rpcSocket?: { readonly path: string; readonly isNamed: boolean };
-  /** Unchanged from the environment; relative to the working directory. */
+  /** The data directory as given, relative to the working directory. */
   readonly dataDir: string;
   /** The PostgreSQL database of the ledger, which several gateways share; absent: a SQLite file in the data directory. */
   readonly databaseUrl?: string;
@@ -52,13 +52,13 @@ export interface Environment {
   readonly proxy: ProxyEnvironment;
   /** All variables, for `${NAME}` in the configuration file. */
   readonly variables: Variables;
-  /** Those of OpenTelemetry, with what `NAME_FILE` names. */
+  /** The variables of OpenTelemetry, with the contents of files that `NAME_FILE` names. */
   readonly telemetry: Variables;
 }
 
 const keyLengthMin = 24;
 
-/** The variables that are read once, at the start, and may be secrets: each has a twin `NAME_FILE`. */
+/** The variables that can be secrets and are read once, at the start. For each there is also `NAME_FILE`, the path of a file with the value. */
 const secretVariables = [
   'TOLLGATE_BOOTSTRAP_API_KEY',
   'TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY',
@@ -73,22 +73,22 @@ const secretVariables = [
   'OTEL_EXPORTER_OTLP_METRICS_HEADERS',
 ];
 
-/** Reads variables and collects all errors, so that one start shows all of them. */
+/** Reads variables and collects all problems, so that one start shows all of them. */
 class EnvironmentReader {
   readonly problems: Problem[] = [];
   readonly #variables: Variables;
 
-  /** Returns the variables with that prefix, including secrets that were read from files. */
+  /** Returns the variables with a prefix, including secrets that were read from files. */
   list(prefix: string): Variables {
     return Object.fromEntries(Object.entries(this.#variables).filter(([name]) => name.startsWith(prefix)));
   }
 
-  /** Secrets are read from the files that their twins name. */
+  /** Reads secrets from files if `NAME_FILE` is set. */
   constructor(variables: Variables) {
     this.#variables = readVariableFiles(variables, secretVariables).variables;
   }
 
-  /** An empty variable counts as unset: compose files and CI systems pass unset ones that way. */
+  /** Returns a variable. An empty one counts as unset, because compose files and CI systems pass unset variables as empty ones. */
   text(name: string): string | undefined {
     const value = this.#variables[name];
     return value === '' ? undefined : value;
@@ -139,7 +139,7 @@ class EnvironmentReader {
     return standard;
   }
 
-  /** Returns the first of several variables that is set: proxies are named in lower case or in upper case. */
+  /** Returns the first of several variables that is set. (The variables for proxies have a lower-case and an upper-case name.) */
   first(...names: readonly [string, ...string[]]): { name: string; value: string } | undefined {
     for (const name of names) {
       const value = this.text(name);
@@ -148,7 +148,7 @@ class EnvironmentReader {
     return undefined;
   }
 
-  /** Reads the address of a proxy; without a scheme it is an HTTP proxy's, as in other programs. It is never shown: it may have a password. */
+  /** Reads the address of a proxy. Without a scheme it counts as `http://`, as in other programs. The address is never shown, because it may contain a password. */
   proxy(...names: readonly [string, ...string[]]): string | undefined {
     const given = this.first(...names);
     if (given === undefined) return undefined;
@@ -159,7 +159,7 @@ class EnvironmentReader {
     return undefined;
   }
 
-  /** Reads the address of a database. It is never shown: it may have a password. Several gateways share it, instead of several threads of one. */
+  /** Reads the address of a database. It is never shown, because it may contain a password. With a database, only one worker is allowed: several gateways can share it instead. */
   database(name: string, workers: string): string | undefined {
     const value = this.text(name);
     if (value === undefined) return undefined;
@@ -170,7 +170,7 @@ class EnvironmentReader {
     return value;
   }
 
-  /** A Unix socket; `off`: none. Without a name it lies in the data directory, if its path is not too long for the system. */
+  /** Reads the path of the Unix socket; `off`: there is none. By default it is in the data directory, unless its path is too long for the system. */
   socket(name: string, standard: string): Environment['rpcSocket'] {
     const value = this.text(name);
     if (value === 'off') return undefined;
@@ -186,17 +186,17 @@ class EnvironmentReader {
   }
 }
 
-/** More workers than any machine can use. Each has a number that is part of its request ids; edges in other processes have the numbers below. */
+/** The most workers. Each has a number that is part of its request ids; the numbers below are for edges in other processes. */
 export const workersMax = 32;
 
 /** The longest socket path that every system accepts. */
 const socketPathMax = 103;
 
-/** A billion dollars: far below the limit of 64 bits of nano-dollars. */
+/** A billion dollars, in nano-dollars: far below the limit of 64 bits. */
 const balanceNanoUsdMax = 10n ** 18n;
 
 /**
- * Reads and checks the environment, the only place that does. Throws `ConfigError` with every problem. Source: docs/configuration.md "Environment variables".
+ * Reads and checks the environment variables; no other code reads them. Throws `ConfigError` with every problem. See docs/configuration.md "Environment variables".
  */
 export function readEnvironment(variables: Variables = process.env): Environment {
   const reader = new EnvironmentReader(variables);
@@ -228,7 +228,7 @@ export function readEnvironment(variables: Variables = process.env): Environment
   return Object.freeze(environment);
 }
 
-/** The address of a listener as a URL, without a slash at its end. */
+/** Returns the URL of a listener, without a slash at its end. */
 export function listenerUrl(host: string, port: number, isSecure = false): string {
   return `${isSecure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

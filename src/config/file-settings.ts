@@ -16,12 +16,12 @@ import type {
 } from './settings.ts';
 
 /**
- * A configuration in the form of a configuration file: with the file's names and units, and every default filled in. Reading it as a file
- * gives the same configuration, except for `preset`, which marks a provider that environment variables added.
+ * A configuration in the form of a configuration file: with its names and units, and with all defaults. If it is read as a file, it gives the same
+ * configuration, except for `preset`, which marks a provider that environment variables have added.
  */
 export type FileSettings = Readonly<Record<string, unknown>>;
 
-/** A part of the file that must have all keys of its schema: a key without a value here is a compile error. */
+/** A part of the file with all keys of its schema. If a key is missing here, it does not compile. */
 type Part<Parsed> = { readonly [Key in keyof Required<Parsed>]: unknown };
 
 /** Returns a configuration in the form of a file. Secrets stay `Secret`s, whose JSON is `***`. */
@@ -259,7 +259,7 @@ function toPlan({ biweekly, monthly, freeDailyRequests, discountPermille, models
   };
 }
 
-/** Returns dollars as a number, or as a string if a double would lose digits. */
+/** Returns nano-dollars as dollars: a number, or a string if a double would lose digits. */
 function toDollars(nanoUsd: bigint | undefined): number | string | undefined {
   return nanoUsd === undefined ? undefined : toExactNumber(dollarsText(nanoUsd));
 }
@@ -269,7 +269,7 @@ function toTokenPrice(picoUsd: bigint | undefined): number | string | undefined 
   return picoUsd === undefined ? undefined : toExactNumber(decimalText(picoUsd, 6));
 }
 
-/** Returns the number, or the text itself if the number would be written with other digits. */
+/** Converts a decimal text to a number, or returns it unchanged if the number would be written with other digits. */
 function toExactNumber(text: string): number | string {
   return String(Number(text)) === text ? Number(text) : text;
 }

@@ -2,7 +2,7 @@ import type { ParsedFile } from './schema.ts';
 import type { IdentityProviderSettings } from './settings.ts';
 import type { YamlPath } from './yaml-source.ts';
 
-/** Returns the identity provider for signing in; undefined if there is none. */
+/** Returns the settings of the identity provider for signing in; undefined if there is none. */
 export function identityProviderSettings({
   identity_provider: parsed,
 }: ParsedFile): IdentityProviderSettings | undefined {
@@ -17,7 +17,7 @@ export function identityProviderSettings({
   };
 }
 
-/** Reports what contradicts itself in the identity provider's part of the file. */
+/** Reports contradictions in the file's settings of the identity provider. */
 export function checkIdentityProvider(
   { identity_provider: parsed }: ParsedFile,
   report: (path: YamlPath, message: string) => void,

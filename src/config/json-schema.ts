@@ -4,7 +4,7 @@ import { fileSchema } from './schema.ts';
 
 type Json = Record<string, unknown>;
 
-/** Returns the configuration file's JSON Schema, for editors: its keys and what each may be. Rules between keys are not in it: `config check` knows them. */
+/** Returns the JSON Schema of the configuration file, for editors. It has all keys and their allowed values, but no rules between keys, which only `config check` checks. */
 export function configJsonSchema(): Json {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -21,7 +21,7 @@ function toJson(schema: z.core.$ZodType): Json {
   if (schema instanceof z.ZodRecord) return { type: 'object', additionalProperties: toJson(schema.valueType) };
   if (schema instanceof z.ZodArray) return { type: 'array', items: toJson(schema.element) };
   if (schema instanceof z.ZodPipe) {
-    // If a value is only computed from another, its schema is that of the value as read.
+    // If the schema transforms a value, the JSON Schema is that of the value in the file.
     return toJson(schema.out instanceof z.ZodTransform ? schema.in : schema.out);
   }
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
@@ -34,7 +34,7 @@ function objectJson({ shape }: z.ZodObject<Readonly<Record<string, z.core.$ZodTy
   const members = Object.entries(shape);
   const required = members.filter(([, member]) => member._zod.optin === undefined).map(([name]) => name);
   return {
-    // An empty mapping is null in YAML.
+    // In YAML a mapping without entries is null.
     type: ['object', 'null'],
     properties: Object.fromEntries(members.map(([name, member]) => [name, toJson(member)])),
     ...(required.length === 0 ? {} : { required }),

@@ -8,15 +8,15 @@ import type { YamlPath } from './yaml-source.ts';
 /** Called with each problem. */
 type Report = (path: YamlPath, message: string) => void;
 
-/** A file with the keys of its `api_key_file`s filled in, and where they came from. */
+/** A parsed file with the keys from its `api_key_file`s, and the files that they were read from. */
 export interface WithKeys {
   readonly file: ParsedFile;
   readonly sources: readonly SecretSource[];
 }
 
 /**
- * Reads each provider's `api_key_file`: a key per line, used in rotation. `path`: the configuration's, which relative
- * ones are relative to.
+ * Reads the `api_key_file` of each provider, which has a key per line, to be used in rotation. `path`: the path of the
+ * configuration file; relative paths are relative to its folder.
  */
 export function readKeyFiles(path: string, file: ParsedFile, report: Report): WithKeys {
   const sources: SecretSource[] = [];

@@ -2,13 +2,13 @@ import { defined } from '../lib/defined.ts';
 import type { Preset } from './presets.ts';
 import type { CachePricingSettings, ModelSettings } from './settings.ts';
 
-/** The facts of a preset's text model besides its name with the provider. */
+/** What is known about a preset's text model. */
 export type ListedModel = Pick<
   ModelSettings,
   'name' | 'vision' | 'functionCall' | 'reasoning' | 'serviceTiers' | 'pricing'
 > & { readonly contextLength: number | undefined; readonly maxOutputTokens: number | undefined };
 
-/** Returns the settings of a preset's text model, which no operator has written. */
+/** Returns the settings of a preset's text model. */
 export function listedModel(preset: Preset, model: string, known: ListedModel): ModelSettings {
   const { contextLength, maxOutputTokens, ...rest } = known;
   return {

@@ -1,12 +1,12 @@
 /**
  * Reads a server's own description of a model, in the formats of llama.cpp, Ollama, vLLM, LM Studio and another
- * Tollgate. Nothing is derived from a model's name, except that it embeds.
+ * Tollgate. The model's name is used only to recognise embedding models.
  */
 
-/** A JSON object of a server's. */
+/** A JSON object from a server. */
 export type JsonMembers = Readonly<Record<string, unknown>>;
 
-/** Everything that one server reports of one model: see `src/upstreams/server-models.ts` for the origin of each part. */
+/** Everything that a server reports about a model. `src/upstreams/server-models.ts` shows where each part comes from. */
 export interface ModelDescription {
   readonly listed: JsonMembers;
   readonly entry?: JsonMembers;
@@ -17,7 +17,7 @@ export interface ModelDescription {
 
 /** The features of a model. */
 export interface ModelFacts {
-  /** It generates text. */
+  /** True if the model generates text. */
   readonly isChat: boolean;
   readonly contextLength: number | undefined;
   readonly vision: boolean;
@@ -28,10 +28,10 @@ export interface ModelFacts {
 }
 
 const tokensMax = 4_294_967_295;
-/** Servers that list models without their purpose list these too. */
+/** Matches names of embedding models, which some servers list without saying what they are. */
 const embeddingName = /(^|[^a-z])(text-)?embed(ding)?s?([^a-z]|$)|(^|[^a-z])(bge|gte|e5|minilm)-|rerank/i;
 
-/** Reads the reported features; by default a model generates text with tools, without images and without a switch for reasoning. */
+/** Reads the features that a server reports. If nothing is reported, the model generates text and has tools, but no images and no switch for reasoning. */
 export function readFacts(description: ModelDescription): ModelFacts {
   const { listed } = description;
   const createdAt = listed['created'];
@@ -63,7 +63,7 @@ function readCapabilities({ listed, entry, props, show, state }: ModelDescriptio
   };
 }
 
-/** Words in a chat template that show reasoning, or a switch for it. */
+/** Matches words in a chat template that belong to reasoning or a switch for it. */
 const canThink = /enable_thinking|reasoning_effort|<think>/;
 
 function ofTollgate(capabilities: JsonMembers): Capabilities {
@@ -86,8 +86,8 @@ function ofStudio(type: string, capabilities: readonly string[] | undefined): Ca
 }
 
 /**
- * Returns the context of a request, if it is reported: the setting that the server was started with comes before the
- * model's trained context, which only Ollama and LM Studio go up to by themselves.
+ * Returns the context length if it is reported. The length with which the server was started takes precedence over the
+ * model's trained length, which only Ollama and LM Studio use by themselves.
  */
 function readContext({ listed, props, show, state }: ModelDescription): number | undefined {
   const settings = objectIn(props?.['default_generation_settings']);

@@ -5,18 +5,18 @@ export type ModelKind = 'text' | 'image' | 'embedding' | 'rerank';
 
 /** Members of a model's prices in the file. */
 type PriceName = RequiredPrice | 'caching';
-/** Those that a model may have to have. */
+/** The prices that can be required for a model. */
 type RequiredPrice = 'input' | 'output' | 'image' | 'search';
 
 /** The settings that models of a kind may have. */
 interface KindRules {
-  /** Its name for people. */
+  /** The name of the kind, for people. */
   readonly name: string;
-  /** Prices that it must have; the first alternative is that of a free model. */
+  /** The prices that a model must have, as alternatives. The first alternative is used for free models. */
   readonly needed: readonly [readonly RequiredPrice[], ...(readonly RequiredPrice[])[]];
-  /** Prices that it can't have. */
+  /** The prices that a model can't have. */
   readonly foreign: readonly PriceName[];
-  /** Protocols of its providers. */
+  /** The protocols that its providers can have. */
   readonly protocols: readonly string[];
 }
 
@@ -31,7 +31,7 @@ const kinds: Readonly<Record<EndpointPath, ModelKind>> = {
   '/v1/rerank': 'rerank',
 };
 
-/** By the kind. */
+/** The rules for each kind. */
 export const kindRules: Readonly<Record<ModelKind, KindRules>> = {
   text: {
     name: 'text',
@@ -59,7 +59,7 @@ export const kindRules: Readonly<Record<ModelKind, KindRules>> = {
   },
 };
 
-/** Returns the protocols that a model's providers may use: /v1/completions is passed on unchanged. */
+/** Returns the protocols that a model's providers may have. For /v1/completions it is only `chat`, because requests are passed on unchanged. */
 export function listProtocols(paths: readonly EndpointPath[]): readonly string[] {
   return paths.includes('/v1/completions') ? ['chat'] : kindRules[findModelKind(paths)].protocols;
 }
@@ -69,7 +69,7 @@ export function listKinds(paths: readonly EndpointPath[]): ModelKind[] {
   return [...new Set(paths.map(path => kinds[path]))];
 }
 
-/** Returns the kind of a model by the paths that it lists; of one without paths: text. */
+/** Returns the kind of a model by the paths that it lists; without paths: text. */
 export function findModelKind(paths: readonly EndpointPath[]): ModelKind {
   return listKinds(paths)[0] ?? 'text';
 }

@@ -6,9 +6,9 @@ import { type Preset, presets } from './presets.ts';
 import type { Config, ModelSettings, PricingSettings } from './settings.ts';
 
 /**
- * Adds the current models of the presets that are on: those of our table that the price package has a price for.
- * A model or alias of the file with the same name takes precedence. The package is loaded only if a preset is on,
- * and never accesses the network.
+ * Adds the models of the enabled presets: those of `presetModels` that the price package has a price for.
+ * A model or alias of the file with the same name takes precedence. The package is loaded only if a preset is
+ * enabled, and never accesses the network.
  */
 export async function withPresetModels(config: Config): Promise<Config> {
   const on = presets.filter(({ name }) => presetModels[name] !== undefined && isOn(config, name));
@@ -35,14 +35,14 @@ function toModels(preset: Preset, provider: Provider): ModelSettings[] {
     const contextLength = facts.contextLength ?? found.context_window;
     const known = { ...facts, name: found.name ?? found.id, contextLength, pricing };
     const vectors = dimensions ? { dimensions } : {};
-    const own = embeds ? { ...vectors, endpoints: ['/v1/embeddings'] as const } : {};
-    return [Object.freeze({ ...listedModel(preset, model, known), ...own })];
+    const embeddingFields = embeds ? { ...vectors, endpoints: ['/v1/embeddings'] as const } : {};
+    return [Object.freeze({ ...listedModel(preset, model, known), ...embeddingFields })];
   });
 }
 
 /** Returns the prices of a model; undefined if input or output has none. */
 export function toPricing(prices: ConditionalPrice[] | ModelPrice): PricingSettings | undefined {
-  const present = Array.isArray(prices) ? findCurrentPrice(prices) : prices;
+  const present = Array.isArray(prices) ? findKnownPrice(prices) : prices;
   const input = present?.['input_mtok'];
   const output = present?.['output_mtok'];
   const inputPicoUsd = toPico(input, 0);
@@ -60,29 +60,29 @@ export function toPricing(prices: ConditionalPrice[] | ModelPrice): PricingSetti
   return { inputPicoUsd, outputPicoUsd, ...toCaching(present, 0), above };
 }
 
-/** Returns the price of a model that is paid by its input alone; undefined if it has none. */
+/** Returns the prices of a model that is priced by its input alone; undefined if the input has no price. */
 function toInputPricing(prices: ConditionalPrice[] | ModelPrice): PricingSettings | undefined {
-  const present = Array.isArray(prices) ? findCurrentPrice(prices) : prices;
+  const present = Array.isArray(prices) ? findKnownPrice(prices) : prices;
   const inputPicoUsd = toPico(present?.['input_mtok'], 0);
   return inputPicoUsd === undefined ? undefined : { inputPicoUsd, above: [] };
 }
 
 /**
- * Returns, of several prices, those that apply since the latest day that has come; if they depend on the hour, the
- * most expensive, so that none is sold below cost.
+ * Returns the latest of several prices that applied on `pricePackageDate`. If they depend on the hour, returns the
+ * most expensive ones, so that no request is sold below cost.
  */
-function findCurrentPrice(prices: readonly ConditionalPrice[]): ModelPrice | undefined {
+function findKnownPrice(prices: readonly ConditionalPrice[]): ModelPrice | undefined {
   const isHourly = prices.some(({ constraint }) => constraint?.type === 'time_of_date');
   const outputPrice = ({ prices: each }: ConditionalPrice): bigint => toPico(each['output_mtok'], 0) ?? 0n;
   if (isHourly) return prices.toSorted((one, other) => Number(outputPrice(other) - outputPrice(one)))[0]?.prices;
   const dated = prices.filter(
-    ({ constraint }) => constraint?.type !== 'start_date' || constraint.start_date <= knownOn,
+    ({ constraint }) => constraint?.type !== 'start_date' || constraint.start_date <= pricePackageDate,
   );
   return dated.at(-1)?.prices;
 }
 
-/** The day of the pinned price package: prices from later days on are not used yet, whatever the clock says. */
-const knownOn = '2026-11-21';
+/** The day of the pinned price package. Prices that begin on a later day are not used, whatever the clock says. */
+const pricePackageDate = '2026-11-21';
 
 function toCaching(prices: ModelPrice, inputTokens: number): ReturnType<typeof cachingMember> {
   const [read, write5m, write1h] = ['cache_read_mtok', 'cache_write_mtok', 'cache_write_1h_mtok'] as const;

@@ -1,15 +1,15 @@
 /**
- * Facts of current models that the price package lacks: ids, features and output limits. Prices and most context lengths come from the
- * package.
+ * What the price package does not know about current models: features and output limits. Prices and most context lengths come from
+ * the package.
  */
 
 /** A model of a provider. */
 export interface PresetModel {
   /** The provider's own name of the model. */
   readonly model: string;
-  /** Makes vectors; else it generates text. */
+  /** True if the model makes embeddings, false if it generates text. */
   readonly embeds: boolean;
-  /** The length of its vectors can be chosen. */
+  /** True if the length of its vectors can be chosen. */
   readonly dimensions: boolean;
   readonly vision: boolean;
   readonly functionCall: boolean;
@@ -17,7 +17,7 @@ export interface PresetModel {
   readonly serviceTiers: readonly ('flex' | 'priority')[];
   /** Undefined: unknown. */
   readonly maxOutputTokens: number | undefined;
-  /** Undefined: the price package's, if it has one. */
+  /** Undefined: the context length of the price package is used, if it has one. */
   readonly contextLength: number | undefined;
 }
 
@@ -41,7 +41,7 @@ function rows(...list: readonly Row[]): readonly PresetModel[] {
   }));
 }
 
-/** By the preset's name. Source: the providers' model pages as far as they are public knowledge, and the ids of the price package, 2026-11-21. */
+/** The models of each preset, by its name. Sources: the providers' public model pages, and the ids of the price package, 2026-11-21. */
 export const presetModels: Readonly<Record<string, readonly PresetModel[]>> = {
   openai: rows(
     ['gpt-6-sol', 'vtr'],

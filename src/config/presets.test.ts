@@ -16,7 +16,7 @@ describe('providers', () => {
     expect(loadProviders({ OPENAI_API_KEY: '' })).toEqual([]);
   });
 
-  test('a key switches its provider on, whose name, protocol and address the preset has', () => {
+  test('a key enables its provider, with the name, protocol and address of the preset', () => {
     const variables = {
       OPENAI_API_KEY: 'sk-1',
       ANTHROPIC_API_KEY: 'sk-2',
@@ -37,7 +37,7 @@ describe('providers', () => {
     ]);
   });
 
-  test('of several variables for a key the first one that is set counts', () => {
+  test('if several variables can have a key, the first one that is set counts', () => {
     const [google] = load({ GOOGLE_API_KEY: 'second', GEMINI_API_KEY: 'first' }).providers;
     expect(google?.apiKeys.map(key => key.reveal())).toEqual(['first']);
   });
@@ -61,7 +61,7 @@ describe('providers', () => {
     expect(loadProviders({ OLLAMA_HOST: given })).toEqual([['ollama', 'chat', baseUrl, 'ollama']]);
   });
 
-  test('a variable whose value is no address is refused, and the error names it', () => {
+  test('a variable whose value is not an address is refused, and the error names the variable', () => {
     expect(() => load({ VLLM_BASE_URL: 'ftp://x' })).toThrow(ConfigError);
     expect(() => load({ VLLM_BASE_URL: 'http://user:pw@x' })).toThrow(/^VLLM_BASE_URL: must be/);
   });
@@ -101,7 +101,7 @@ models: [{ id: a/b, pricing: { input: 1, output: 1 }, routes: [{ provider: groq,
 });
 
 describe('the catalogue', () => {
-  test('has the current models of the presets that are on, with exact prices', async () => {
+  test('has the current models of the enabled presets, with exact prices', async () => {
     const { models } = await withPresetModels(load({ OPENAI_API_KEY: 'k', GEMINI_API_KEY: 'k' }));
     const byId = new Map(models.map(model => [model.id, model]));
     expect(byId.get('openai/gpt-5')).toMatchObject({
@@ -171,7 +171,7 @@ describe('the catalogue', () => {
     expect(models.filter(({ id }) => id === 'openai/gpt-5').map(({ routes }) => routes[0]?.model)).toEqual(['x']);
   });
 
-  test('aliases and plans may name its models while their preset is on', async () => {
+  test('aliases and plans may name its models if their preset is enabled', async () => {
     const text = `
 aliases: { sonnet: anthropic/claude-sonnet-5 }
 plans: { core: { models: [anthropic/claude-haiku-4-5] } }`;

@@ -6,33 +6,33 @@ import type { Secret } from './secrets.ts';
 import { presetModels } from './preset-models.ts';
 import type { ProtocolName, UpstreamQuirk } from './settings.ts';
 
-/** A provider that the environment alone can switch on. */
+/** A provider that environment variables alone can enable. */
 export interface Preset {
-  /** Its name as a provider, also in the price package, and the beginning of its models' ids. */
+  /** The name of the provider, which it also has in the price package. The ids of its models begin with it. */
   readonly name: string;
   /** The name for people. */
   readonly title: string;
   readonly protocol: ProtocolName;
-  /** In the form that the protocol's official client takes; absent: a variable must set it. */
+  /** The address in the form that the protocol's official client takes; absent: a variable must set it. */
   readonly baseUrl?: string;
   /** The variable with the address; it wins over `baseUrl`. */
   readonly addressVariable?: string;
-  /** The path of an address without one. */
+  /** The path that is added to an address without a path. */
   readonly addressPath?: string;
-  /** The variables with the key, the first that is set. Absent: it takes none. */
+  /** The variables that can have the key; the first one that is set counts. Absent: the provider takes no key. */
   readonly keyVariables?: readonly string[];
-  /** The header that takes the key instead of the protocol's own. */
+  /** The header for the key, if it is not the protocol's usual one. */
   readonly keyHeader?: string;
-  /** The price package's prefix in its names of models. */
+  /** The prefix that the price package has in names of the provider's models. */
   readonly modelPrefix?: string;
-  /** The server is queried for its models: `free` have no price, `priced` report theirs. */
+  /** Set if the server is queried for its models. `free`: they cost nothing; `priced`: it reports their prices. */
   readonly discovery?: 'free' | 'priced';
   /** Where a queried server describes its models in more detail than in its list: `src/upstreams/server-models.ts`. */
   readonly details?: 'llama_cpp' | 'ollama' | 'lm_studio';
   readonly quirks?: readonly UpstreamQuirk[];
 }
 
-/** A chat provider in the cloud, which its key switches on. */
+/** Returns the preset of a chat provider in the cloud, which is enabled by its key. */
 function cloud(name: string, title: string, baseUrl: string, keyVariable: string): Preset {
   return { name, title, protocol: 'chat', baseUrl, keyVariables: [keyVariable] };
 }
@@ -125,8 +125,8 @@ export const presets: readonly Preset[] = [
 ];
 
 /**
- * Returns the presets that the environment switches on, as providers of a file, except those that the file itself has
- * (`named`). Throws `ConfigError` if a variable has no address.
+ * Returns the presets that environment variables enable, in the form of the file's providers, except those that the file
+ * itself has (`named`). Throws `ConfigError` if a variable has an invalid address.
  */
 export function presetProviders(variables: Variables, named: readonly string[]): Record<string, ParsedProvider> {
   const providers: Record<string, ParsedProvider> = {};
@@ -141,7 +141,7 @@ export function presetProviders(variables: Variables, named: readonly string[]):
 /** The variables that may hold a preset's key. */
 export const presetKeyVariables: readonly string[] = presets.flatMap(({ keyVariables = [] }) => keyVariables);
 
-/** Returns the variable that has switched a preset on, or the twin that names its file; undefined: none has. */
+/** Returns the variable (`NAME` or `NAME_FILE`) that has enabled a preset; undefined if none has. */
 export function switchedOnBy(name: string, variables: Variables): string | undefined {
   const { addressVariable, keyVariables = [] } = presets.find(preset => preset.name === name) ?? {};
   const names = addressVariable === undefined ? keyVariables : [addressVariable];
@@ -186,8 +186,8 @@ function textIn(value: string | undefined): string | undefined {
 }
 
 /**
- * Completes an address as the servers' own tools accept it: the scheme and the path may be missing; 0.0.0.0, which a
- * server listens on, becomes the local host.
+ * Completes an address. As in the servers' own tools, the scheme and the path may be missing, and 0.0.0.0, on which a
+ * server may listen, becomes the local host.
  */
 function fillAddress(given: string, { addressVariable = '', addressPath = '' }: Preset): string {
   const withScheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(given)
@@ -214,7 +214,7 @@ export function presetModelIds(names: readonly string[]): string[] {
   return names.flatMap(name => (presetModels[name] ?? []).map(({ model }) => `${name}/${model}`));
 }
 
-/** Returns how a server at an address is known to deviate from the protocol; none for an unknown one. */
+/** Returns how the server at an address is known to deviate from its protocol; empty if the server is not known. */
 export function listQuirks(name: string, baseUrl: string): readonly UpstreamQuirk[] {
   const { host } = new URL(baseUrl);
   const own = presets.find(preset => preset.baseUrl !== undefined && new URL(preset.baseUrl).host === host);

@@ -6,13 +6,13 @@ import { Secret } from './secrets.ts';
 import { NumberText } from './yaml-source.ts';
 
 /**
- * The building blocks of the schema. Every message names the allowed values; `schema.ts` puts file, line, path and the current value before
+ * The building blocks of the schema. Every message names the allowed values. `config.ts` puts file, line, path and the current value before
  * it.
  */
 
-/** JSON types of a value that YAML writes as a text or a number. */
+/** The JSON Schema of a value that YAML can write as a text or a number. */
 const scalar = { type: ['string', 'number'] };
-/** The placeholder of a secret or a setting that is not in the file: `${NAME}`. */
+/** The JSON Schema of the placeholder `${NAME}` for a value that is in an environment variable. */
 const variable = { type: 'string', pattern: String.raw`\$\{[A-Za-z_]` };
 
 /**
@@ -34,7 +34,7 @@ export function leaf<T>(
   return documented(schema, { json: { anyOf: [json, variable], description: allowed } });
 }
 
-/** Marks the message of an unknown key; the known keys follow. */
+/** The beginning of the message for an unknown key. The known keys follow it. */
 export const unknownKeyMark = 'unknown key, known keys are: ';
 
 const isMapping = (value: unknown): boolean =>
@@ -48,7 +48,7 @@ export function mapping<Shape extends z.ZodRawShape>(shape: Shape) {
     .pipe(z.strictObject(shape, { error: ({ code }) => (code === 'unrecognized_keys' ? known : undefined) }));
 }
 
-/** A mapping with keys chosen by the operator. */
+/** A mapping whose keys the operator chooses. */
 export function named<Name extends string, Schema extends z.ZodType>(name: z.ZodType<Name>, schema: Schema) {
   return z.record(name, schema, {
     error: ({ code }) => (code === 'invalid_type' ? 'must be a mapping (name: value)' : undefined),
@@ -60,7 +60,7 @@ export function listOf<Schema extends z.ZodType>(schema: Schema) {
   return z.array(schema, { error: 'must be a list' });
 }
 
-/** One, or a list of at least one. */
+/** One value, or a list of at least one value. */
 export function oneOrMore<Schema extends z.ZodType>(schema: Schema) {
   const list = z
     .unknown()
@@ -78,7 +78,7 @@ function toText(value: unknown): string | undefined {
 /** A text that is not empty. */
 export const text = leaf('a text that is not empty', value => toText(value) || undefined);
 
-/** A text of that form. */
+/** A text that matches a pattern. */
 export function matching(pattern: RegExp, allowed: string): z.ZodType<string> {
   return leaf(allowed, value => {
     const candidate = toText(value);
@@ -113,7 +113,7 @@ export function whole(min: number, max: number): z.ZodType<number> {
   return leaf(`a whole number from ${min} to ${max}`, read, { type: 'integer', minimum: min, maximum: max });
 }
 
-/** A number above or at `min` and at most `max`. */
+/** A number from `min` to `max`, both included. */
 export function numberBetween(min: number, max: number): z.ZodType<number> {
   const read = (value: unknown): number | undefined => {
     if (!(value instanceof NumberText)) return undefined;
@@ -122,7 +122,7 @@ export function numberBetween(min: number, max: number): z.ZodType<number> {
   return leaf(`a number from ${min} to ${max}`, read, { type: 'number', minimum: min, maximum: max });
 }
 
-/** A decimal as an exact integer of its `digits`th decimal; `what` names the quantity. */
+/** A decimal, read as an exact integer: multiplied by 10^`digits`. `what` names the quantity in messages. */
 function exact(what: string, digits: number, max: number): z.ZodType<bigint> {
   const limit = BigInt(max) * 10n ** BigInt(digits);
   return leaf(`${what} from 0 to ${max} with at most ${digits} decimals`, value => {
@@ -143,7 +143,7 @@ export const fraction: z.ZodType<number> = exact('a fraction', 3, 1).transform(N
 
 const dayMs = 86_400_000;
 
-/** A time span in milliseconds, at least `minMs`. At most a week for timers: longer ones overflow those of Node.js. */
+/** A time span in milliseconds, at least `minMs`. The default maximum is a week, because Node.js' timers can't be much longer. */
 export function duration(minMs: number, maxDays = 7): z.ZodType<number> {
   return leaf(`a duration from ${minMs}ms to ${maxDays}d, such as 500ms, 30s, 5m, 1h`, value =>
     typeof value === 'string' ? readDuration(value, minMs, maxDays) : undefined,
@@ -188,7 +188,7 @@ export const address = leaf('an http:// or https:// address without credentials,
   return url.href.replace(/\/+$/, '');
 });
 
-/** A link for people, as written: the URL's own spelling would escape the braces of `{code}`. */
+/** A link for people. It is kept as written, because `URL` would escape the braces of `{code}`. */
 export const link = leaf('an http://, https:// or mailto: link', value => {
   if (typeof value !== 'string' || !/^\S+$/.test(value)) return undefined;
   const protocol = URL.parse(value)?.protocol ?? '';
@@ -202,7 +202,7 @@ export const origin = leaf('an origin such as https://app.example (no path), or 
   return url !== null && ['http:', 'https:'].includes(url.protocol) && url.origin === value ? url.origin : undefined;
 });
 
-/** A day as YYYY-MM-DD, or seconds since 1970 UTC; returned as the latter. */
+/** A day as YYYY-MM-DD, or seconds since 1970 UTC; read as seconds. */
 export const moment = leaf('a day such as 2026-05-01, or seconds since 1970', value => {
   if (value instanceof NumberText)
     return Number.isSafeInteger(value.value) && value.value >= 0 ? value.value : undefined;

@@ -27,8 +27,8 @@ import {
 } from './scalars.ts';
 
 /**
- * The shape of the file, key by key, in the order of docs/configuration.md "Options". Rules between parts (a route to a provider that does
- * not exist, a model without a price) are in `consistency.ts`.
+ * The schema of the file, key by key, in the order of docs/configuration.md "Options". Rules between several parts (for example, that the
+ * provider of a route exists) are in `consistency.ts`.
  */
 
 const tokens = whole(1, 4_294_967_295);
@@ -203,7 +203,7 @@ const identityProvider = mapping({
   ).default([]),
 });
 
-/** The whole file. Its output still has the file's names; `config.ts` makes a `Config` of it. */
+/** The schema of the whole file. Its output still has the names of the file; `config.ts` converts it to a `Config`. */
 export const fileSchema = mapping({
   public_url: address.optional(),
   shutdown_grace: duration(0).default(30_000),
@@ -254,7 +254,7 @@ export const fileSchema = mapping({
     write_off_limit: dollars.default(10_000_000_000n),
   }).prefault({}),
   retention: mapping({
-    // Months are counted from their records.
+    // At least 62 days, because limits by month are counted from the records of the month.
     activity: keepingTime(62).default(400 * 86_400_000),
     audit: keepingTime(1).default(7 * 365 * 86_400_000),
   }).prefault({}),
@@ -292,7 +292,7 @@ export const fileSchema = mapping({
   plans: mapping({ core: plan, core_pro: plan }).optional(),
 });
 
-/** A file that has the right shape. */
+/** A file that fits the schema. */
 export type ParsedFile = z.output<typeof fileSchema>;
 export type ParsedProvider = ParsedFile['providers'][string];
 export type ParsedModel = ParsedFile['models'][number];

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parseConfig } from './config.ts';
 import { ConfigError } from './config-error.ts';
 import { readEnvironment, type Variables } from './env.ts';
-import { sumSecret } from './secret-sources.ts';
+import { hashSecret } from './secret-sources.ts';
 
 let folder = '';
 beforeAll(() => {
@@ -40,11 +40,11 @@ test('a provider’s keys are the lines of its api_key_file, which is relative t
   expect(keysIn(provider('api_key_file: one.key'))).toEqual([['first', 'second']]);
   expect(keysIn(provider(`api_key_file: "${join(folder, 'one.key')}"`))).toEqual([['first', 'second']]);
   expect(config(provider('api_key_file: one.key')).secretSources).toEqual([
-    { path: join(folder, 'one.key'), sha256: sumSecret(Buffer.from('first\n\n  second \n')) },
+    { path: join(folder, 'one.key'), sha256: hashSecret(Buffer.from('first\n\n  second \n')) },
   ]);
 });
 
-test('a variable of the configuration, or of a preset, may be in the file that its twin names', () => {
+test('a variable of the configuration, or of a preset, may be in a file that `NAME_FILE` names', () => {
   const path = put('two.key', ' sk-canary\n');
   expect(keysIn(provider('api_key: "${UP_KEY}"'), { UP_KEY_FILE: path })).toEqual([['sk-canary']]);
   const preset = config('', { OPENAI_API_KEY_FILE: path });
@@ -76,7 +76,7 @@ test('the error of a bad secret file says what is wrong, without the secret', ()
   const cases: (readonly [() => unknown, string])[] = [
     [
       () => config('', { OPENAI_API_KEY: 'a', OPENAI_API_KEY_FILE: path }),
-      'OPENAI_API_KEY_FILE: is set beside OPENAI_API_KEY: unset one of them',
+      'OPENAI_API_KEY_FILE: is set together with OPENAI_API_KEY: unset one of them',
     ],
     [
       () => config('', { OPENAI_API_KEY_FILE: 'canary-of-a-mistake' }),

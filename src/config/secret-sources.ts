@@ -3,30 +3,30 @@ import { readFileSync } from 'node:fs';
 import { ConfigError, type Problem } from './config-error.ts';
 import type { Variables } from './env.ts';
 
-/** A file that a secret was read from; `sha256`: of the content that was read, to detect changes. */
+/** A file that a secret was read from. `sha256`: the hash of its content, to detect changes. */
 export interface SecretSource {
   readonly path: string;
   readonly sha256: string;
 }
 
-/** The variables, with those whose twin `NAME_FILE` names a file read from it. */
+/** The environment variables, and the files that were read for them: if `NAME_FILE` is set, `NAME` has the content of that file. */
 export interface ReadVariables {
   readonly variables: Variables;
   readonly sources: readonly SecretSource[];
 }
 
-/** Reads the text of a secret without surrounding white space, and its origin. Throws the file system's error. */
+/** Reads a secret from a file and removes white space around it. Throws the file system's error. */
 export function readSecretSource(path: string): { readonly text: string; readonly source: SecretSource } {
   const bytes = readFileSync(path);
-  return { text: bytes.toString('utf8').trim(), source: { path, sha256: sumSecret(bytes) } };
+  return { text: bytes.toString('utf8').trim(), source: { path, sha256: hashSecret(bytes) } };
 }
 
-/** Returns the checksum by which contents of a secret's file are compared. */
-export function sumSecret(bytes: Uint8Array): string {
+/** Returns the hash by which two contents of a secret's file are compared. */
+export function hashSecret(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-/** Why a secret's file can't be read, in words; without its path, because a secret may stand there by mistake. */
+/** Returns in words why a secret's file can't be read. Leaves out the path, because someone may have put the secret itself there by mistake. */
 export function describeUnreadable(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
   return code === 'ENOENT' || code === 'ENAMETOOLONG' ? 'does not exist' : `can't be read (${code})`;
@@ -46,7 +46,7 @@ export function readVariableFiles(variables: Variables, names: Iterable<string>)
     if (path === undefined || path === '') continue;
     const refuse = (message: string): void => void problems.push({ path: twin, message });
     if (Object.hasOwn(variables, name) && (variables[name] ?? '') !== '') {
-      refuse(`is set beside ${name}: unset one of them`);
+      refuse(`is set together with ${name}: unset one of them`);
       continue;
     }
     try {

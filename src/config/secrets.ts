@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 
 /**
- * A text that must not be shown: it prints as `***` in strings, JSON, logs and inspections; only `reveal` returns it.
+ * A text that must not be shown. In strings, JSON, logs and inspections it is `***`; only `reveal` returns it.
  */
 export class Secret {
   readonly #text: string;
@@ -10,7 +10,7 @@ export class Secret {
     this.#text = text;
   }
 
-  /** The text itself, for the one place that sends or hashes it. */
+  /** Returns the text, for code that sends or hashes it. */
   reveal(): string {
     return this.#text;
   }

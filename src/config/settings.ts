@@ -3,35 +3,35 @@ import type { SecretSource } from './secret-sources.ts';
 import type { Secret } from './secrets.ts';
 
 /**
- * The configuration, checked and with every default filled in. Plain frozen values: `main.ts` hands them down.
- * Times in ms, sizes in bytes, prices as integers of the unit in the name. Source: docs/configuration.md "Options".
+ * The checked configuration with all defaults, as plain frozen values, which `main.ts` passes on. Times are in ms, sizes in
+ * bytes, prices are integers in the unit of the name. See docs/configuration.md "Options".
  */
 export interface Config {
   /** The files that secrets were read from; absent: none was. */
   readonly secretSources?: readonly SecretSource[];
   /** The path of the file as given; absent if there is none. */
   readonly file?: string;
-  /** Without a slash at its end; absent: the address of the public listener. */
+  /** The gateway's public URL, without a slash at its end; absent: the address of the public listener. */
   readonly publicUrl?: string;
   readonly shutdownGraceMs: number;
   readonly keepAliveMs: number;
   /** Origins that browsers may call from, or `*`; empty: none. */
   readonly corsOrigins: readonly string[];
-  /** `public`: `GET /metrics` on the public listener too. */
+  /** `public`: the public listener serves `GET /metrics`, too. */
   readonly metrics: 'internal' | 'public';
   readonly logLevel: 'error' | 'warn' | 'info' | 'debug';
-  /** A translation warning is refused. */
+  /** True to refuse a request whose translation would give a warning. */
   readonly strict: boolean;
-  /** Answers name their route in `x-tollgate-route`. */
+  /** True if answers name their route in the header `x-tollgate-route`. */
   readonly exposeRoute: boolean;
   readonly dailyLimitUnit: 'dollars' | 'requests';
   readonly timeouts: Timeouts;
-  /** Further attempts at a route before the next route. */
+  /** The number of further attempts at a route before the next route is tried. */
   readonly retries: number;
-  /** For the public listener; absent: cleartext. */
+  /** TLS of the public listener; absent: it is unencrypted. */
   readonly tls?: TlsSettings;
   readonly rpc: RpcSettings;
-  /** Absent: people sign in with keys and links alone. */
+  /** Absent: people can sign in only with keys and links. */
   readonly identityProvider?: IdentityProviderSettings;
   readonly limits: Limits;
   readonly overload: OverloadSettings;
@@ -44,9 +44,9 @@ export interface Config {
   readonly simulator: SimulatorSettings;
   readonly providers: readonly ProviderSettings[];
   readonly models: readonly ModelSettings[];
-  /** Costs of models that local servers report; the first match applies. */
+  /** Prices of models that local servers report; the first matching entry applies. */
   readonly discovered: readonly DiscoveredPricing[];
-  /** Listed ids by alias. */
+  /** The listed id for each alias. */
   readonly aliases: ReadonlyMap<string, string>;
   readonly plans: Readonly<Record<PlanName, PlanSettings>>;
 }
@@ -61,50 +61,50 @@ export interface Timeouts {
 
 /** Files in PEM. They are read again when they change. */
 export interface TlsSettings {
-  /** The certificate and what leads from it to its authority. */
+  /** The certificate and its chain of intermediate certificates. */
   readonly certPath: string;
   readonly keyPath: string;
-  /** Certificate authorities of callers: callers without a certificate of one of them are refused. Absent: callers need none. */
+  /** Certificate authorities for clients: a client without a certificate of one of them is refused. Absent: clients need no certificate. */
   readonly clientCaPath?: string;
 }
 
-/** A credential of a service of the operator's own. */
+/** The credential of a service that the operator runs. */
 export interface ServiceTokenSettings {
   readonly name: string;
-  /** Several while one replaces another. */
+  /** The tokens; several are valid while one replaces another. */
   readonly tokens: readonly Secret[];
   readonly scopes: readonly ('operator' | 'admin:read' | 'admin:write' | 'metering' | 'generate' | 'edge')[];
 }
 
-/** The provider of OpenID Connect that people sign in with. */
+/** The OpenID Connect provider with which people sign in. */
 export interface IdentityProviderSettings {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: Secret;
   readonly scopes: readonly string[];
-  /** Roles by rule: the first rule that matches a person applies; a person whom none matches can't sign in. */
+  /** Rules that give people a role: the first rule that matches a person applies. A person whom no rule matches can't sign in. */
   readonly people: readonly {
     readonly claim: string;
-    /** The claim's value, or one of its values if it is a list; `*` matches any text. */
+    /** The required value of the claim; if the claim is a list, one of its values. `*` matches any text. */
     readonly value: string;
     readonly role: 'operator' | 'owner' | 'member' | 'viewer';
-    /** null: the operator's. */
+    /** null for the operator, who sees all accounts. */
     readonly accountId: number | null;
   }[];
 }
 
 /** The internal listener. */
 export interface RpcSettings {
-  /** Absent: cleartext. */
+  /** Absent: the listener is unencrypted. */
   readonly tls?: TlsSettings;
   /** `socket`: AdminService is only on the Unix socket. */
   readonly admin: 'everywhere' | 'socket';
   readonly tokens: readonly ServiceTokenSettings[];
-  /** A message of a service that takes neither prompts nor images. */
+  /** The largest message to a service that takes neither prompts nor images. */
   readonly controlBytes: number;
-  /** Fields and list entries of a message. */
+  /** The most fields and list entries of a message, together. */
   readonly messageElements: number;
-  /** Calls that need no credential. */
+  /** Services that can be called without a credential. */
   readonly open: {
     readonly bytesMax: number;
     readonly callsMax: number;
@@ -113,63 +113,63 @@ export interface RpcSettings {
   };
 }
 
-/** The maximum sizes of messages from callers and upstreams. */
+/** Maximums for what clients and upstreams send, and for what it may take. */
 export interface Limits {
-  /** The body of a request that generates, draws or counts tokens, and any RPC message. */
+  /** The largest body of a request that generates text or images or counts tokens, and the largest RPC message. */
   readonly bodyBytes: number;
-  /** The body of any other request. */
+  /** The largest body of any other request. */
   readonly otherBodyBytes: number;
-  /** Levels of objects and arrays of a JSON body. */
+  /** The most nested objects and arrays of a JSON body. */
   readonly bodyDepth: number;
-  /** Values of a JSON body in all. */
+  /** The most values of a JSON body in all. */
   readonly bodyValues: number;
-  /** Entries of one array, or members of one object, of a JSON body. */
+  /** The most entries of an array, or members of an object, of a JSON body. */
   readonly listEntries: number;
-  /** Bytes of all bodies over 1 MiB that are being read or answered. */
+  /** The most bytes of all bodies above 1 MiB whose requests are being read or processed. */
   readonly bodyMemoryBytes: number;
   /** The same, for one account. */
   readonly accountBodyMemoryBytes: number;
-  /** Memory that parsing one large body may take. */
+  /** The most memory for parsing one large body. */
   readonly parseMemoryBytes: number;
-  /** Time that parsing one large body may take. */
+  /** The most time for parsing one large body. */
   readonly parseMs: number;
-  /** A connection that accepts no bytes for this long is cut. */
+  /** A connection that accepts no bytes for this long is closed. */
   readonly stallMs: number;
-  /** Bytes that wait for clients to read them. */
+  /** The most bytes that wait for clients to read them. */
   readonly unsentMemoryBytes: number;
-  /** Responses that live as long as their WebSocket. */
+  /** The most bytes of responses that are stored only as long as their WebSocket is open. */
   readonly sessionMemoryBytes: number;
   /** The same, for one account. */
   readonly accountSessionMemoryBytes: number;
   /** The most requests of one address that have no valid key and are still sending their bodies. */
   readonly addressRequests: number;
-  /** Choices of all requests that generate now. */
+  /** The most choices that are generated at a time, over all requests. */
   readonly runningChoices: number;
   /** The same, for one account. */
   readonly accountRunningChoices: number;
-  /** One choice of an answer, in memory. */
+  /** The most memory for one choice of an answer. */
   readonly answerBytes: number;
-  /** An answer that is not streamed, all choices together, in memory. */
+  /** The most memory for an answer that is not streamed, with all its choices. */
   readonly wholeAnswerBytes: number;
-  /** One event of an upstream's stream, or its whole answer if it does not stream. */
+  /** The largest event of an upstream's stream; the largest answer of an upstream that does not stream. */
   readonly upstreamEventBytes: number;
-  /** For all images that are stored for delivery by address. */
+  /** The most bytes of all images that are stored for clients to fetch by URL. */
   readonly imageFileBytes: number;
-  /** Image tasks that run at once. */
+  /** The most image tasks that run at a time. */
   readonly imageTasks: number;
-  /** Image tasks that may wait. */
+  /** The most image tasks that may wait. */
   readonly imageTaskQueue: number;
 }
 
 /** When requests are refused because of overload, and in which order requests run. */
 export interface OverloadSettings {
-  /** The level begins when the event loop is this late. */
+  /** The gateway is overloaded if the event loop is this late. */
   readonly loopLagMs: number;
-  /** The level begins when this share of the heap is in use, in thousandths. */
+  /** The gateway is overloaded if this share of the heap, in thousandths, is in use. */
   readonly heapPermille: number;
-  /** Work that is begun in one turn of the event loop. */
+  /** For how long requests are started in one turn of the event loop. */
   readonly sliceMs: number;
-  /** Requests of one account that may wait to begin. */
+  /** The most requests of one account that may wait to start. */
   readonly queue: number;
 }
 
@@ -177,26 +177,26 @@ export interface OverloadSettings {
 export interface LedgerSettings {
   /** How long a finished answer waits to be charged before it fails. */
   readonly settleTimeoutMs: number;
-  /** An account is suspended if more than this of its requests is written off. 0: never. */
+  /** An account is suspended if more nano-dollars than this have been written off; 0: never. */
   readonly writeOffMaxNanoUsd: bigint;
 }
 
-/** Storage besides the ledger: stored responses, answers of idempotency keys, image tasks. */
+/** Storage other than the ledger: stored responses, answers of idempotency keys, image tasks, bodies. */
 export interface ContentSettings {
-  /** For responses and image tasks together; finished ones are evicted, the oldest of the largest account first. */
+  /** The space for everything except answers of idempotency keys. If it is full, finished documents are evicted: the oldest of the account that uses most. */
   readonly bytesMax: number;
-  /** For answers of idempotency keys, which are never evicted early; a quarter of it for one account. */
+  /** The space for answers of idempotency keys, which are never evicted. One account may use a quarter of it. */
   readonly replayBytesMax: number;
   /** How long a response is stored. */
   readonly responseLifetimeMs: number;
   /** Which bodies are stored, unless the key has its own setting. */
   readonly bodies: 'off' | 'errors' | 'all';
-  /** The most that is kept of each body. */
+  /** The most bytes that are stored of each body. */
   readonly bodyBytesMax: number;
   readonly bodyLifetimeMs: number;
 }
 
-/** The content of errors besides their message. Absent links are null in answers; `{code}` in a link is replaced with the error's code. */
+/** Texts and links that error answers contain in addition to the message. An absent link is null in answers. `{code}` in a link is replaced with the error's code. */
 export interface Texts {
   readonly docs?: string;
   readonly support?: string;
@@ -207,23 +207,23 @@ export interface Texts {
 
 /** Retention times of history. */
 export interface RetentionSettings {
-  /** Settled requests. */
+  /** How long settled requests are kept. */
   readonly activityMs: number;
   readonly auditMs: number;
 }
 
-/** The operator's webhooks. */
+/** The settings for webhooks. */
 export interface WebhookSettings {
-  /** Addresses of one's own network, and plain http. */
+  /** True to allow addresses in private networks, and http:// without TLS. */
   readonly allowPrivate: boolean;
 }
 
 /** The built-in models. */
 export interface SimulatorSettings {
   readonly enabled: boolean;
-  /** 0: no pace. */
+  /** 0: as fast as possible. */
   readonly tokensPerSecond: number;
-  /** True if `!sim` lines steer it. */
+  /** True if `!sim` lines steer the answers. */
   readonly steering: boolean;
 }
 
@@ -236,43 +236,43 @@ export type UpstreamQuirk =
   | 'max_tokens'
   /** Chat: `stream_options` is refused; usage comes without it. */
   | 'no_stream_options'
-  /** One answer to a request. */
+  /** Only one candidate for a request. */
   | 'one_answer'
-  /** It counts tokens while it streams if `timings_per_token` is set. */
+  /** The server reports token counts while it streams if `timings_per_token` is set. */
   | 'running_timings'
-  /** It counts tokens while it streams if `stream_options.continuous_usage_stats` is set. */
+  /** The server reports token counts while it streams if `stream_options.continuous_usage_stats` is set. */
   | 'running_usage'
-  /** It counts a conversation at `/apply-template` and `/tokenize`. */
+  /** The server can count the tokens of a conversation with `/apply-template` and `/tokenize`. */
   | 'template_count';
 
 /** An upstream's address and credentials. */
 export interface ProviderSettings {
   readonly name: string;
-  /** The preset that the environment has switched on; absent: the file has it. */
+  /** The preset that environment variables have enabled; absent: the provider is in the file. */
   readonly preset?: string;
-  /** Absent: it keeps to its protocol. */
+  /** How the server deviates from its protocol; absent: not at all. */
   readonly quirks?: readonly UpstreamQuirk[];
   readonly protocol: ProtocolName;
   /** In the form that the protocol's official client takes, without a slash at its end. */
   readonly baseUrl: string;
-  /** Used in rotation; empty: no credential is sent. */
+  /** The keys, which are used in rotation; empty: no credential is sent. */
   readonly apiKeys: readonly Secret[];
-  /** Lower-case names; sent with every call. */
+  /** Headers that are sent with every call, with lower-case names. */
   readonly headers: Readonly<Record<string, Secret>>;
-  /** The general ones if the provider has none of its own. */
+  /** The provider's timeouts; the general ones if it has none itself. */
   readonly timeouts: Timeouts;
-  /** Which of the client's own fields it receives; absent: `unpriced`. */
+  /** Which further fields of the client's request the provider gets: see docs/configuration.md; absent: `unpriced`. */
   readonly passthrough?: 'all' | 'unpriced' | 'known';
-  /** Calls at once; absent: no limit. */
+  /** How many calls may run at a time; absent: no limit. */
   readonly concurrency?: ConcurrencySettings;
-  /** Whether embeddings may be requested by token ids; absent: as usual for its protocol. */
+  /** True if embeddings may be requested with token ids; absent: as usual for the protocol. */
   readonly tokenIds?: boolean;
 }
 
-/** How many calls a provider takes at once, and how many wait. */
+/** How many calls a provider gets at a time, and how many may wait. */
 export interface ConcurrencySettings {
   readonly slots: number;
-  /** More are turned away. */
+  /** The most calls that wait; further ones are refused. */
   readonly waitersMax: number;
   readonly waitMs: number;
 }
@@ -305,13 +305,13 @@ export interface ModelSettings {
   readonly vision: boolean;
   readonly functionCall: boolean;
   readonly reasoning: boolean;
-  /** The length of its vectors can be chosen. */
+  /** Set if the length of its vectors can be chosen. */
   readonly dimensions?: true;
   /** The vocabulary of its token ids; absent: unknown. */
   readonly tokenizer?: string;
-  /** Besides the standard one. */
+  /** The tiers in addition to the standard one. */
   readonly serviceTiers: readonly ('flex' | 'priority')[];
-  /** False: listed, but never routed. */
+  /** False if the model is listed but can't be used. */
   readonly available: boolean;
   readonly pricing: PricingSettings;
   /** "2048x2048"; '' if unknown. */
@@ -322,23 +322,23 @@ export interface ModelSettings {
   readonly routes: readonly RouteSettings[];
 }
 
-/** Prices: pico-dollars a token (dollars per 1 million tokens times 10^6), nano-dollars an image or a search. Absent: none. */
+/** Prices: in pico-dollars per token (dollars per 1 million tokens times 10^6), or in nano-dollars per image or search. Absent: no such price. */
 export interface PricingSettings {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
   /** Price of a search of up to 100 documents. */
   readonly searchNanoUsd?: bigint;
-  /** Price of a call of a tool that the provider runs, by its name ("web_search"). Absent: none is offered. */
+  /** The price of a call of each tool that the provider runs, by its name ("web_search"). Absent: no such tool is offered. */
   readonly toolNanoUsd?: Readonly<Record<string, bigint>>;
-  /** Calls of such tools that are held for if a request sets no maximum; absent: 10. */
+  /** For how many calls of such tools money is held if a request sets no maximum; absent: 10. */
   readonly toolCalls?: number;
-  /** For images of other sizes and qualities: the first match applies. Absent: none. */
+  /** Prices for images of certain sizes and qualities: the first match applies. Absent: all images have the same price. */
   readonly images?: readonly ImagePriceSettings[];
   readonly caching?: CachePricingSettings;
-  /** The factor of batch items, in thousandths; absent: 500 of models with a flex tier, else 1000. */
+  /** The factor for items of batches, in thousandths; absent: 500 for models with a flex tier, else 1000. */
   readonly batchPermille?: number;
-  /** By rising threshold. */
+  /** Sorted by threshold, ascending. */
   readonly above: readonly PricingAboveSettings[];
 }
 
@@ -356,14 +356,14 @@ export interface ImagePriceSettings {
   readonly imageNanoUsd: bigint;
 }
 
-/** Prices of cached input; absent: charged as uncached input. */
+/** Prices of cached input; absent: cached input costs as much as uncached input. */
 export interface CachePricingSettings {
   readonly readPicoUsd?: bigint;
   readonly write5mPicoUsd?: bigint;
   readonly write1hPicoUsd?: bigint;
 }
 
-/** The prices of a whole request with more input tokens than that. */
+/** The prices for all tokens of a request with more input tokens than `inputTokens`. */
 export interface PricingAboveSettings {
   readonly inputTokens: number;
   readonly inputPicoUsd: bigint;
@@ -377,37 +377,37 @@ export interface RouteSettings {
   readonly provider: string;
   /** The provider's own name of the model. */
   readonly model: string;
-  /** Lower first. */
+  /** Routes with a lower number are tried first. */
   readonly priority: number;
-  /** Share among routes of one priority; 0: only when the others can't. */
+  /** The share of requests among routes of the same priority; 0: the route is used only if the others can't be. */
   readonly weight: number;
-  /** Tiers besides the standard one that it can carry; absent: all of the model's. */
+  /** The tiers that the route has, in addition to the standard one; absent: all tiers of the model. */
   readonly tiers?: readonly ('flex' | 'priority')[];
-  /** The provider's charge to the operator; absent: unknown. */
+  /** What the provider charges the operator; absent: unknown. */
   readonly cost?: PricingSettings;
 }
 
 /** How batches run, and the space for their files. */
 export interface BatchSettings {
-  /** Items that run at once, of all batches together. */
+  /** The most items that run at a time, over all batches. */
   readonly concurrency: number;
-  /** For an uploaded file. */
+  /** The largest uploaded file. */
   readonly fileBytes: number;
-  /** For all files and results. */
+  /** The space for all files and results. */
   readonly diskBytes: number;
 }
 
 /** A plan that an account can subscribe to. */
 export type PlanName = 'core' | 'core_pro';
 
-/** A plan's cost and content. */
+/** What a plan costs and includes. */
 export interface PlanSettings {
   readonly biweekly: PlanPeriod;
   readonly monthly: PlanPeriod;
   readonly freeDailyRequests: number;
-  /** The discount on text that is paid with money, in thousandths. */
+  /** The discount, in thousandths, on text that money pays for. */
   readonly discountPermille: number;
-  /** The listed ids that the plan pays; null: all text models. */
+  /** The listed ids of the models that the plan pays for; null: all text models. */
   readonly models: readonly string[] | null;
 }
 

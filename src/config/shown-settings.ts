@@ -6,7 +6,7 @@ export function toShownSettings(config: Config): Record<string, unknown> {
   return JSON.parse(JSON.stringify(toFileSettings(config))) as Record<string, unknown>;
 }
 
-/** Returns a setting as JSON; undefined if there is none. Secrets are `***`; integers larger than JSON has are texts. */
+/** Returns a setting as JSON, with secrets as `***` and bigints as texts; undefined if the setting does not exist. */
 export function shownText(setting: unknown): string | undefined {
   return JSON.stringify(setting, (_name, value: unknown) => {
     if (typeof value === 'bigint') return String(value);

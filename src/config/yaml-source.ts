@@ -2,7 +2,7 @@ import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, parseDocum
 import type { Problem } from './config-error.ts';
 import type { Variables } from './env.ts';
 
-/** A number of the file with its digits as written: prices must not pass through a floating-point number. */
+/** A number of the file, with its digits as written, because prices must not be converted to floating point. */
 export class NumberText {
   readonly text: string;
   readonly value: number;
@@ -13,23 +13,23 @@ export class NumberText {
   }
 }
 
-/** A value of the file: mappings and lists as JavaScript has them, numbers with their text. A null in a mapping is an absent key. */
+/** A value of the file, with mappings and lists as in JavaScript, and numbers as their text. A key whose value is null is left out. */
 export type YamlValue = string | boolean | null | NumberText | YamlValue[] | { [key: string]: YamlValue };
 
-/** Member names and list positions from the root. */
+/** The names of members and the indexes of list entries that lead to a value. */
 export type YamlPath = readonly (string | number)[];
 
-/** A parsed file, and where its parts are. */
+/** A parsed file, and where in the text its values are. */
 export interface YamlSource {
   readonly value: YamlValue;
   readonly problems: readonly Problem[];
-  /** Returns the line of a part, or of the nearest existing part around it. From 1. */
+  /** Returns the line of a value, from 1. If it does not exist, returns that of the nearest value that would contain it. */
   findLine(path: YamlPath): number;
   /**
-   * Returns a part as it may be shown in an error: undefined if it is not a scalar, is long, or came from the
-   * environment.
+   * Returns a value as an error may show it; undefined if it is not a scalar, is long, or came from an environment
+   * variable.
    */
-  findShown(path: YamlPath): string | undefined;
+  findPrintableValue(path: YamlPath): string | undefined;
 }
 
 interface Place {
@@ -37,12 +37,12 @@ interface Place {
   readonly shown: string | undefined;
 }
 
-/** A file with more nodes is an attack or a mistake: aliases of aliases grow without bound. */
+/** The most nodes of a file. More are an attack or a mistake: aliases of aliases can grow without bound. */
 const nodesMax = 200_000;
 const depthMax = 32;
 const shownLengthMax = 60;
 
-/** `models[0].pricing.input`. */
+/** Returns a path as text, for example `models[0].pricing.input`. */
 export function pathText(path: YamlPath): string {
   return path.reduce<string>((text, step) => {
     if (typeof step === 'number') return `${text}[${step}]`;
@@ -78,7 +78,8 @@ class SourceReader {
   #value(node: unknown, path: YamlPath, line: number): YamlValue {
     this.#nodes += 1;
     if (this.#nodes > nodesMax || path.length > depthMax) {
-      if (this.problems.length === 0) this.#refuse(line, path, 'is too deep or too large, look for an alias of itself');
+      if (this.problems.length === 0)
+        this.#refuse(line, path, 'is too deep or too large; look for an alias that contains itself');
       return null;
     }
     if (isAlias(node)) return this.#value(node.resolve(this.#document), path, line);
@@ -101,7 +102,7 @@ class SourceReader {
       }
       const at = [...path, name];
       const read = this.#value(value, at, isScalar(value) ? this.#findLine(value, keyLine) : keyLine);
-      // `models:` without a value remains when all its entries are commented out.
+      // If all entries of `models:` are commented out, a key without a value remains. It counts as absent.
       if (read !== null) members.push([name, read]);
     }
     return Object.fromEntries(members);
@@ -166,12 +167,12 @@ function typed(text: string): YamlValue {
   return /^[-+]?\d+(\.\d+)?$/.test(text) ? new NumberText(text, Number(text)) : text;
 }
 
-/** The variables that a text names as `${NAME}`, comments included. */
+/** Returns the variables that a text names as `${NAME}`, even in comments. */
 export function variableNames(text: string): string[] {
   return Array.from(text.matchAll(/\$\{([A-Za-z_]\w*)\}/g), ([, name = '']) => name);
 }
 
-/** Reads a YAML text. Problems of syntax and of `${NAME}` are listed, never thrown; with a problem of syntax the value is empty. */
+/** Reads a YAML text. Problems of syntax and of `${NAME}` are returned, not thrown. If the syntax is wrong, the value is empty. */
 export function readYaml(file: string, text: string, variables: Variables): YamlSource {
   const reader = new SourceReader(file, text, variables);
   const value = reader.read();
@@ -179,7 +180,7 @@ export function readYaml(file: string, text: string, variables: Variables): Yaml
   return {
     value,
     problems: reader.problems,
-    findShown: path => findPlace(path)?.shown,
+    findPrintableValue: path => findPlace(path)?.shown,
     findLine: path => {
       for (let length = path.length; length >= 0; length -= 1) {
         const place = findPlace(path.slice(0, length));

@@ -3,13 +3,14 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import {
   AnalyticsGranularity,
   AnalyticsGroup,
+  AnalyticsMeasure,
   type AnalyticsPeriodSchema,
   type GetAnalyticsRequest,
   type GetAnalyticsResponseSchema,
   type UsageSumsSchema,
 } from '../gen/tollgate/v1/account_pb.ts';
 import { findTagFault } from '../generation/tags.ts';
-import type { AnalyticsQuery, AnalyticsRefusal, AnalyticsRow, Ledger } from '../ledger/ledger.ts';
+import type { AnalyticsQuery, AnalyticsRefusal, AnalyticsRow, LargestGroups, Ledger } from '../ledger/ledger.ts';
 import { invalidField } from './account-fields.ts';
 import { readRequestFilter } from './request-filter.ts';
 
@@ -36,6 +37,13 @@ const groups: Readonly<Partial<Record<AnalyticsGroup, Exclude<AnalyticsQuery['gr
   [AnalyticsGroup.ENDPOINT]: 'endpoint',
   [AnalyticsGroup.GROUP]: 'group',
   [AnalyticsGroup.END_USER]: 'end_user',
+};
+
+const measures: Readonly<Partial<Record<AnalyticsMeasure, LargestGroups['of']>>> = {
+  [AnalyticsMeasure.UNSPECIFIED]: 'cost',
+  [AnalyticsMeasure.REQUESTS]: 'requests',
+  [AnalyticsMeasure.TOKENS]: 'tokens',
+  [AnalyticsMeasure.FAILED]: 'failed',
 };
 
 /** The sums that a caller requested. `showsMargin`: the caller is the operator and also sees the providers' charges. */
@@ -97,16 +105,23 @@ function toQuery(
     endMs,
     granularity,
     groupBy,
+    ...(request.groupsMax > 0 && { largest: { groups: request.groupsMax, of: readMeasure(request.most) } }),
     limit: seriesMax,
     recordsMax,
   };
+}
+
+function readMeasure(most: AnalyticsMeasure): LargestGroups['of'] {
+  const of = measures[most];
+  if (of === undefined) throw invalidField('most', 'must be cost, requests, tokens or failed_requests');
+  return of;
 }
 
 /** Adds the rows up. */
 function toSums(rows: readonly AnalyticsRow[]): MessageInitShape<typeof UsageSumsSchema> {
   const [only] = rows;
   if (only !== undefined && rows.length === 1) return toRowSums(only);
-  const sum = (field: Exclude<keyof AnalyticsRow, 'periodMs' | 'group' | MoneySum>): bigint =>
+  const sum = (field: Exclude<keyof AnalyticsRow, 'periodMs' | 'group' | 'isRest' | MoneySum>): bigint =>
     BigInt(rows.reduce((total, row) => total + row[field], 0));
   return {
     requests: sum('requests'),
@@ -161,7 +176,7 @@ function toPeriod(
   groupBy: AnalyticsQuery['groupBy'],
   sums: MessageInitShape<typeof UsageSumsSchema>,
 ): MessageInitShape<typeof AnalyticsPeriodSchema> {
-  const period = { timestampMs: BigInt(row.periodMs), sums };
+  const period = { timestampMs: BigInt(row.periodMs), sums, rest: row.isRest === true };
   return row.group === null ? period : { ...period, group: toGroup(row.group, groupBy) };
 }
 

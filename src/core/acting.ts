@@ -1,8 +1,6 @@
 import { actAs, hasActor } from '../ledger/actor.ts';
 import type { UnaryContext } from '../lib/pushed-service.ts';
-import { authenticate, type CredentialPort, toActor } from './credential.ts';
-
-/** The name that the audit log records for a change. */
+import { authenticate, type CredentialPort, sessionActor, toActor } from './credential.ts';
 
 type Methods = Record<string, (request: never, context: UnaryContext) => unknown>;
 
@@ -16,8 +14,7 @@ export function asCaller<All extends Methods>(methods: All, ledger: CredentialPo
     const acting = async (request: never, context: UnaryContext): Promise<unknown> => {
       if (hasActor()) return method(request, context);
       const { kind, keyId, session } = await authenticate(context, ledger, 'any_key');
-      const who =
-        session === undefined ? { type: kind, id: String(keyId) } : { type: 'session', id: String(session.sessionId) };
+      const who = session === undefined ? { type: kind, id: String(keyId) } : sessionActor(session);
       return actAs(toActor(context, who), () => method(request, context));
     };
     return [name, acting];

@@ -140,6 +140,11 @@ function presentedToken(caller: Caller, tokens: ServiceTokens): PresentedToken |
   return isKeyText(text) ? undefined : tokens.find(text);
 }
 
+/** Returns a person as the audit log names them: by session and name, because the rows of sessions are removed a day after they end. */
+export function sessionActor({ sessionId, subject }: NonNullable<Credential['session']>): Pick<Actor, 'type' | 'id'> {
+  return { type: 'session', id: `${sessionId} (${subject})` };
+}
+
 /**
  * Accepts only service tokens with a scope, and sessions of the operator. Returns the caller's identity. Any other credential is refused: a
  * valid key with `permission_denied`, an invalid one as `authenticate` refuses it.
@@ -155,7 +160,7 @@ export async function requireService(
     return { type: 'operator', id: token.scopes.includes('operator') ? null : token.name };
   }
   const { session } = await authenticate(caller, ledger, 'any_key');
-  if (session?.role === 'operator') return { type: 'session', id: String(session.sessionId) };
+  if (session?.role === 'operator') return sessionActor(session);
   throw new GatewayError('permission_denied', 'Only the operator can do this: use the operator token.', {
     tip: 'The operator token is in the file operator.token of the gateway’s data directory.',
   });

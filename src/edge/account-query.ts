@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { AnalyticsGranularity, AnalyticsGroup } from '../gen/tollgate/v1/account_pb.ts';
+import { AnalyticsGranularity, AnalyticsGroup, AnalyticsMeasure } from '../gen/tollgate/v1/account_pb.ts';
 import { findTagFault } from '../generation/tags.ts';
 import { parseIsoTime } from '../lib/iso-time.ts';
 import { type Query, readInteger, readName, readText, refuse } from './query.ts';
@@ -20,6 +20,14 @@ const groups = {
 } as const;
 const groupNames = Object.keys(groups) as (keyof typeof groups)[];
 const tagPrefix = 'tag:';
+const groupsMost = 1000;
+const measures = {
+  cost: AnalyticsMeasure.UNSPECIFIED,
+  requests: AnalyticsMeasure.REQUESTS,
+  tokens: AnalyticsMeasure.TOKENS,
+  failed_requests: AnalyticsMeasure.FAILED,
+} as const;
+const measureNames = Object.keys(measures) as (keyof typeof measures)[];
 
 /** Reads the requested part of a list from a query. */
 export function readListPage(query: Query): { readonly limit: number; readonly offset: number } {
@@ -100,6 +108,8 @@ export function readAnalyticsQuery(query: Query) {
     ...readGroupBy(query),
     ...readSpan(query),
     filter: readRequestFilter(query),
+    groupsMax: readInteger(query, 'groups_max', { min: 1, max: groupsMost }) ?? 0,
+    most: measures[readName(query, 'most', measureNames) ?? 'cost'],
   };
 }
 

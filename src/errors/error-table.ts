@@ -1,6 +1,6 @@
 /**
- * The one table of errors. A code without all facets does not compile; `test/errors-doc.test.ts` keeps `docs/errors.md` equal to it.
- * Source: docs/errors.md "Codes".
+ * The only table of error codes. A code without all facets does not compile; `test/errors-doc.test.ts` compares `docs/errors.md` with this
+ * table.
  */
 
 /** The meaning of a code for each kind of caller. */
@@ -21,11 +21,11 @@ export interface ErrorFacets {
     | 'ResourceExhausted'
     | 'Internal'
     | 'Unavailable';
-  /** `x-should-retry` of both official clients; undefined: they decide. */
+  /** The header `x-should-retry`, which the clients of OpenAI and Anthropic obey; undefined: it is not sent, and they decide. */
   readonly retry: boolean | undefined;
-  /** The log level at the place where the error is answered. */
+  /** The level at which the error is logged when it is sent to the client. */
   readonly log: 'info' | 'warn' | 'error';
-  /** What to do next, unless the error has a better tip. */
+  /** What the client can do, unless the error has a tip of its own. */
   readonly tip: string;
 }
 

@@ -14,7 +14,7 @@ const byStatus: Readonly<Record<ErrorFacets['http'], string>> = {
   503: 'server_error',
 };
 
-/** The `type` of an error in the OpenAI interfaces, by its HTTP status. Source: docs/errors.md "The envelope". */
+/** Returns the `type` of an error in the OpenAI interfaces for an HTTP status. See docs/errors.md "The envelope". */
 export function errorType(http: ErrorFacets['http']): string {
   return byStatus[http];
 }
@@ -33,7 +33,7 @@ const messagesByStatus: Readonly<Record<ErrorFacets['http'], string>> = {
   503: 'overloaded_error',
 };
 
-/** The `type` of an error in the Anthropic interface, by its HTTP status. Source: docs/errors.md "The envelope". */
+/** Returns the `type` of an error in the Anthropic interface for an HTTP status. See docs/errors.md "The envelope". */
 export function messagesErrorType(http: ErrorFacets['http']): string {
   return messagesByStatus[http];
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { GatewayError } from './gateway-error.ts';
 
-test('an error repeats a bounded part of what it refuses', () => {
+test('an error repeats only a bounded part of the refused input', () => {
   const name = 'x'.repeat(10_000);
   const violation = { path: Array<string>(1_000).fill(name), message: name, type: 'unknown' };
   const { message, facts } = new GatewayError('validation_error', name, {

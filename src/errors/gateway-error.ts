@@ -1,25 +1,25 @@
 import { type ErrorCode, type ErrorFacets, errorTable } from './error-table.ts';
 
-/** The state of a limit of requests or tokens after (or without) a request. Times in ms since 1970 UTC. */
+/** The state of a request or token limit, after a request if there was one. Times are in ms since 1970 UTC. */
 export interface WindowState {
-  /** The field of the key that created it, or `limit`. */
+  /** The field of the key that created the limit, or `limit`. */
   readonly limit: 'minute_limit' | 'daily_limit' | 'free_minute' | 'free_day' | 'limit';
   readonly unit: 'requests' | 'tokens';
   readonly max: number;
   readonly remaining: number;
-  /** Infinity: it never resets by itself. */
+  /** When the limit resets; Infinity: never by itself. */
   readonly resetAtMs: number;
 }
 
-/** The limit that refused a request: amounts in `unit`, settled plus held. Absent `resetAtMs`: it never resets by itself. */
+/** The limit that refused a request. Amounts are in `unit`; `used` is settled plus held. Absent `resetAtMs`: it never resets by itself. */
 export interface DenialFacts {
-  /** The field of the key that created it, `limit`, or what can't pay. */
+  /** The field of the key that created the limit, `limit`, or the payer that can't pay. */
   readonly limit: WindowState['limit'] | 'monthly_limit' | 'balance' | 'subscription';
   readonly unit: 'requests' | 'nano_usd' | 'tokens' | 'concurrent';
   readonly used: number | bigint;
   readonly max: number | bigint;
   readonly resetAtMs?: number;
-  /** For a limit; absent if a balance or a plan can't pay. */
+  /** The limit; absent if a balance or a plan can't pay. */
   readonly row?: DeniedLimit;
 }
 
@@ -28,11 +28,11 @@ export interface DeniedLimit {
   readonly id: number;
   readonly scope: 'account' | 'group' | 'key';
   readonly scopeId: number;
-  /** null: with `concurrent`. */
+  /** null for `concurrent`. */
   readonly window: 'minute' | 'hour' | 'day' | 'week' | 'month' | 'total' | null;
 }
 
-/** One field that broke a schema. `inputJson` is absent if the value is absent or secret. */
+/** A field that does not fit its schema. `inputJson`: its value; absent if the field is missing or secret. */
 export interface Violation {
   readonly path: readonly string[];
   readonly message: string;
@@ -40,31 +40,31 @@ export interface Violation {
   readonly inputJson?: string;
 }
 
-/** The facts of an error besides its code and message. */
+/** What an error says in addition to its code and message. */
 export interface ErrorFacts {
-  /** The field that caused it ("messages.0.content"). */
+  /** The field that caused the error, for example `messages.0.content`. */
   readonly param?: string;
-  /** The upstream's own code, which clients of the Anthropic interface find in the details of an error. */
+  /** The upstream's own error code, which the details of an error in the Anthropic interface contain. */
   readonly detailCode?: string;
-  /** What to do next, if the table's tip is not the best. */
+  /** What the client can do; absent: the tip of the table. */
   readonly tip?: string;
   /** How long to wait, if waiting helps. */
   readonly retryAfterMs?: number;
   /** Overrides the table's `retry`. */
   readonly retry?: boolean;
   readonly denial?: DenialFacts;
-  /** The limits of requests and tokens that bind the key, tightest first. */
+  /** The request and token limits that apply to the key, tightest first. */
   readonly limits?: readonly WindowState[];
   readonly violations?: readonly Violation[];
-  /** The request's id, if the answering process does not know it. */
+  /** The request's id, for an answering process that does not know it. */
   readonly requestId?: string;
   /** For the log only; never reaches a caller. */
   readonly cause?: unknown;
 }
 
 /**
- * The most that an error repeats of a caller's input: violations, characters of a text, members of a path. Otherwise
- * a small wrong body would make a large answer.
+ * How much of a caller's input an error repeats at most: violations, characters of a text, members of a path. Otherwise
+ * a small wrong body could cause a large answer.
  */
 const violationsMax = 100;
 const textMax = 2_000;
@@ -87,7 +87,7 @@ function boundedViolation({ path, message, ...rest }: Violation): Violation {
   return { ...rest, path: path.slice(0, pathMax).map(name => bounded(name)), message: bounded(message) };
 }
 
-/** The one error class: every refusal of a caller is one. `message` is for the caller, `cause` only for the log. */
+/** The error class for everything that a caller is told: `message` is for the caller, `cause` only for the log. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError';
   readonly code: ErrorCode;
@@ -112,7 +112,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** Converts whatever was thrown to a `GatewayError`: one is returned unchanged, anything else becomes `internal` with it as the cause. */
+/** Converts a thrown value to a `GatewayError`. A `GatewayError` is returned unchanged; anything else becomes the cause of an `internal` error. */
 export function toGatewayError(thrown: unknown): GatewayError {
   if (thrown instanceof GatewayError) return thrown;
   return new GatewayError('internal', 'The gateway failed.', { cause: thrown });

@@ -2,7 +2,7 @@ import { GatewayError } from './gateway-error.ts';
 
 const retryAfterMs = 1000;
 
-/** Returns the refusal of a store that can't do a command now: nothing was done, and waiting a second may help. */
+/** Returns the error of a store that can't execute a command now: nothing was done, and waiting a second may help. */
 export function overloaded(message: string, cause?: unknown): GatewayError {
   return new GatewayError('overloaded', message, { retryAfterMs, ...(cause === undefined ? {} : { cause }) });
 }

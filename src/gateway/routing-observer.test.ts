@@ -52,7 +52,7 @@ test('the log line contains neither the provider’s message nor its invalid byt
   expect(logged('malformed', { cause })).toEqual([{ ...named, result: 'malformed' }]);
 });
 
-test('an answer, and a failure that a test ordered, are not logged', () => {
+test('an answer, and a failure that a steering line asked for, are not logged', () => {
   expect(logged(undefined)).toEqual([]);
-  expect(logged('status', { status: 503, ordered: true })).toEqual([]);
+  expect(logged('status', { status: 503, requested: true })).toEqual([]);
 });

@@ -74,14 +74,14 @@ export function observeKey(
 }
 
 /**
- * A request's own line can't say which provider failed, nor that one did if the next has answered. Failures that a steering line ordered are left out.
+ * A request's own line can't say which provider failed, nor that one did if the next has answered. Failures that a steering line asked for are left out.
  */
 function logFailure(
   logger: Logger,
   { route, requestId, number }: Attempt,
   { result, status, failure }: AttemptOutcome,
 ): void {
-  if (failure === undefined || failure.facts.ordered === true) return;
+  if (failure === undefined || failure.facts.requested === true) return;
   const { provider, modelId, model } = route;
   const reason = findReason(describeError(failure));
   logger.warn(

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { type SecretSource, sumSecret } from '../config/secret-sources.ts';
+import { type SecretSource, hashSecret } from '../config/secret-sources.ts';
 
 /** Interval at which secret files are checked. A changed secret is in use within 5 s. */
 const intervalMs = 2_000;
@@ -38,7 +38,7 @@ export class SecretFileWatch {
     for (const { path, sha256 } of sources()) {
       const bytes = await readFile(path).catch(() => undefined);
       if (bytes === undefined || bytes.length === 0) continue;
-      const found = sumSecret(bytes);
+      const found = hashSecret(bytes);
       if (found !== sha256) changed.push(`${path} ${found}`);
     }
     const changes = changed.join('\n');

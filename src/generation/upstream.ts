@@ -156,8 +156,8 @@ export interface UpstreamFailureFacts {
   readonly billing?: boolean;
   /** Its `retry-after`. */
   readonly retryAfterMs?: number;
-  /** A failure that the request demanded from the simulator (`!sim`): opens no circuit breaker. */
-  readonly ordered?: boolean;
+  /** True if the request itself asked for this failure with a `!sim` line: it opens no circuit breaker. */
+  readonly requested?: boolean;
   /** For the log only. */
   readonly cause?: unknown;
 }

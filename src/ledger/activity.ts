@@ -1,8 +1,8 @@
 import type { CostLine } from '../generation/price.ts';
 
-/** Queries of settled requests: which are listed, and how they are summed. */
+/** Queries for settled requests: lists and sums. */
 
-/** Newest first; absent filters mean any. */
+/** Selects records, newest first. An absent field selects all. */
 export interface ActivityFilter {
   readonly accountId: number;
   readonly limit: number;
@@ -11,7 +11,7 @@ export interface ActivityFilter {
   readonly keyId?: number;
   readonly tag?: { readonly name: string; readonly value: string };
   readonly endUser?: string;
-  /** A group, including its subgroups. */
+  /** A group; includes its subgroups. */
   readonly groupId?: number;
   readonly provider?: string;
   /** A path of the public interface. */
@@ -21,7 +21,7 @@ export interface ActivityFilter {
   readonly endMs?: number;
 }
 
-/** The values that sums can be grouped by; a tag by its values. */
+/** What sums can be grouped by; `tag`: the values of one tag. */
 export type AnalyticsGroup =
   | 'none'
   | 'model'
@@ -32,7 +32,7 @@ export type AnalyticsGroup =
   | 'end_user'
   | { readonly tag: string };
 
-/** Which requests are summed: those that pass all of the filters. Absent: any. */
+/** Selects the requests to sum: a request must match all given fields. */
 export interface AnalyticsFilter {
   readonly keyId?: number;
   readonly model?: string;
@@ -40,50 +40,60 @@ export interface AnalyticsFilter {
   /** A path of the public interface. */
   readonly endpoint?: string;
   readonly endUser?: string;
-  /** A group, with those in it. */
+  /** A group; includes its subgroups. */
   readonly groupId?: number;
   readonly tag?: { readonly name: string; readonly value: string };
 }
 
-/** Records admitted from `startMs` on and before `endMs` (undefined: whenever), summed by UTC hours or days. */
+/** Sums by UTC hour or day over the records that were admitted from `startMs` on and before `endMs`. An undefined time is no bound. */
 export interface AnalyticsQuery extends AnalyticsFilter {
   readonly accountId: number;
   readonly startMs: number;
   readonly endMs: number | undefined;
   readonly granularity: 'hour' | 'day';
   readonly groupBy: AnalyticsGroup;
-  /** The most rows. */
+  /** Only these groups get rows of their own; all others are summed as one (`isRest`). Absent: each group has its own. */
+  readonly largest?: LargestGroups;
+  /** The most rows to return. */
   readonly limit: number;
-  /** The most records that are read one by one, if no stored sums fit; absent: any number. */
+  /** The most records to read one by one if the stored sums do not answer the query; absent: any number. */
   readonly recordsMax?: number;
 }
 
-/** Why there are no sums: more than `limit` rows, or more than `recordsMax` records to read. */
+/** The groups with the highest sums over the whole time span: how many, and which sum decides. */
+export interface LargestGroups {
+  readonly groups: number;
+  readonly of: 'cost' | 'requests' | 'tokens' | 'failed';
+}
+
+/** Why no sums are returned: there are more than `limit` rows, or more than `recordsMax` records would have to be read. */
 export type AnalyticsRefusal = 'too_many' | 'too_many_records';
 
-/** The sums of one period, or of one group in it. */
+/** The sums of one period, or of one value of the grouping in it. */
 export interface AnalyticsRow {
   /** The beginning of the period. */
   readonly periodMs: number;
   /** The model, key, provider, endpoint, group, end user or tag value; null if the query does not group, or the requests have none. */
   readonly group: string | number | null;
+  /** True if the row sums the groups that are not among the largest. */
+  readonly isRest?: true;
   readonly requests: number;
   /** Requests whose state is `upstream_failed`. */
   readonly failed: number;
   readonly costNanoUsd: bigint;
-  /** Over the requests whose provider cost is known: that cost, and what they were debited minus that cost. */
+  /** Summed over the requests whose provider cost is known: this cost, and the debited amount minus this cost. */
   readonly providerCostNanoUsd: bigint;
   readonly marginNanoUsd: bigint;
   readonly input: number;
   readonly cacheRead: number;
-  /** With every lifetime. */
+  /** Cache writes of all lifetimes. */
   readonly cacheWrite: number;
   readonly output: number;
   /** The sum of all latencies. */
   readonly latencyMs: number;
 }
 
-/** A step of the arithmetic and who paid it. */
+/** One line of the calculation of a cost, and who paid for it. */
 export interface PaidLine extends CostLine {
   readonly paidBy: 'free' | 'subscription' | 'key_balance' | 'group_balance' | 'account';
 }

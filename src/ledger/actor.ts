@@ -4,12 +4,12 @@ import type { Actor } from './history.ts';
 const gateway: Actor = { type: 'gateway', id: null, address: null, requestId: null };
 const actors = new AsyncLocalStorage<Actor>();
 
-/** Runs `work` and returns its result; administrative commands in it are recorded as the actor's. */
+/** Runs `work` and returns its result. The audit log names `actor` for the administrative commands that `work` sends. */
 export function actAs<T>(actor: Actor, work: () => T): T {
   return actors.run(actor, work);
 }
 
-/** Returns whether someone was named. */
+/** Returns whether `actAs` has set an actor. */
 export function hasActor(): boolean {
   return actors.getStore() !== undefined;
 }

@@ -49,16 +49,16 @@ import type { Reads } from './reader/reads.ts';
 
 /** The writer of an engine, which runs the commands. */
 export interface CommandWriter {
-  /** Sends a command; resolves with the engine's answer. `isBounded`: a settle that is refused after waiting for a time. */
+  /** Sends a command and resolves with the engine's reply. `isBounded`: a settle that is refused if storage fails for long. */
   send<R>(request: WireCommand, decode: (value: unknown) => R, isBounded?: boolean): Promise<R>;
-  /** True if something may be committed that is not durable yet. */
+  /** True if a committed change may not be durable yet. */
   readonly isUnsynced: boolean;
 }
 
 /** Reads committed data. */
 export interface LedgerReader {
   read<N extends keyof Reads>(name: N, ...args: Parameters<Reads[N]>): Promise<ReturnType<Reads[N]>>;
-  /** Like `read`, after sweeping everything that has ended by `nowMs`. */
+  /** Like `read`, after ending all holds, keys and plan periods that are over at `nowMs`. */
   readSwept<N extends keyof Reads>(
     nowMs: number,
     name: N,
@@ -67,21 +67,21 @@ export interface LedgerReader {
   close(): Promise<void>;
 }
 
-/** The parts of a ledger. */
+/** What a ledger is made of. */
 export interface CommandParts {
   readonly writer: CommandWriter;
   readonly startReader: () => LedgerReader;
-  /** Whether there are webhooks; absent: the reader says so. */
+  /** Returns whether there are webhooks; absent: the reader is asked. */
   readonly hasWebhooks?: () => boolean;
   readonly credentials: CredentialSource;
   readonly now: () => number;
   readonly lastId: () => number;
-  /** Called with the amount of a request that no funds covered. */
+  /** Called with the part of a request's cost that no funds covered. */
   readonly wroteOff: (id: number, nanoUsd: bigint) => void;
   readonly close: (reader: LedgerReader) => Promise<void>;
 }
 
-/** A ledger whose methods send commands to an engine's writer, or read. */
+/** A ledger: its methods send commands to the engine's writer, or read. */
 export class CommandLedger extends LedgerRequests implements Ledger {
   readonly #parts: CommandParts;
   readonly #reader: LedgerReader;
@@ -375,7 +375,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   }
 
   async verify(): Promise<string[]> {
-    // Runs on a thread of its own: it reads everything, which takes seconds if there are millions of records.
+    // Runs on another thread, because it reads everything, which takes seconds if there are millions of records.
     const reader = this.#parts.startReader();
     try {
       return await reader.readSwept(this.#now(), 'verify');
@@ -392,7 +392,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
     return this.#parts.now();
   }
 
-  /** Sends a command; its kind determines the type of the answer. */
+  /** Sends a command. The kind of the command determines the type of the reply. */
   #send<R>(command: WireCommand): Promise<R> {
     return this.#parts.writer.send(command, value => value as R);
   }
@@ -405,12 +405,12 @@ export class CommandLedger extends LedgerRequests implements Ledger {
         { id: randomUUID(), name, command, by: currentActor() } as AdminCall,
       ]);
     } finally {
-      // Called before the caller learns that it is done, and also if it may be done although it failed.
+      // Called before the caller gets the reply, and also after a failure, because the change may have been made.
       this.forget();
     }
   }
 
-  /** Returns what was read once it is durable: other commands may have been committed and not synced yet. */
+  /** Resolves with what was read once it is durable: it may include commands that were committed but not synced yet. */
   async #whenDurable<T>(reading: Promise<T>): Promise<T> {
     const read = await reading;
     if (this.#parts.writer.isUnsynced) await this.#send(['sync', this.#now()]);

@@ -1,15 +1,15 @@
 /** Limits and groups in the ledger's commands and replies. */
 
-/** The scope of a limit: an account, a group with its subgroups and keys, or a key. */
+/** What a limit applies to: an account, a group with its subgroups and keys, or a key. */
 export type LimitScope = 'account' | 'group' | 'key';
 export type LimitUnit = 'usd' | 'requests' | 'tokens' | 'concurrent';
-/** `minute` is a rolling window of 60 s, `total` never ends, the others are calendar periods. */
+/** The window of a limit. `minute`: the last 60 s; `total`: without an end; the others: calendar periods. */
 export type LimitWindow = 'minute' | 'hour' | 'day' | 'week' | 'month' | 'total';
 export type LimitAction = 'refuse' | 'alert';
-/** Other sources of limits than the limit commands: fields of a key, and the request windows of free models. */
+/** What creates a limit besides the limit commands: a field of a key, or the request windows of free models. */
 export type LimitField = 'minute_limit' | 'daily_limit' | 'monthly_limit' | 'free_minute' | 'free_day';
 
-/** A temporary maximum. */
+/** A maximum that applies until a time. */
 export interface Raise {
   readonly max: bigint;
   readonly untilMs: number;
@@ -27,7 +27,7 @@ export interface LimitSettings {
   readonly raised: Raise | null;
 }
 
-/** An absent field does not change. */
+/** Changes of a limit; an absent field stays. */
 export type LimitChange = Partial<LimitSettings>;
 
 export interface NewLimit extends LimitSettings {
@@ -49,7 +49,7 @@ export interface LimitRow extends NewLimit {
   readonly held: bigint;
   /** At least 0. */
   readonly remaining: bigint;
-  /** null: it never resets by itself. */
+  /** When the current window ends; null: never. */
   readonly resetsAtMs: number | null;
 }
 
@@ -65,7 +65,7 @@ export interface LimitFilter {
 /** Names and values by which usage can be broken down. */
 export type Tags = Readonly<Record<string, string>>;
 
-/** Settings of a group; an absent field does not change, or has its default on a new group. */
+/** Settings of a group. An absent field stays as it is; a new group gets its default. */
 export interface GroupSettings {
   readonly name?: string;
   /** null: directly under the account. */
@@ -83,7 +83,7 @@ export interface GroupRow {
   readonly name: string;
   readonly parentId: number | null;
   readonly tags: Tags;
-  /** null: the parent group or the account pays. */
+  /** null: it has no balance of its own; the parent group or the account pays. */
   readonly balance: bigint | null;
   readonly held: bigint;
   readonly createdAtMs: number;

@@ -15,7 +15,7 @@ test('a key has room for the number of requests that the ledger returned; reques
   expect(room.has(key, nowMs)).toBe(false);
 });
 
-test('requests that were sent between the question and its reply count', () => {
+test('requests that were sent between the query to the ledger and its reply count', () => {
   const room = new KeyRoom();
   const { sent } = room;
   room.send(3);

@@ -1,33 +1,34 @@
-/** How long the room of a key is remembered: another process or thread may have used it meanwhile. */
+/** How long a key's room is cached. It is short, because another process or thread may use the same room. */
 const rememberedMs = 1000;
-/** The most keys that are remembered; beyond it all are forgotten. */
+/** The most keys in the cache; beyond it the cache is cleared. */
 const keysMax = 10_000;
 
 interface Room {
-  /** There is room as long as fewer requests were sent in all. */
+  /** The key has room until this many requests have been sent in all. */
   sentMax: number;
   untilMs: number;
 }
 
 /**
- * Remembers how many more requests the limits of each key let through, so that not every request has to ask the ledger before its body is read. Every
- * request that is sent to be admitted counts against every key: the room of a key may be shared with others. The remembered room is never too large, except that other threads and processes may have used some of it since. The admission has the final say.
+ * Caches how many more requests the limits of each key allow, so that the ledger need not be queried for every request before its body is read. Each
+ * request that is sent for admission counts against all keys, because keys can share limits. So the cached room is never too large, except for what
+ * other threads and processes have used since. The admission decides in the end.
  */
 export class KeyRoom {
   readonly #rooms = new Map<number, Room>();
   #sent = 0;
 
-  /** Requests sent so far. */
+  /** The number of requests that were sent for admission so far. */
   get sent(): number {
     return this.#sent;
   }
 
-  /** Counts requests that are sent to be admitted. */
+  /** Counts requests that are sent for admission. */
   send(requests: number): void {
     this.#sent += requests;
   }
 
-  /** Remembers the reply to a question that was sent after `sent` requests. `requests` may be Infinity. */
+  /** Caches the ledger's reply: the key has room for `requests` (possibly Infinity) more. `sent`: the value of `sent` when the query was made. */
   remember(keyId: number, requests: number, { sent, nowMs }: { readonly sent: number; readonly nowMs: number }): void {
     const known = this.#rooms.get(keyId);
     const [sentMax, untilMs] = [sent + requests, nowMs + rememberedMs];
@@ -40,11 +41,11 @@ export class KeyRoom {
     this.#rooms.set(keyId, { sentMax, untilMs });
   }
 
-  /** Returns true if one more request of the key can't be over its limits of requests. */
+  /** Returns true if one more request of the key is certainly within its limits; false if it may not be, or nothing is cached. */
   has(keyId: number, nowMs: number): boolean {
     const known = this.#rooms.get(keyId);
     if (known === undefined || this.#sent >= known.sentMax) return false;
-    // A clock that was set back must not make it last longer.
+    // A clock that was set back must not extend the lifetime of an entry.
     return nowMs < known.untilMs && nowMs >= known.untilMs - rememberedMs;
   }
 

@@ -25,29 +25,30 @@ import {
   type WireCommand,
 } from './sqlite/wire.ts';
 
-/** Sends a command to the writer; resolves with its answer, decoded. See `Writer.send`. */
+/** Sends a command to the writer and resolves with its decoded reply. See `Writer.send`. */
 type SendCommand = <R>(command: WireCommand, decode: (value: unknown) => R, isBounded?: boolean) => Promise<R>;
 
-/** Finds credentials in their present state. */
+/** Finds the current credentials. */
 export interface CredentialSource {
   find(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
   findApiKey(keyId: number): Credential | undefined | Promise<Credential | undefined>;
-  /** Called when any may have changed. */
+  /** Called when a credential may have changed. */
   forget(): void;
 }
 
-/** The tools of requests. */
+/** What `LedgerRequests` needs. */
 export interface LedgerRequestTools {
   readonly send: SendCommand;
   readonly now: () => number;
   readonly lastId: () => number;
   readonly credentials: CredentialSource;
-  /** Called with the amount that no funds covered. */
+  /** Called with the part of a request's cost that no funds covered. */
   readonly wroteOff: (id: number, nanoUsd: bigint) => void;
 }
 
 /**
- * The part of the ledger that every request uses: on the thread that opened it, and in workers, which send their commands to that thread.
+ * The methods of the ledger that every request uses. They work on the thread that opened the ledger and in workers, which send their
+ * commands to that thread.
  */
 export class LedgerRequests {
   readonly #tools: LedgerRequestTools;
@@ -65,7 +66,7 @@ export class LedgerRequests {
     return this.#tools.lastId();
   }
 
-  // Not async: that would make two more promises for every answer.
+  // Not async: that would make two more promises for every reply.
   admit(command: AdmitCommand): Promise<Admitted | Denied> {
     const named = 'hash' in command.key ? this.#findOwner(command.key.hash) : command.key;
     if (named instanceof Promise) return named.then(owner => this.#admitOwned(command, owner));
@@ -73,7 +74,7 @@ export class LedgerRequests {
   }
 
   #admitOwned(command: AdmitCommand, owner: KeyOwner | Denied): Promise<Admitted | Denied> {
-    // Resolves a turn later, like every other answer: a caller that repeats calls must not block the event loop.
+    // Resolves a turn of the event loop later, like every other reply: a caller that repeats calls must not block the event loop.
     if ('kind' in owner) return nextTurn(owner);
     this.#room.send(command.requests ?? 1);
     return this.#tools.send(encodeAdmit(command, owner, this.#now()), value => decodeAdmitReply(value as AdmitReply));
@@ -119,7 +120,7 @@ export class LedgerRequests {
     return undefined;
   }
 
-  /** Called before the caller of a command learns that it has changed an account: nothing is remembered of what it was. */
+  /** Clears the caches. Called before the caller of a command learns that the command has changed an account. */
   protected forget(): void {
     this.credentials.forget();
     this.#room.forget();
@@ -140,7 +141,7 @@ export class LedgerRequests {
     return this.#tools.now();
   }
 
-  /** Sends a command; its kind determines the type of the answer. */
+  /** Sends a command. The kind of the command determines the type of the reply. */
   #send<R>(command: WireCommand): Promise<R> {
     return this.#tools.send(command, value => value as R);
   }
@@ -149,7 +150,7 @@ export class LedgerRequests {
     return found?.expiresAtMs !== undefined && found.expiresAtMs <= this.#now() ? { ...found, expired: true } : found;
   }
 
-  /** Returns the owner of the request's key, or the denial if it has none. */
+  /** Returns the key that has this hash and its account; a denial if no key has it. */
   #findOwner(hash: Uint8Array): KeyOwner | Denied | Promise<KeyOwner | Denied> {
     const found = this.credentials.find(hash);
     return found instanceof Promise ? found.then(readKeyOwner) : readKeyOwner(found);

@@ -54,22 +54,22 @@ export type { VoidedHoldRow, VoidReason } from './voids.ts';
 export type { UsageBuckets };
 
 /**
- * The ledger's port: permissions, payers and payments. Every method is one transaction, and a promise resolves only when its effect is
- * durable. Exception: `admit` and `extend` for the gateway's own requests survive the end of the process, but a power cut before they
- * settle may undo them; no client has seen them by then. Expected outcomes are return values; a throw means that the ledger itself failed
- * and nothing was done (`overloaded`: its queue or its disk is full). Money is in nano-dollars, times in ms since 1970 UTC. See
- * docs/accounting.md.
+ * The interface of the ledger: who may send a request, who pays for it, and how much. Every method is one transaction, and its promise
+ * resolves only when the effect is durable. Exception: `admit` and `extend` for the gateway's own requests survive the end of the process,
+ * but a power cut before the request settles may undo them; no client has seen the answer by then. Expected outcomes are return values. A
+ * method throws if the ledger itself failed and nothing was done (`overloaded`: its queue or its disk is full). Money is in nano-dollars,
+ * times in ms since 1970 UTC. See docs/accounting.md.
  */
 export interface Ledger extends History, Outbox, SessionLedger {
-  /** Checks every limit and the funds, then holds: all or nothing. The same id again returns the same. */
+  /** Checks all limits and the funds, then holds money: all or nothing. The same id again returns the same reply. */
   admit(command: AdmitCommand): Promise<Admitted | Denied>;
   /** Returns what `admit` would decide now, without holding or counting anything; undefined if there is no such key. */
   preview(command: AdmitCommand & { readonly key: KeyOwner }): Promise<AdmissionPreview | undefined>;
-  /** Holds more output. Grants as much as the funds can pay, possibly 0. Unknown or ended holds get 0. */
+  /** Holds money for more output. Grants as many tokens as the funds can pay for, possibly 0. An unknown or ended hold gets 0. */
   extend(command: ExtendCommand): Promise<Extended>;
   /**
-   * Replaces the hold by the real cost, once; the same settle again returns the same. `bounded`: throws `overloaded` if storage fails for long; the hold then stays and
-   * is released later. Otherwise it waits until it is stored.
+   * Ends the hold and debits the real cost, once; the same settle again returns the same reply. `bounded`: throws `overloaded` if storage fails for
+   * long; the hold then stays and is released later. `unbounded`: waits until the charge is stored.
    */
   settle(command: SettleCommand, patience?: 'bounded' | 'unbounded'): Promise<Settled>;
   /** Ends a hold without a charge or a record. */
@@ -78,27 +78,27 @@ export interface Ledger extends History, Outbox, SessionLedger {
   readonly lastId: number;
 
   /**
-   * Returns a key by the SHA-256 of its text; undefined if none has it, or it was revoked or deleted. Always the present state.
-   * Synchronous, without a promise, if it is cached.
+   * Returns the credential whose text has this SHA-256, in its current state; undefined if there is none, or it was revoked or deleted.
+   * Returns a cached credential at once, without a promise.
    */
   findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
   /** Returns an API key by its id; undefined if there is none or it was revoked. */
   findApiKey(keyId: number): Credential | undefined | Promise<Credential | undefined>;
   /**
-   * Returns the present state of the limits of requests and tokens that bind a key, tightest first; with `free`, those of free models too.
-   * Consumes nothing.
+   * Returns the current state of the request and token limits that apply to a key, tightest first. With `free`, includes those of free
+   * models. Counts nothing.
    */
   windows(keyId: number, free: boolean): Promise<WindowState[]>;
   /**
-   * Returns why every request of a key is refused now, whatever its model and its size; undefined if nothing refuses them all, at once if
-   * that is known. Consumes nothing.
+   * Returns why all requests of a key are refused now, whatever their model and size; undefined if there is no such reason (without a
+   * promise if that is cached). Counts nothing.
    */
   refusal(keyId: number): undefined | Promise<Denied | undefined>;
 
   createAccount(command: { name: string; balance: bigint }): Promise<AccountRow>;
   listAccounts(): Promise<AccountRow[]>;
   findAccount(accountId: number): Promise<AccountRow | undefined>;
-  /** `insufficient`: more is taken than there is outside holds. `reference`: a repeat changes nothing, another credit is a `conflict`. */
+  /** Adds to a balance; a negative amount is subtracted. `insufficient`: more would be taken than is available outside holds. A repeat with the same `reference` changes nothing; another credit with it is a `conflict`. */
   addCredit(command: {
     accountId: number;
     amount: bigint;
@@ -108,9 +108,8 @@ export interface Ledger extends History, Outbox, SessionLedger {
   /** Lifts an account's suspension, and resets its write-offs to 0. */
   resumeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
   /**
-   * Ends every key of an account and its plan, and moves the balances of keys and groups back to the account, from which a negative credit
-   * pays them out. The holds of running requests move back when they end. A closed account gets no new keys and no plan. A repeat changes
-   * nothing.
+   * Ends an account's keys and plan, and moves the balances of its keys and groups back to it; a negative credit can then pay the balance
+   * out. Money that running requests hold moves back when they end. A closed account gets no new keys and no plan. A repeat changes nothing.
    */
   closeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
   /** Changes only the fields that are present. */
@@ -122,14 +121,14 @@ export interface Ledger extends History, Outbox, SessionLedger {
 
   /** `no_group`: the account has no such group. */
   createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | KeyRefusal | 'closed'>;
-  /** Without revoked or deleted ones, oldest first. */
+  /** Returns the keys that are not revoked or deleted, oldest first. */
   listKeys(accountId: number, filter?: KeyFilter): Promise<KeyRow[]>;
-  /** `accountId` undefined: in any account (the operator). */
+  /** `accountId` undefined: finds keys of all accounts (for the operator). */
   findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined>;
-  /** Changes only the fields that are present. `insufficient`: the balance needs more money than there is outside holds. */
+  /** Changes only the fields that are present. `insufficient`: the new balance needs more money than is available outside holds. */
   updateKey(command: { keyId: number; accountId: number; settings: KeySettings }): Promise<KeyRow | KeyRefusal>;
   /**
-   * Gives a key another secret, which the caller made; the previous one stays valid for `overlapMs`. `accountId` undefined: the operator.
+   * Gives a key a new secret, of which the caller passes the hash. The previous one stays valid for `overlapMs`. `accountId` undefined: the operator.
    */
   rotateKey(command: {
     keyId: number;
@@ -143,22 +142,22 @@ export interface Ledger extends History, Outbox, SessionLedger {
     accountId: number | undefined;
     state: KeyState;
   }): Promise<KeyRow | 'not_found'>;
-  /** undefined or 0 removes the limit that this method created. */
+  /** A `limit` of undefined or 0 removes the limit that this method created. */
   setMonthlyLimit(command: { keyId: number; limit: bigint | undefined }): Promise<KeyRow | 'not_found'>;
 
-  /** `no_group`: the account has no such parent. `conflict`: it would be nested too deep. */
+  /** `no_group`: the account has no such parent group. `conflict`: the group would be nested too deep. */
   createGroup(command: { accountId: number; settings: GroupSettings }): Promise<GroupRow | GroupRefusal>;
-  /** By id. */
+  /** Returns the groups, by id. */
   listGroups(accountId: number): Promise<GroupRow[]>;
-  /** `accountId` undefined: in any account (the operator). */
+  /** `accountId` undefined: finds groups of all accounts (for the operator). */
   findGroup(groupId: number, accountId: number | undefined): Promise<GroupRow | undefined>;
-  /** Changes only the fields that are present. `conflict`: it would contain itself, or be nested too deep. */
+  /** Changes only the fields that are present. `conflict`: the group would contain itself, or be nested too deep. */
   updateGroup(command: {
     groupId: number;
     accountId: number | undefined;
     settings: GroupSettings;
   }): Promise<GroupRow | GroupRefusal>;
-  /** `conflict`: it has keys or groups. */
+  /** `conflict`: the group still has keys or groups. */
   deleteGroup(command: {
     groupId: number;
     accountId: number | undefined;
@@ -166,11 +165,11 @@ export interface Ledger extends History, Outbox, SessionLedger {
 
   /** `not_found`: the account does not have that key or group. `too_many`: the scope has the maximum number of limits. */
   createLimit(command: NewLimit): Promise<LimitRow | 'not_found' | 'too_many'>;
-  /** By id; with `scope`, those of one key, group or account. */
+  /** Returns the limits of an account, by id; with `scope`, only those of one key, group or account. */
   listLimits(filter: LimitFilter): Promise<LimitRow[]>;
-  /** `accountId` undefined: in any account (the operator). */
+  /** `accountId` undefined: finds limits of all accounts (for the operator). */
   findLimit(limitId: number, accountId: number | undefined): Promise<LimitRow | undefined>;
-  /** Changes only the fields that are present. `accountId` undefined: the operator, the only one who may change locked ones. */
+  /** Changes only the fields that are present. `accountId` undefined: the operator, who alone may change locked limits. */
   updateLimit(command: {
     limitId: number;
     accountId: number | undefined;
@@ -199,56 +198,56 @@ export interface Ledger extends History, Outbox, SessionLedger {
   /** Ends the plan with its period. A repeat changes nothing. `not_found`: the account has no plan. */
   cancelSubscription(accountId: number): Promise<SubscriptionRow | 'not_found'>;
 
-  /** Creates account 1 with its keys if the ledger has no account yet; returns whether it did. */
+  /** Creates account 1 with its keys if the ledger has no account yet. Returns whether it created one. */
   bootstrap(command: Bootstrap): Promise<boolean>;
 
   listActivity(filter: ActivityFilter): Promise<UsageRow[]>;
-  /** Returns true if a request holds funds now: it runs, or is being settled. */
+  /** Returns true if a request has a hold: it is running, or its settle is not done yet. */
   isHeld(id: number): Promise<boolean>;
-  /** Returns one record with its arithmetic. */
+  /** Returns one record, with the calculation of its cost. */
   findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined>;
-  /** Returns sums of records by period and group, oldest first. `too_many`: there are more than `limit`. */
+  /** Returns sums of records by period and grouping, oldest first, or why there are none. */
   analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | AnalyticsRefusal>;
   listVoidedHolds(limit: number): Promise<VoidedHoldRow[]>;
 
-  /** Checks every invariant; returns the violations, in words for the operator. Empty: there are none. */
+  /** Checks every invariant. Returns the violations, in words for the operator; empty if there are none. */
   verify(): Promise<string[]>;
-  /** Closes it after everything that was queued is durable. */
+  /** Closes the ledger once everything that was queued is durable. */
   close(): Promise<void>;
 }
 
-/** The input of an admission. */
+/** A request to be admitted. */
 export interface AdmitCommand {
-  /** Made by the caller before anything else; names hold, settle and record. */
+  /** The id that the caller has made. The hold, the settle and the record have the same id. */
   readonly id: number;
-  /** The id that the client sees (`publicRequestId` of the id); stored with the record, which can be found by it. */
+  /** The id that the client sees (`publicRequestId` of the id). It is stored, so that it finds the record. */
   readonly requestId: string;
   /**
-   * The payer: a key and its account, as its credential names them, or the SHA-256 of the key's text. Without the account (it never changes), an engine that needs it
-   * looks it up first.
+   * The key: its number and its account, as its credential has them, or the SHA-256 of its text. With the hash alone, an engine that needs the
+   * account has to look it up first.
    */
   readonly key: { readonly hash: Uint8Array } | KeyOwner;
-  /** The listed id, compared with the key's allowed models and stored with the record. */
+  /** The listed id of the model. It is compared with the key's allowed models and stored with the record. */
   readonly model: string;
-  /** A `:free` model. */
+  /** True for a `:free` model. */
   readonly free: boolean;
-  /** Token estimate of a text request, for token limits. Absent: its tokens do not count. */
+  /** The estimated tokens of a text request, for token limits. Absent: its tokens do not count. */
   readonly text?: TextEstimate;
-  /** How many requests it counts as if it costs nothing; absent: 1. */
+  /** How many requests it counts as if the model is free or a free daily request pays; absent: 1. */
   readonly requests?: number;
-  /** The caller's own end user; absent: none. */
+  /** The end user that the client names; absent: none. */
   readonly endUser?: string;
-  /** Its own tags; they precede those of its key and groups. */
+  /** The tags of the request; they take precedence over those of its key and groups. */
   readonly tags?: Tags;
-  /** The path of its interface; absent: none. */
+  /** The public path, for example `/v1/messages`; absent: none. */
   readonly endpoint?: string;
   /** The batch that the request is an item of; absent: none. */
   readonly batchId?: string;
   /** The amount to hold; undefined if the request costs nothing. */
   readonly funds: FundsEstimate | undefined;
-  /** Set for holds of other services: they expire, survive restarts, and are durable before the reply. */
+  /** Set for holds of other services, which expire at this time, survive restarts, and are durable before the reply. */
   readonly expiresAtMs?: number;
-  /** The client learns of the request before its answer has ended (a task, a background response): the admission must be durable first. */
+  /** Set if the client learns of the request before its answer has ended (a task, a background response): the admission must be durable first. */
   readonly durable?: true;
 }
 
@@ -262,44 +261,44 @@ export interface KeyOwner {
 export interface TextEstimate {
   /** Estimated input tokens with the margin. */
   readonly inputTokens: number;
-  /** Below this many output tokens the request is refused. */
+  /** The request is refused if fewer output tokens than this can be granted. */
   readonly outputTokensMin: number;
   /** The first slice. */
   readonly outputTokensWanted: number;
 }
 
 /**
- * The estimated cost of a request. The hold is `inputNanoUsd` plus as many output tokens, between the minimum and the wanted number, as the funds pay. Prices are the
- * highest that can apply (tier, `above`, margin), before any plan's discount.
+ * The estimated cost of a request. The hold is `inputNanoUsd` plus the price of as many output tokens as the funds can pay for, between the minimum
+ * and the wanted number. Prices are the highest that can apply (tier, `above`, margin), before the discount of a plan.
  */
 export interface FundsEstimate extends TextEstimate {
   readonly inputNanoUsd: bigint;
   /** Price of an output token in pico-dollars. */
   readonly outputPicoUsd: bigint;
-  /** Text requests may be paid by a plan; images and other services' work never. */
+  /** True if a plan may pay: for text requests, never for images and for work of other services. */
   readonly plan: boolean;
-  /** A text request at the standard tier, which one of the plan's free daily requests may pay. Absent: it may not. */
+  /** True if one of the plan's free daily requests may pay: for text requests at the standard tier. */
   readonly freeDaily?: boolean;
-  /** For calls of tools with a price of their own: only money pays for them, without any discount. Absent: 0. */
+  /** The cost of tools that are priced per call: only money pays for them, without a discount. Absent: 0. */
   readonly toolsNanoUsd?: bigint;
 }
 
-/** A hold was placed. */
+/** The reply to an admitted request: a hold was placed. */
 export interface Admitted {
   readonly kind: 'admitted';
   readonly id: number;
   readonly accountId: number;
   readonly keyId: number;
   readonly heldNanoUsd: bigint;
-  /** Output tokens that the hold pays. */
+  /** Output tokens that the hold covers. */
   readonly outputTokens: number;
-  /** Output tokens that the funds and the token limits leave after the hold; Infinity if the request costs nothing and no limit binds it. */
+  /** Output tokens that the funds and the token limits still allow after the hold; Infinity if the request costs nothing and no limit applies. */
   readonly outputTokensAvailable: number;
-  /** What the funds could still pay after the hold. */
+  /** How much the funds can still pay after the hold. */
   readonly availableNanoUsd: bigint;
-  /** The limits of requests and tokens that bind it, after this request, tightest first. */
+  /** The request and token limits that apply, with this request counted, tightest first. */
   readonly windows: readonly WindowState[];
-  /** When the hold expires; only of other services' holds. */
+  /** When the hold expires; only for holds of other services. */
   readonly expiresAtMs?: number;
 }
 
@@ -320,19 +319,19 @@ export interface Denied {
     | 'conflict'
   >;
   readonly denial?: DenialFacts;
-  /** With `insufficient_balance`: the least money that the request needs. */
+  /** For `insufficient_balance`: the least money that the request needs. */
   readonly neededNanoUsd?: bigint;
   /** Set if waiting helps. */
   readonly retryAfterMs?: number;
   readonly windows: readonly WindowState[];
 }
 
-/** More to hold: output tokens (granted in part if funds run out), or an amount (all or nothing). */
+/** Asks to hold more: output tokens, which may be granted in part, or an amount, which is granted wholly or not at all. */
 export type ExtendCommand =
   | { readonly id: number; readonly outputTokens: number }
   | { readonly id: number; readonly nanoUsd: bigint; readonly expiresAtMs?: number };
 
-/** The granted amount. */
+/** The reply to an extension. */
 export interface Extended {
   /** `not_held`: unknown, settled, voided or expired. */
   readonly kind: 'extended' | 'denied' | 'not_held';
@@ -342,14 +341,14 @@ export interface Extended {
   readonly heldNanoUsd: bigint;
   /** Output tokens that the funds could still pay in addition. */
   readonly outputTokensAvailable: number;
-  /** The expiry of the hold; only for other services' holds. */
+  /** When the hold expires; only for holds of other services. */
   readonly expiresAtMs?: number;
 }
 
 /** How a request ended. */
 export type RecordState = 'completed' | 'incomplete' | 'client_aborted' | 'upstream_failed';
 
-/** The end of a request. */
+/** The command that ends a request and charges for it. */
 export interface SettleCommand {
   readonly id: number;
   readonly state: RecordState;
@@ -357,25 +356,25 @@ export interface SettleCommand {
   readonly usageSource: 'reported' | 'estimated';
   readonly serviceTier: 'default' | 'flex' | 'priority';
   readonly latencyMs: number;
-  /** Time to first event; undefined if none came. */
+  /** Milliseconds until the first event; undefined if none came. */
   readonly firstEventMs: number | undefined;
-  /** Provider and attempts, for the operator; '' and 0 if nothing went upstream. */
+  /** The provider that answered and the number of attempts, for the operator; '' and 0 if nothing was sent to an upstream. */
   readonly provider: string;
   readonly attempts: number;
-  /** The prices that apply (one version of the listed prices) and the tier's factor: `computePrice` computes the cost from them. */
+  /** The prices that apply (one version of the listed prices) and the factor of the tier; `computePrice` computes the cost from them. */
   readonly prices: PriceSheet;
   readonly multiplierPermille: number;
-  /** Its timeline, as `writeTimeline` returns it; absent: the other fields are enough. */
+  /** The timeline of the request, as `writeTimeline` returns it; absent if the other fields say it all. */
   readonly timeline?: string | undefined;
-  /** Calls of tools with a price of their own; absent: none. */
+  /** Calls of tools that are priced per call; absent: none. */
   readonly tools?: readonly ToolCharge[] | undefined;
-  /** A cost from another source (AccountingService): the prices are then not used. */
+  /** The cost, if another service computed it (AccountingService); the prices are then not used. */
   readonly costNanoUsd?: bigint;
-  /** The provider's charge to the operator for it; undefined: unknown. */
+  /** What the provider charges the operator for the request; undefined: unknown. */
   readonly providerCostNanoUsd?: bigint | undefined;
 }
 
-/** The charge. `cost` was debited; no funds covered `writtenOff`. */
+/** The reply to a settle: `cost` was debited; no funds covered `writtenOff`. */
 export interface Settled {
   readonly kind: 'settled' | 'not_held' | 'conflict';
   readonly costNanoUsd: bigint;
@@ -384,34 +383,34 @@ export interface Settled {
 
 /** The result of `findCredential`. */
 export interface Credential {
-  /** `session`: of a person who signed in without a key. A session that a key signed in is of the key's kind. */
+  /** `session`: the session of a person who signed in without a key. The session of someone who signed in with a key has the kind of that key. */
   readonly kind: 'api_key' | 'management_key' | 'session';
-  /** 0 of a session. */
+  /** 0 for a session. */
   readonly keyId: number;
-  /** 0 of the operator's session. */
+  /** 0 for a session of the operator. */
   readonly accountId: number;
   readonly disabled: boolean;
-  /** For a management key; empty otherwise. */
+  /** The permissions of a management key; empty for others. */
   readonly scopes: readonly string[];
-  /** For an API key; null allows all. */
+  /** The models of an API key; null allows all. */
   readonly allowedModels: readonly string[] | null;
-  /** True if a limit of requests or tokens binds the key, besides the windows of free models. */
+  /** True if a request or token limit applies to the key, other than the windows of free models. */
   readonly hasWindow: boolean;
   /** When an API key or a session stops working; undefined: never. */
   readonly expiresAtMs: number | undefined;
-  /** True if that time has passed. */
+  /** Set if `expiresAtMs` has passed. */
   readonly expired?: true;
-  /** For an API key: which bodies of its requests are stored; null or absent: the configuration decides. */
+  /** Which bodies of an API key's requests are stored; null or absent: the configuration decides. */
   readonly keepBodies?: KeepBodies | null;
-  /** For an API key that its account has paused; it is `disabled` too. */
+  /** Set for an API key that its account has paused; it is `disabled` too. */
   readonly paused?: true;
-  /** For a session. */
+  /** Set for a session. */
   readonly session?: SessionFacts;
 }
 
 /**
- * Why an account is suspended, until the operator resumes it. `damaged`: one of its rows is broken, so its expired holds can't be ended.
- * `write_offs`: more of its requests was written off than is allowed.
+ * Why an account is suspended, until the operator resumes it. `damaged`: one of its rows is broken, so that its expired holds can't be ended.
+ * `write_offs`: the cost of its requests that was written off exceeds the maximum.
  */
 export type Suspension = 'damaged' | 'write_offs';
 
@@ -420,27 +419,27 @@ export type KeepBodies = 'off' | 'errors' | 'all';
 
 export type KeyState = 'enabled' | 'disabled' | 'revoked';
 
-/** A key that the caller made: only hash and mask are stored. */
+/** A key that the caller has made. Only its hash and its masked form are stored. */
 export interface NewKey {
   readonly accountId: number;
   readonly hash: Uint8Array;
   readonly masked: string;
 }
 
-/** Settings of a key; an absent field does not change, or has its default on a new key. */
+/** Settings of a key. An absent field stays as it is; a new key gets its default. */
 export interface KeySettings {
   readonly label?: string;
-  /** Dollars or requests a day, as configured; 0 removes the limit that this field created. */
+  /** Dollars or requests a day, as `daily_limit_unit` says; 0 removes the limit that this field created. */
   readonly dailyLimit?: number;
-  /** Requests a minute; 0 as above. */
+  /** Requests a minute; 0 removes the limit that this field created. */
   readonly minuteLimit?: number;
   /** Listed ids; null allows all. */
   readonly allowedModels?: readonly string[] | null;
-  /** Moved out of the account; null moves it back. */
+  /** The balance of the key, which is moved from the account; null moves it back. */
   readonly balance?: bigint | null;
   readonly useSubsFirst?: boolean;
   readonly fallbackToPayg?: boolean;
-  /** When it expires and its balance moves back; null: never. */
+  /** When the key expires and its balance moves back; null: never. */
   readonly expiresAtMs?: number | null;
   /** null: directly under the account. */
   readonly groupId?: number | null;
@@ -451,11 +450,11 @@ export interface KeySettings {
   readonly lowBalance?: bigint | null;
   /** Null: as the configuration decides. */
   readonly keepBodies?: KeepBodies | null;
-  /** The account's own switch: a paused key is refused. */
+  /** Set by the account: requests of a paused key are refused. */
   readonly paused?: boolean;
 }
 
-/** Selects keys: by page, by a text in the label, by group. */
+/** Selects keys by page, by a text that the label contains, and by group. */
 export interface KeyFilter {
   readonly limit?: number;
   readonly offset?: number;
@@ -488,7 +487,7 @@ export interface KeyRow {
   readonly masked: string;
   readonly createdAtMs: number;
   readonly label: string;
-  /** The value of the limit that this field created; 0: none; null: it was edited so that the field can't express it. */
+  /** The maximum of the limit that this field created; 0: there is none; null: it was changed so that the field can't express it. */
   readonly dailyLimit: number | null;
   readonly minuteLimit: number | null;
   readonly allowedModels: readonly string[] | null;
@@ -510,7 +509,7 @@ export interface KeyRow {
   readonly lowBalance: bigint | null;
   /** Null: as the configuration decides. */
   readonly keepBodies: KeepBodies | null;
-  /** Set by the account; `disabled` is the operator's. */
+  /** Set by the account; the operator sets `disabled`. */
   readonly paused: boolean;
 }
 
@@ -537,17 +536,17 @@ export interface UsageRow {
   readonly createdAtMs: number;
   readonly costNanoUsd: bigint;
   readonly writtenOffNanoUsd: bigint;
-  /** The provider's charge to the operator, shown to the operator only; undefined: unknown. */
+  /** What the provider charged the operator, shown to the operator only; undefined: unknown. */
   readonly providerCostNanoUsd: bigint | undefined;
   readonly state: RecordState;
   readonly usageSource: 'reported' | 'estimated';
   readonly serviceTier: 'default' | 'flex' | 'priority';
   readonly latencyMs: number;
   readonly usage: UsageBuckets;
-  /** undefined: none was named. */
+  /** undefined: the request named none. */
   readonly endUser: string | undefined;
   readonly batchId: string | undefined;
   readonly tags: Tags;
-  /** Only if one record was requested. */
+  /** Present only if one record was requested. */
   readonly timeline?: RequestTimeline;
 }

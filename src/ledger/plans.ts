@@ -1,13 +1,13 @@
-/** The names of the plans, and the lengths of their periods. Source: docs/accounting.md "Subscriptions". */
+/** The plans and the lengths of their periods: see docs/accounting.md "Subscriptions". */
 export type PlanName = 'core' | 'core_pro';
 export type PlanPeriodName = 'biweekly' | 'monthly';
 
-/** A plan's cost and content. A period keeps the price and the tokens that it was paid for; the rest applies from the next request on. */
+/** What a plan costs and includes. If this changes, a paid period keeps its price and tokens; the rest applies from the next request on. */
 export interface PlanTerms {
   readonly biweekly: PlanPeriodTerms;
   readonly monthly: PlanPeriodTerms;
   readonly freeDailyRequests: number;
-  /** The discount on the part of text requests that money pays, in thousandths. */
+  /** The discount, in thousandths, on the part of a text request that money pays for. */
   readonly discountPermille: number;
   /** Listed ids that the plan pays for; null: every text model. */
   readonly models: readonly string[] | null;
@@ -24,13 +24,13 @@ export type DailyLimitUnit = 'dollars' | 'requests';
 /** All plans by name. */
 export type Plans = Readonly<Record<PlanName, PlanTerms>>;
 
-/** A plan of an account in its present period. */
+/** An account's plan in its current period. */
 export interface SubscriptionRow {
   readonly accountId: number;
   readonly plan: PlanName;
   readonly period: PlanPeriodName;
   readonly startedAtMs: number;
-  /** The present period: from the one, before the other. */
+  /** The current period: from `periodStartMs` on, before `periodEndMs`. */
   readonly periodStartMs: number;
   readonly periodEndMs: number;
   /** True if it is not renewed when its period ends. */

@@ -3,26 +3,26 @@ import type { Denied } from './ledger.ts';
 /** A payer of a request. */
 export interface NextPayer {
   readonly payer: 'free' | 'subscription' | 'key_balance' | 'group_balance' | 'account';
-  /** If a group's balance pays. */
+  /** Present if a group's balance pays. */
   readonly groupId?: number;
-  /** If money pays: the balance outside holds. */
+  /** Present if money pays: the part of the balance that is not held. */
   readonly leftNanoUsd?: bigint;
-  /** If a plan pays. */
+  /** Present if a plan pays. */
   readonly leftTokens?: number;
-  /** When a plan begins a new period. */
+  /** Present if a plan pays: when its next period begins. */
   readonly resetsAtMs?: number;
 }
 
-/** The result that an admission would have. */
+/** What an admission would decide. */
 export interface AdmissionPreview {
-  /** Why it would be refused; absent: it would be admitted. */
+  /** Why the request would be refused; absent: it would be admitted. */
   readonly denied?: Denied;
-  /** In paying order; empty: no one can pay. */
+  /** The payers, in the order in which they pay; empty if no one can pay. */
   readonly payers: readonly NextPayer[];
-  /** The limits that bind it, in the order in which they refuse. */
+  /** The limits that apply to the request, in the order in which they are checked. */
   readonly limitIds: readonly number[];
   /** The amount that would be held first. */
   readonly heldNanoUsd: bigint;
-  /** Output tokens that this would pay; null: it costs nothing. */
+  /** Output tokens that this amount would pay for; null: the request costs nothing. */
   readonly outputTokens: number | null;
 }

@@ -22,16 +22,16 @@ import type { Rolling } from './rules/rolling.ts';
 import type { NewSession } from './sessions.ts';
 
 /**
- * The rows that rules read and write. Rows are never changed, only replaced. Rules number accounts, keys, entries and so on from counters
- * in rows, never a database. Money is in nano-dollars, times in ms since 1970 UTC, days and hours are counted from 1970 UTC.
+ * The rows that rules read and write. A row is never changed, only replaced. Ids of accounts, keys, entries and so on come from counters in
+ * rows, never from the database. Money is in nano-dollars, times are in ms since 1970 UTC, days and hours are counted from 1970 UTC.
  */
 
 /** The balance that pays: the key's own if it has one (0 included), else the nearest group's that has one, else the account's. */
 export type Payer = 'account' | 'key_balance' | 'group_balance';
 
 /**
- * The payers in their order. `plan`: the plan alone; `money`: money alone; `free_request`: one of the plan's free daily requests, which
- * costs neither.
+ * Who pays, first payer first. `plan`: the plan alone; `money`: money alone; `free_request`: one of the plan's free daily requests, which
+ * takes neither money nor the plan's tokens.
  */
 export type Payers = 'money' | 'plan' | 'plan_money' | 'money_plan' | 'free_request';
 
@@ -39,24 +39,24 @@ export interface Account {
   readonly id: number;
   readonly name: string;
   readonly balance: bigint;
-  /** The part of the balance held by live holds that the account pays. */
+  /** The part of the balance that the account's live holds need. */
   readonly held: bigint;
-  /** Live holds that the account pays or may pay. */
+  /** The number of live holds that the account's balance pays or may pay, except those that cost nothing. */
   readonly running: number;
   readonly createdAtMs: number;
-  /** The number of the plan's live period; null: no plan. */
+  /** The number of the plan's live period; null: the account has no plan. */
   readonly period: number | null;
-  /** The last number given to one of its subscriptions and periods. */
+  /** The highest number of its subscriptions and periods, which are numbered together. */
   readonly plans: number;
-  /** The last number given to one of its entries. */
+  /** The highest number of its entries. */
   readonly entries: number;
-  /** Why it is suspended; null: it is not. */
+  /** Why the account is suspended; null: it is not suspended. */
   readonly suspended: Suspension | null;
-  /** The sum over its requests since it was created or resumed. */
+  /** The amount that was written off since the account was created or resumed. */
   readonly writtenOff: bigint;
   /** The balance below which an event is sent; null: no event. */
   readonly lowBalance: bigint | null;
-  /** null: it is open. */
+  /** null: the account is open. */
   readonly closedAtMs: number | null;
 }
 
@@ -70,12 +70,12 @@ export interface Key {
   readonly label: string;
   /** null allows all. */
   readonly allowedModels: readonly string[] | null;
-  /** null: spends from the account. */
+  /** The key's own balance; null: it spends from its group or account. */
   readonly balance: bigint | null;
   readonly held: bigint;
-  /** Live holds that its own balance pays or may pay. */
+  /** Like `Account.running`, for the key's own balance. */
   readonly running: number;
-  /** The plan pays before money. */
+  /** True if the plan pays before money, false if money pays first. */
   readonly useSubsFirst: boolean;
   /** True if money may pay at all. */
   readonly fallbackToPayg: boolean;
@@ -86,11 +86,11 @@ export interface Key {
   readonly tags: Tags;
   /** The owner's own JSON. */
   readonly metadata: string;
-  /** See `Account`. */
+  /** Like `Account.lowBalance`. */
   readonly lowBalance: bigint | null;
-  /** Which bodies of its requests are kept; null: as the configuration decides. */
+  /** Which bodies of its requests are stored; null: the configuration decides. */
   readonly keepBodies: KeepBodies | null;
-  /** Set by the account. */
+  /** Set by the account: requests of a paused key are refused. */
   readonly paused: boolean;
 }
 
@@ -102,20 +102,20 @@ export interface Group {
   /** null: directly under the account. */
   readonly parentId: number | null;
   readonly tags: Tags;
-  /** Null: the next group above, or the account, pays. */
+  /** null: the nearest group above that has a balance pays, else the account. */
   readonly balance: bigint | null;
   readonly held: bigint;
-  /** Live holds that its balance pays or may pay. */
+  /** Like `Account.running`, for the group's balance. */
   readonly running: number;
-  /** What was paid from its balance. */
+  /** The sum of the charges that its balance paid. */
   readonly spent: bigint;
   readonly removed: boolean;
   readonly createdAtMs: number;
-  /** See `Account`. */
+  /** Like `Account.lowBalance`. */
   readonly lowBalance: bigint | null;
 }
 
-/** A key's secret from before a rotation, valid until its time. */
+/** A secret that a key had before a rotation. It is valid until `endsAtMs`. */
 export interface OldSecret {
   readonly hash: Uint8Array;
   readonly keyId: number;
@@ -137,7 +137,7 @@ export interface ManagementKey {
   readonly scopes: readonly string[];
 }
 
-/** A key's requests that were admitted on a UTC day. `spentOwn`: by the key's own balance, a part of `spent`. */
+/** Sums over a key's requests that were admitted on a UTC day. `spentOwn`: the part of `spent` that the key's own balance paid. */
 export interface KeyDay {
   readonly keyId: number;
   readonly day: number;
@@ -148,14 +148,14 @@ export interface KeyDay {
   readonly lastUsedAtMs: number;
 }
 
-/** A plan's free requests of a UTC day that were used and not returned. */
+/** How many of a plan's free daily requests an account has used on a UTC day. */
 export interface AccountDay {
   readonly accountId: number;
   readonly day: number;
   readonly requests: number;
 }
 
-/** The maximum that a scope may use of a unit in a window. */
+/** A limit: the most of a unit that an account, group or key may use in a window. */
 export interface Limit {
   readonly id: number;
   readonly accountId: number;
@@ -165,47 +165,47 @@ export interface Limit {
   readonly unit: LimitUnit;
   /** null only for `concurrent`. */
   readonly per: LimitWindow | null;
-  /** An IANA name. */
+  /** An IANA time zone name. */
   readonly timeZone: string;
-  /** Nano-dollars of `usd`, else a count. */
+  /** In nano-dollars for `usd`, else a count. */
   readonly max: bigint;
-  /** Listed ids, and patterns with `*`; null: all. */
+  /** Listed ids, and patterns with `*`; null: all models. */
   readonly models: readonly string[] | null;
-  /** `each`: it applies to every end user separately. */
+  /** `each`: the limit applies to every end user separately. */
   readonly endUsers: 'all' | 'each';
   readonly action: LimitAction;
-  /** Replaces `max` until that time; both are null if it was not raised. */
+  /** Replaces `max` until `raisedUntilMs`; both are null if the limit was not raised. */
   readonly raisedMax: bigint | null;
   readonly raisedUntilMs: number | null;
-  /** Set by the operator: the account's owner can't change it. */
+  /** True if only the operator may change the limit. */
   readonly locked: boolean;
-  /** The field that created it, if no limit command did. */
+  /** What created the limit, if no limit command did; else null. */
   readonly field: LimitField | null;
   readonly removed: boolean;
   readonly createdAtMs: number;
 }
 
 /**
- * The used and held amounts of a limit in one of its windows: the sum over its requests, stored so that it need not be added up. Every
- * window that was ever read has a row with `endUser` 0.
+ * The used and held amounts of a limit in one of its windows: the sums over its requests, stored so that they need not be added up each
+ * time. Every window that was ever read has a row with `endUser` 0.
  */
 export interface LimitUse {
   readonly limitId: number;
   /** The window's number. */
   readonly number: number;
-  /** 0: all of them, or, if the limit applies to each, requests without one. */
+  /** 0: all end users together, or, if the limit applies to each end user, the requests that name none. */
   readonly endUser: number;
   readonly used: bigint;
   readonly held: bigint;
-  /** For a rolling minute, instead of the sums. */
+  /** Replaces the sums for a rolling minute; null for other windows. */
   readonly rolling: Rolling | null;
 }
 
-/** The amounts that a request, or several of one model and one end user, add to limits. */
+/** The amounts that a request, or several requests of one model and one end user, add to limits. */
 export interface Tally {
   readonly modelId: number;
   readonly endUserId: number | null;
-  /** The time of their admission; 0 if that was not requested. */
+  /** When they were admitted; 0 unless `TallySpan.byTime` is set. */
   readonly admittedAtMs: number;
   readonly requests: bigint;
   readonly spent: bigint;
@@ -219,13 +219,13 @@ export interface Tally {
 export interface TallySpan extends Pick<Limit, 'accountId' | 'scope' | 'scopeId'> {
   readonly startMs: number;
   readonly endMs: number;
-  /** Only running ones. */
+  /** True to add up running requests only. */
   readonly live: boolean;
-  /** Grouped by millisecond. */
+  /** True to add up the requests of each millisecond separately. */
   readonly byTime: boolean;
 }
 
-/** The common part of a hold and the record that it becomes. */
+/** What a hold and the record that it becomes have in common. */
 export interface Request {
   readonly id: number;
   /** The random part of the public id: see `requestPart`. */
@@ -234,20 +234,20 @@ export interface Request {
   readonly keyId: number;
   readonly modelId: number;
   readonly free: boolean;
-  /** True if its tokens count. */
+  /** True for a text request: its tokens count for token limits. */
   readonly text: boolean;
-  /** How many requests it counts as. */
+  /** How many requests it counts as for limits. */
   readonly requests: number;
   readonly endUserId: number | null;
   /** The key's group when it was admitted, and the groups above it, nearest first. */
   readonly groups: readonly number[];
-  /** Its tags; null: none. */
+  /** The set of its tags; null: it has none. */
   readonly tagsId: number | null;
-  /** The path of its interface. */
+  /** The public path that it was sent to. */
   readonly endpointId: number;
-  /** The batch that it is an item of; null: none. */
+  /** The batch that it belongs to; null: none. */
   readonly batchId: number | null;
-  /** Whose money pays, if money pays. */
+  /** Whose balance pays, if money pays. */
   readonly payer: Payer;
   /** The group that pays; null if no group pays. */
   readonly payerGroup: number | null;
@@ -256,44 +256,44 @@ export interface Request {
   readonly period: number | null;
   readonly discountPermille: number;
   readonly admittedAtMs: number;
-  /** The requested amount, as one number that a repeat must match. */
+  /** The requested amount, as one number: a repeated admission must have the same. */
   readonly requested: bigint;
   readonly admitted: bigint;
-  /** null: it costs nothing. */
+  /** Output tokens that were granted at admission; null: the request costs nothing. */
   readonly admittedTokens: number | null;
-  /** null: a hold of the gateway's own. */
+  /** When the hold expires; null: a request of the gateway, whose hold does not expire. */
   readonly expiresAtMs: number | null;
 }
 
 /**
- * A request that was admitted and has not ended. It changes its payer's balance and its key's day of admission by `held`, its period by
- * `planHeld`, and as a free request the account's day of admission; nothing else.
+ * A request that was admitted and has not ended. It is included in the held amounts of its payer and its key's day (`held`) and of its plan
+ * period (`planHeld`), and, if a free request pays, in the account's day; in nothing else.
  */
 export interface Hold extends Request {
   readonly held: bigint;
   /** Estimated input tokens. */
   readonly inputTokens: number;
-  /** Held output tokens of all payers; null: the request costs nothing. */
+  /** The output tokens that are held, over all payers; null: the request costs nothing. */
   readonly tokens: number | null;
   readonly outputPicoUsd: bigint;
-  /** Tokens held from the plan, and the output tokens among them. */
+  /** The plan's tokens that are held, and how many of them are for output. */
   readonly planHeld: number;
   readonly planOutput: number;
-  /** True if the first payer could not pay the whole input: from then on only the second pays. */
+  /** True if the first payer could not pay for the whole input, so that only the second pays for the rest. */
   readonly firstSpent: boolean;
-  /** The last command that extended it, and the tokens that it granted. */
+  /** The last command that extended the hold, and the tokens that it granted; null: none did. */
   readonly extension: number | null;
   readonly extendedTokens: number | null;
 }
 
-/** A settled request. `costNanoUsd` was debited; with `writtenOff` it is the arithmetic's sum, without what the plan's tokens paid. */
+/** A settled request. `cost` was debited. `cost` plus `writtenOff` is the calculated cost, without what the plan's tokens paid for. */
 export interface Usage extends Request, UsageBuckets {
   readonly state: RecordState;
   readonly usageSource: SettleCommand['usageSource'];
   readonly serviceTier: SettleCommand['serviceTier'];
   readonly cost: bigint;
   readonly writtenOff: bigint;
-  /** null: another service set the cost. */
+  /** null: another service computed the cost. */
   readonly priceId: number | null;
   readonly multiplierPermille: number;
   readonly planTokens: number;
@@ -301,15 +301,15 @@ export interface Usage extends Request, UsageBuckets {
   readonly firstEventMs: number | null;
   readonly providerId: number;
   readonly attempts: number;
-  /** The provider's charge to the operator; null: unknown. */
+  /** What the provider charged the operator; null: unknown. */
   readonly providerCost: bigint | null;
-  /** As `writeTimeline` returns it; null: the other fields say it all. */
+  /** The timeline, as `writeTimeline` returns it; null if the other fields say it all. */
   readonly timeline: string | null;
-  /** Calls of tools with a price of their own. */
+  /** Calls of tools that are priced per call. */
   readonly tools: readonly ToolCharge[];
 }
 
-/** A voided hold. `number`: counts the voids of an id, because it may be admitted again after each. */
+/** A voided hold. `number` counts the voids of one id, which may be admitted again after each. */
 export interface Voided {
   readonly id: number;
   readonly number: number;
@@ -327,8 +327,8 @@ export interface Voided {
 }
 
 /**
- * A change of a pocket's balance that is not a request. The pocket is the key's, the group's, or, if both are null,
- * the account's. A move between two pockets is two entries. A write-off changes no balance.
+ * A change of a balance other than by a request: the balance of the key, of the group, or, if both ids are null, of the account. A move
+ * between two balances is two entries. A write-off changes no balance.
  */
 export interface Entry {
   readonly accountId: number;
@@ -336,38 +336,38 @@ export interface Entry {
   readonly kind: EntryKind;
   readonly keyId: number | null;
   readonly groupId: number | null;
-  /** Added to the pocket; negative: taken from it. */
+  /** Added to the balance; negative: taken from it. */
   readonly amount: bigint;
-  /** The pocket's balance. */
+  /** The balance after the entry. */
   readonly balanceAfter: bigint;
-  /** The part of the request `usageId` that could not be debited; 0 for every other kind. */
+  /** The part of the cost of the request `usageId` that could not be debited; 0 for other kinds. */
   readonly writtenOff: bigint;
   readonly usageId: number | null;
   readonly period: number | null;
   readonly note: string;
   readonly atMs: number;
-  /** The client's own reference: unique among entries; null: none. */
+  /** A reference that the caller chose, unique among entries; null: none. */
   readonly reference: string | null;
 }
 
-/** The beginning and end of an account's audit chain (account 0: the operator's). Rows up to `startNumber` were removed. */
+/** The beginning and end of an account's rows in the audit log (account 0: the operator's). Rows up to `startNumber` were removed. */
 export interface AuditChain {
   readonly accountId: number;
   readonly startNumber: number;
   /** Hash of the last removed row; '' if there is none. */
   readonly startHash: string;
-  /** Hash of the last row. */
+  /** The number and the hash of the last row. */
   readonly number: number;
   readonly hash: string;
 }
 
-/** An address that receives events. Account 0: the operator's. */
+/** A webhook: an address that receives events. Account 0: it is the operator's. */
 export interface Webhook {
   readonly id: number;
   readonly accountId: number;
   readonly url: string;
   readonly events: readonly EventType[];
-  /** Sealed. */
+  /** Encrypted. */
   readonly secret: string;
   readonly disabled: boolean;
   readonly removed: boolean;
@@ -386,32 +386,32 @@ export interface WebhookEvent {
   readonly atMs: number;
 }
 
-/** An event for a webhook. */
+/** The delivery of an event to a webhook. */
 export interface Delivery {
   readonly eventId: number;
   readonly webhookId: number;
   readonly scope: string;
   readonly state: DeliveryState;
-  /** Failed attempts, and the last one. */
+  /** The number of attempts. */
   readonly attempts: number;
   readonly nextAtMs: number;
-  /** From then on a failure is final. */
+  /** A failure at or after this time is final. */
   readonly untilMs: number;
   /** The HTTP status of the last attempt; null: there was no answer. */
   readonly status: number | null;
   readonly error: string | null;
-  /** null: pending. */
+  /** null: the delivery is pending. */
   readonly endedAtMs: number | null;
 }
 
-/** Marks an event that webhooks have already received, by its name. `number`: the window's, or the time of the event. */
+/** Marks an event, by its name, as already written, so that it is not written again. `number`: the number of the window, or the time that the event is about. */
 export interface EventMark {
   readonly name: string;
   readonly number: number;
   readonly atMs: number;
 }
 
-/** An account's plan. `cancelled`: ends with its period. Only one at a time is live. */
+/** An account's plan. `cancelled`: it ends with its current period. An account has at most one that has not ended. */
 export interface Subscription {
   readonly accountId: number;
   readonly number: number;
@@ -425,10 +425,10 @@ export interface Subscription {
 export interface PlanPeriod {
   readonly accountId: number;
   readonly number: number;
-  /** Its number. */
+  /** The number of the subscription. */
   readonly subscription: number;
   readonly plan: PlanName;
-  /** Periods since the start, from 0; unpaid ones are skipped. */
+  /** How many periods lie between the start of the subscription and this one, unpaid ones included. */
   readonly nth: number;
   readonly startMs: number;
   readonly endMs: number;
@@ -436,11 +436,11 @@ export interface PlanPeriod {
   readonly tokens: number;
   readonly used: number;
   readonly held: number;
-  /** The present one of a subscription that lives. */
+  /** True for the current period of a subscription that has not ended. */
   readonly live: boolean;
 }
 
-/** The last number given to a kind of row, or the highest id of the gateway's own requests. */
+/** A counter: the highest id of a kind of row, or of the gateway's own requests (`last_id`). */
 export interface Counter {
   readonly name:
     | 'account'
@@ -456,15 +456,15 @@ export interface Counter {
   readonly value: number;
 }
 
-/** The stored reply to an administrative command, so that its repeat does nothing. */
+/** The stored reply to an administrative command; a repeat of the command gets it and does nothing. */
 export interface Applied {
   readonly id: string;
   readonly reply: string;
 }
 
 /**
- * The amounts that a record adds to one sum of records. `number`: the hour or day; `groupId`: the id of the endpoint, key, group, end user
- * or tag.
+ * The amounts that a record adds to one stored sum. `number`: the hour or day; `groupId`: the id of what `grouped` names, for example the key
+ * or the tag.
  */
 export interface SumChange {
   readonly accountId: number;
@@ -475,7 +475,7 @@ export interface SumChange {
   readonly usage: Usage;
 }
 
-/** Rows of one kind by their key, which is one to three of their numbers. */
+/** Rows of one kind, found by their key: one to three numbers or names. */
 export interface Table<R, K extends readonly (number | string)[]> {
   get(...key: K): R | undefined;
   /** Adds a row or replaces the one with its key. */
@@ -483,8 +483,8 @@ export interface Table<R, K extends readonly (number | string)[]> {
 }
 
 /**
- * The rows of a ledger after the commands so far. A rule reads and writes nothing else. If a rule throws, none of its changes stay. An
- * engine that fetches rows on demand may throw a `MissingRow` from any read: it then fetches that row and runs the rule again.
+ * The rows of a ledger after the commands so far. Rules read and write nothing else. If a rule throws, its changes are undone. An
+ * engine that loads rows on demand may throw `MissingRow` from any read; it then loads the row and runs the rule again.
  */
 export interface Rows {
   readonly accounts: Table<Account, [id: number]>;
@@ -497,14 +497,14 @@ export interface Rows {
   readonly limits: Table<Limit, [id: number]>;
   readonly limitUses: Table<LimitUse, [limitId: number, number: number, endUser: number]>;
   /**
-   * Limits that are counted together, by scope: their rows in `limitUses` are not up to date. Absent: none are. The owner of this map calls
-   * `separate` before anyone else reads or removes those rows, and clears the map if a batch was not stored.
+   * Limits that are counted together, by scope. Their rows in `limitUses` are not up to date. Absent: all limits are counted separately. The
+   * engine calls `separate` before anyone else reads or removes these rows, and clears the map if a batch was not stored.
    */
   readonly joint?: Readonly<Record<LimitScope, Map<number, JointLimits>>>;
   readonly holds: Table<Hold, [id: number]> & { remove(id: number): void };
   /** Records are only added. */
   readonly usage: Table<Usage, [id: number]>;
-  /** Only added; `get` finds the last one of an id. */
+  /** Rows are only added; `get` finds the last one of an id. */
   readonly voided: Table<Voided, [id: number]>;
   readonly subscriptions: Table<Subscription, [accountId: number, number: number]>;
   readonly periods: Table<PlanPeriod, [accountId: number, number: number]>;
@@ -513,54 +513,55 @@ export interface Rows {
   readonly webhooks: Table<Webhook, [id: number]>;
   /** Returns the webhooks of an account (0: the operator) that receive events, by id. */
   listWebhooks(accountId: number): readonly Webhook[];
-  /** Includes disabled ones. */
+  /** Like `listWebhooks`, with disabled ones. */
   listAllWebhooks(accountId: number): readonly Webhook[];
   /** Only added. */
   addEvent(event: WebhookEvent): void;
   readonly deliveries: Table<Delivery, [eventId: number, webhookId: number]>;
   readonly eventMarks: Table<EventMark, [name: string]>;
-  /** Keys of an account that were not revoked, by id. */
+  /** Returns the keys of an account that are not revoked, by id. */
   listKeys(accountId: number): readonly Key[];
-  /** Management keys of an account that were not revoked, by id. */
+  /** Returns the management keys of an account that are not revoked, by id. */
   listManagementKeys(accountId: number): readonly ManagementKey[];
-  /** Keys that expire after the one time and not after the other, by id. */
+  /** Returns the keys that expire after `afterMs` and not after `byMs`, by id. */
   expiringKeys(afterMs: number, byMs: number): readonly Key[];
   readonly auditChains: Table<AuditChain, [accountId: number]>;
-  /** Only added, at the end of its chain. */
+  /** Adds a row at the end of its chain. */
   addAudit(row: AuditRow): void;
   /** Only added. */
   addEntry(entry: Entry): void;
-  /** Returns the entry of that reference. */
+  /** Returns the entry with that reference. */
   findEntry(reference: string): Entry | undefined;
+  /** Adds a record to a stored sum. */
   raiseSum(change: SumChange): void;
-  /** The groups of an account that were not removed, by id. */
+  /** Returns the groups of an account that are not removed, by id. */
   listGroups(accountId: number): readonly Group[];
-  /** Returns whether a group has keys that were not revoked. */
+  /** Returns whether a group has keys that are not revoked. */
   hasKeys(groupId: number): boolean;
   /** Only added. */
   addSecret(secret: OldSecret): void;
-  /** Returns the number of a combination of model, provider and interface. */
+  /** Returns the id of a combination of model, provider and public path. */
   kindNumber(modelId: number, providerId: number, endpointId: number): number;
-  /** The number of these tags, which are stored as one set; null: there are none. */
+  /** Returns the id of a set of tags; null if the set is empty. */
   tagsNumber(tags: Tags): number | null;
-  /** Returns the numbers of the tags in that set. */
+  /** Returns the ids of the tags in a set. `tagsId`: as `tagsNumber` returns it. */
   tagNumbers(tagsId: number): readonly number[];
-  /** The limits of a scope that were not removed, by id. */
+  /** Returns the limits of a scope that are not removed, by id. */
   listLimits(scope: LimitScope, scopeId: number): readonly Limit[];
   /** Removes all uses of a limit, because it now counts something else. */
   forgetUses(limitId: number): void;
-  /** Adds up requests, as of the commands before, by model and end user. */
+  /** Adds up requests by model and end user, as earlier commands have left them. */
   tally(span: TallySpan): readonly Tally[];
-  /** The listed id of a model by its number. */
+  /** Returns the listed id of a model. */
   modelName(modelId: number): string;
   /** Returns whether a key, one of a key's old secrets, a management key or a session has that hash. */
   hasHash(hash: Uint8Array): boolean;
-  /** Holds that expire by then, the earliest first, then by id. */
+  /** Returns the holds that have expired at `nowMs`, the earliest first, then by id. */
   expiredHolds(nowMs: number): readonly Hold[];
-  /** Returns keys that have expired by then and have more money than their holds, by id. */
+  /** Returns the keys that have expired at `nowMs` and whose balance is more than they hold, by id. */
   expiredKeys(nowMs: number): readonly Key[];
-  /** Holds of the gateway's own, by id. */
+  /** Returns the holds of the gateway's own requests, by id. */
   ownHolds(): readonly Hold[];
-  /** Live periods that end by then, the earliest first, then by account. */
+  /** Returns the live periods that have ended at `nowMs`, the earliest first, then by account. */
   endedPeriods(nowMs: number): readonly PlanPeriod[];
 }

@@ -1,6 +1,6 @@
 import type { HoldExtension, RequestAttempt } from './timeline.ts';
 
-/** Sessions of people at the dashboard in the ledger's commands and replies. */
+/** Sessions of people who use the dashboard, in the ledger's commands and replies. */
 
 /** The permissions of a person. */
 export type SessionRole = 'operator' | 'owner' | 'member' | 'viewer';
@@ -9,7 +9,7 @@ export interface NewSession {
   /** SHA-256 of the session's token. */
   readonly hash: Uint8Array;
   readonly role: SessionRole;
-  /** null: the operator's, who names an account in each call. */
+  /** null: a session of the operator, who names an account in each call. */
   readonly accountId: number | null;
   /** SHA-256 of the key that signed in: the session has that key's permissions, and ends with it. Null: no key signed in. */
   readonly keyHash: Uint8Array | null;
@@ -24,7 +24,7 @@ export interface SessionRow extends Omit<NewSession, 'hash' | 'keyHash'> {
   readonly createdAtMs: number;
 }
 
-/** The person of a session credential. */
+/** The person that a session belongs to. */
 export interface SessionFacts {
   readonly sessionId: number;
   readonly role: SessionRole;
@@ -35,7 +35,7 @@ export interface SessionFacts {
 export interface RequestTimeline {
   /** The amount held at admission. */
   readonly admittedNanoUsd: bigint;
-  /** From its admission to its first event; null: no event came. */
+  /** From the admission to the first event; null: no event came. */
   readonly firstEventMs: number | null;
   /** The provider that answered; '': none did. */
   readonly provider: string;
@@ -49,7 +49,7 @@ export interface RequestTimeline {
 
 /** Sessions in the ledger, and reads for the dashboard. */
 export interface SessionLedger {
-  /** The number of entries and charges in an account's ledger. Undefined: there is no such account. */
+  /** Returns the number of entries and charges of an account; undefined if there is no such account. */
   lastEntry(accountId: number): Promise<number | undefined>;
   /** Creates a session, which `findCredential` then finds by its hash. `not_found`: there is no such account. */
   createSession(command: NewSession): Promise<SessionRow | 'not_found'>;

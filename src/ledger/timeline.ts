@@ -1,6 +1,6 @@
 /**
- * The timeline of a request between its admission and its charge: the calls to routes, and how its hold grew. Times in ms since the request
- * was admitted.
+ * The timeline of a request from its admission to its charge: its attempts, and the extensions of its hold. Times are in ms since the
+ * admission.
  */
 
 /** One attempt at a route. */
@@ -9,13 +9,13 @@ export interface RequestAttempt {
   readonly provider: string;
   /** The provider's own name of the model. */
   readonly model: string;
-  /** Why this route was taken, as `RouteReason`; '': the model has no other. */
+  /** Why this route was chosen: a `RouteReason`; '' if the model has only one route. */
   readonly reason: string;
   readonly startedMs: number;
-  /** From its start to its first event; undefined: no event came. */
+  /** From the start of the attempt to its first event; undefined: no event came. */
   readonly firstEventMs: number | undefined;
   readonly durationMs: number;
-  /** `completed`, or what ended it, as `AttemptOutcome` names it. */
+  /** How the attempt ended: `completed` or another `AttemptOutcome`. */
   readonly result: string;
   /** The upstream's HTTP status, if it answered with an error. */
   readonly status: number | undefined;
@@ -24,7 +24,7 @@ export interface RequestAttempt {
 /** An extension of a hold. */
 export interface HoldExtension {
   readonly atMs: number;
-  /** The total hold from then on. */
+  /** The total hold after the extension. */
   readonly heldNanoUsd: bigint;
 }
 
@@ -46,10 +46,10 @@ type AttemptValues = [
 ];
 type TimelineValues = [attempts: AttemptValues[], extensions: [atMs: number, held: string][]];
 
-/** The most entries of each list that are stored; entries between the first ones and the last are left out. */
+/** The most entries of each list that are stored: the first ones and the last. */
 const entriesMax = 32;
 
-/** Encodes a timeline for storage. Undefined if there is nothing to store: one attempt on the model's only route, which completed, and no extension. */
+/** Encodes a timeline for storage. Returns undefined if it need not be stored: a single attempt at the model's only route that completed, and no extension. */
 export function writeTimeline({ attempts, extensions }: StoredTimeline): string | undefined {
   const [only] = attempts;
   const isPlain = attempts.length <= 1 && extensions.length === 0;

@@ -1,6 +1,6 @@
 import type { ToolCharge } from '../generation/price.ts';
 
-/** Calls of tools as the ledger stores them: a JSON array of `[tool, calls, nano-dollars of one]`, which SQL can sum. */
+/** Calls of tools, as the ledger stores them: a JSON array of `[tool, calls, nano-dollars per call]`, which SQL can sum. */
 type ChargeValues = [tool: ToolCharge['tool'], calls: number, nanoUsd: number];
 
 /** Encodes charges for storage; null: there are none. */

@@ -12,7 +12,7 @@ export const accountEvents = [
   'subscription.ended',
 ] as const;
 
-/** Events that concern no account: the operator's webhooks can receive them, besides those of all accounts. */
+/** Events that concern no account. Only webhooks of the operator can receive them; these also receive the events of all accounts. */
 export const operatorEvents = ['route.opened', 'route.closed', 'provider.key_refused', 'disk.low'] as const;
 
 export type AccountEvent = (typeof accountEvents)[number];
@@ -26,10 +26,10 @@ export interface WebhookSettings {
   readonly disabled: boolean;
 }
 
-/** `accountId` 0: the operator's. */
+/** A new webhook. `accountId` 0: it belongs to the operator. */
 export interface NewWebhook extends WebhookSettings {
   readonly accountId: number;
-  /** Sealed: the ledger never has the secret itself. */
+  /** Encrypted: the ledger never has the secret itself. */
   readonly secret: string;
 }
 
@@ -41,7 +41,7 @@ export interface WebhookRow extends WebhookSettings {
 
 export type DeliveryState = 'pending' | 'delivered' | 'failed';
 
-/** An event for a webhook. */
+/** The delivery of an event to a webhook. */
 export interface DeliveryRow {
   readonly webhookId: number;
   readonly eventId: number;
@@ -65,27 +65,27 @@ export interface DueDelivery {
   readonly webhookId: number;
   readonly eventId: number;
   readonly url: string;
-  /** Sealed. */
+  /** Encrypted. */
   readonly secret: string;
-  /** The owner. */
+  /** The account that owns the webhook; 0: the operator. */
   readonly accountId: number;
   readonly type: EventType;
   readonly data: string;
   readonly createdAtMs: number;
-  /** Those that failed. */
+  /** How many attempts have failed. */
   readonly attempts: number;
-  /** When a further failure is the last one. */
+  /** A failure at or after this time is final. */
   readonly untilMs: number;
 }
 
-/** The end of a delivery attempt. */
+/** The outcome of a delivery attempt. */
 export interface DeliveryReport {
   readonly webhookId: number;
   readonly eventId: number;
   readonly state: DeliveryState;
-  /** With this one. */
+  /** The number of attempts, with this one. */
   readonly attempts: number;
-  /** When it is tried again; only of `pending`. */
+  /** When the delivery is tried again; used only if it is still `pending`. */
   readonly nextAtMs: number;
   readonly status: number | null;
   readonly error: string | null;
@@ -99,7 +99,7 @@ export interface OutsideEvent {
   readonly data: Readonly<Record<string, string | number | null>>;
 }
 
-/** A webhook by its id. `accountId`: only if it belongs to this account, 0: to the operator, undefined: whoever owns it. */
+/** Names a webhook by its id. `accountId`: it must belong to this account (0: to the operator); undefined: anyone may own it. */
 export interface NamedWebhook {
   readonly webhookId: number;
   readonly accountId: number | undefined;
@@ -113,19 +113,19 @@ export interface DeliveryFilter {
   readonly offset: number;
 }
 
-/** The outbox: events are written in the transaction that they report, with a delivery for each webhook that subscribes to them. */
+/** The outbox: an event is written in the transaction that causes it, together with a delivery for each webhook that subscribes to it. */
 export interface Outbox {
-  /** `not_found`: there is no such account; `too_many`: it has as many as it can have. */
+  /** `not_found`: there is no such account; `too_many`: it has the maximum number of webhooks. */
   createWebhook(command: NewWebhook): Promise<WebhookRow | 'not_found' | 'too_many'>;
-  /** By id. */
+  /** Returns the webhooks of an account, by id. */
   listWebhooks(accountId: number): Promise<WebhookRow[]>;
   findWebhook(named: NamedWebhook): Promise<WebhookRow | undefined>;
-  /** Only the fields that are there change. */
+  /** Changes only the given fields. */
   updateWebhook(command: NamedWebhook & { change: Partial<WebhookSettings> }): Promise<WebhookRow | 'not_found'>;
-  /** Its undelivered events are dropped. */
+  /** Deletes a webhook and drops its pending deliveries. */
   deleteWebhook(command: NamedWebhook): Promise<'deleted' | 'not_found'>;
   listDeliveries(filter: DeliveryFilter): Promise<DeliveryRow[]>;
-  /** Delivers an event again, whether its delivery succeeded or failed. */
+  /** Delivers an event again, whether its last delivery succeeded or failed. */
   replayDelivery(command: NamedWebhook & { eventId: number }): Promise<DeliveryRow | 'not_found'>;
 
   /** Returns whether there are webhooks. */

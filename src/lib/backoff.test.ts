@@ -7,13 +7,13 @@ const realSleep = sleepOn(systemRuntime);
 
 const policy = { baseMs: 500, maxMs: 8_000 };
 
-test('the ceiling of the wait doubles with each failure up to the maximum, and jitter can reduce the wait to nothing', () => {
+test('the longest wait doubles with each failure up to the maximum, and jitter can reduce a wait to 0', () => {
   const ceilings = [1, 2, 3, 4, 5, 6, 60].map(failures => backoffMs(failures, policy, () => 0.5) * 2);
   expect(ceilings).toEqual([500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000]);
   expect(backoffMs(3, policy, () => 0)).toBe(0);
 });
 
-test('a wait that the other side requested is kept, with jitter on top of at most the base', () => {
+test('a wait that the other side requested is the minimum; jitter adds at most the base', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 40 }),
@@ -27,7 +27,7 @@ test('a wait that the other side requested is kept, with jitter on top of at mos
   );
 });
 
-test('a sleep lasts its time, and rejects with the signal’s reason as soon as that is aborted', async () => {
+test('a sleep lasts as long as requested, and rejects with the signal’s reason as soon as the signal is aborted', async () => {
   const started = performance.now();
   await realSleep(30, new AbortController().signal);
   expect(performance.now() - started).toBeGreaterThanOrEqual(28);

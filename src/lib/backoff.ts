@@ -2,19 +2,19 @@ import type { Runtime } from './runtime.ts';
 
 /** The waits between attempts. */
 export interface BackoffPolicy {
-  /** The longest wait before the first retry; it doubles with each one. */
+  /** The longest wait before the first retry. It doubles with each further retry. */
   readonly baseMs: number;
-  /** The upper bound, whatever the number of attempts. */
+  /** The longest wait before any retry. */
   readonly maxMs: number;
 }
 
-/** A number in [0, 1), as `Math.random` makes it; injected so that tests know what comes. */
+/** Returns a number in [0, 1), like `Math.random`. It is a parameter, so that tests can choose the numbers. */
 export type Random = () => number;
 
 /**
- * Returns the wait before a retry in ms: exponential with full jitter, so that callers that failed together do not
- * return together. `failures` is how many attempts have failed, from 1. `requestedMs` is the wait that the other side
- * requested: then the wait is at least that, with jitter on top.
+ * Returns the wait before a retry in ms: exponential with full jitter, so that callers that failed at the same time do
+ * not retry at the same time. `failures`: how many attempts have failed, at least 1. `requestedMs`: the wait that the
+ * other side requested; the result is at least that, plus jitter.
  */
 export function backoffMs(failures: number, policy: BackoffPolicy, random: Random, requestedMs = 0): number {
   const ceiling = Math.min(policy.maxMs, policy.baseMs * 2 ** (failures - 1));

@@ -1,17 +1,17 @@
 /** Texts longer than this are never compared. */
 const comparedLengthMax = 100;
-/** More candidates than this are not looked at: a wrong name must not cost more than a right one by much. */
+/** No more candidates than this are compared: looking up a wrong name must not cost much more than a right one. */
 const candidatesMax = 2000;
 /** Texts that differ by more edits are not typing mistakes. */
 const editsMax = 3;
 
-// One comparison runs to its end before the next begins, so that all share these rows.
+// Comparisons never overlap, so they can all share these rows.
 const rows = [0, 1, 2].map(() => new Uint8Array(comparedLengthMax + 2));
 
 /**
- * Returns how many single-character insertions, deletions, replacements and swaps of neighbours turn one text into
- * the other; more than `max` if there are more. Only the cells within `max` of the diagonal are computed: no shorter
- * path uses another.
+ * Returns the number of edits (single-character insertions, deletions, replacements and swaps of neighbours) that turn one text into
+ * the other; if there are more than `max`, some number above `max`. Computes only the cells within `max` of the diagonal: a path through
+ * any other cell has more than `max` edits.
  */
 function editDistance(from: string, to: string, max: number): number {
   const far = max + 1;
@@ -48,9 +48,9 @@ function swaps(from: string, to: string, row: number, column: number): boolean {
 }
 
 /**
- * Returns the known text that was probably meant: the one with the fewest edits, at most three and a third of its
- * length, ignoring case; the first of equals. Undefined if none is close. Fast enough for unauthenticated callers: a
- * millisecond for 2,000 known texts, more are ignored.
+ * Returns the known text that was probably meant: the one that differs by the fewest edits, ignoring case; of several, the first. It may
+ * differ by one edit, or by a third of its length, but never by more than three; undefined if no text is that close. Fast enough for
+ * unauthenticated callers: a millisecond for 2,000 known texts; further ones are ignored.
  */
 export function closest(text: string, known: Iterable<string>): string | undefined {
   if (text.length > comparedLengthMax) return undefined;

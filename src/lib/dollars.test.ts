@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { dollarsNumber, dollarsText, jsonDollars, parseDollars, parseJsonDollars } from './dollars.ts';
 
-test('decimal texts become exact nano-dollars, rounded half up', () => {
+test('decimal texts are converted to nano-dollars exactly, rounded half up', () => {
   const cases: [string, bigint][] = [
     ['0', 0n],
     ['10', 10_000_000_000n],
@@ -48,7 +48,7 @@ test('amounts are shown as the shortest decimals', () => {
   expect(JSON.stringify(jsonDollars(1n))).toBe('0.000000001');
 });
 
-test('numbers of JSON become exact nano-dollars, even if a double would round them', () => {
+test('JSON numbers are converted to nano-dollars exactly, even if a double would round them', () => {
   const cases: [string, bigint | undefined][] = [
     ['0', 0n],
     ['-0', 0n],
@@ -72,7 +72,7 @@ test('numbers of JSON become exact nano-dollars, even if a double would round th
   for (const [text, nano] of cases) expect([text, parseJsonDollars(text)]).toEqual([text, nano]);
 });
 
-test('a number of JSON without an exponent is read as the decimal text it is', () => {
+test('a JSON number without an exponent is read like the same decimal text', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: -(9n * 10n ** 18n), max: 9n * 10n ** 18n }), nano => {
       const text = dollarsText(nano);

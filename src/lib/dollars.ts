@@ -1,6 +1,6 @@
 /**
- * Dollars as people write them and nano-dollars (10^-9 dollars) as the gateway counts them. Input never goes through
- * floating point: 0.1 is 100,000,000 nano-dollars, exactly. Source: docs/accounting.md "Prices and rounding".
+ * Converts between dollars, as people write them, and nano-dollars (10^-9 dollars), as the gateway counts them. Input is never
+ * converted to floating point: 0.1 is exactly 100,000,000 nano-dollars. See docs/accounting.md "Prices and rounding".
  */
 
 const pattern = /^([+-]?)(\d{1,40})(?:\.(\d{1,100}))?$|^([+-]?)\.(\d{1,100})$/;
@@ -8,8 +8,8 @@ const nanoDigits = 9;
 const nanoMax = 2n ** 63n - 1n;
 
 /**
- * Parses a decimal text ("12", "-0.5", ".25") to nano-dollars, rounded half up (away from zero). Undefined if the
- * text is not a decimal number (no exponents, blanks or digit groups) or does not fit 64 bits.
+ * Parses a decimal text ("12", "-0.5", ".25") to nano-dollars, rounded half up (away from zero). Returns undefined if the
+ * text is not a decimal number (exponents, spaces and digit groups are not allowed) or the amount does not fit into 64 bits.
  */
 export function parseDollars(text: string): bigint | undefined {
   const match = pattern.exec(text);
@@ -23,12 +23,12 @@ export function parseDollars(text: string): bigint | undefined {
 }
 
 const jsonNumber = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
-/** Longer ones are read as doubles: so many digits are never intended, and exact reading would take long. */
+/** Longer numbers are read as doubles: no one intends so many digits, and reading them exactly would take long. */
 const jsonNumberLengthMax = 100;
 
 /**
- * Parses a number as JSON writes it ("12", "1e-3") to nano-dollars, exactly (not through a double), rounded half up
- * (away from zero). Undefined if it does not fit 64 bits.
+ * Parses a JSON number ("12", "1e-3") to nano-dollars, exactly (not through a double), rounded half up
+ * (away from zero). Returns undefined if the amount does not fit into 64 bits.
  */
 export function parseJsonDollars(text: string): bigint | undefined {
   const value = Number(text);
@@ -38,19 +38,19 @@ export function parseJsonDollars(text: string): bigint | undefined {
   if (match === null) return undefined;
   const [, sign = '', whole = '', fraction = '', exponent = '0'] = match;
   const shift = Number(exponent);
-  // Moving the point by the exponent needs that many digits on the side that it moves to.
+  // Moving the decimal point by the exponent needs that many digits on the side to which it moves.
   const digits = '0'.repeat(Math.max(0, -shift)) + whole + fraction + '0'.repeat(Math.max(0, shift));
   const point = Math.max(0, -shift) + whole.length + shift;
   const significant = digits.slice(0, point).replace(/^0+(?=\d)/, '');
   return parseDollars(`${sign}${significant}.${digits.slice(point, point + nanoDigits + 1)}0`);
 }
 
-/** The shortest decimal text of an amount: "10", "0.05", "-1.000000001". */
+/** Returns the shortest decimal text of an amount: "10", "0.05", "-1.000000001". */
 export function dollarsText(nanoUsd: bigint): string {
   return decimalText(nanoUsd, nanoDigits);
 }
 
-/** The amount as a JSON number; exact to the nano-dollar up to four million dollars, as near as a double gets above. */
+/** Returns an amount as a number: exact to the nano-dollar up to four million dollars, the nearest double above. */
 export function dollarsNumber(nanoUsd: bigint): number {
   const nano = Number(nanoUsd);
   // Both are exact as doubles, so the quotient is the nearest double, equal to the text parsed as a number.
@@ -69,17 +69,17 @@ export function knownDollars(nanoUsd: bigint | undefined): number | undefined {
   return nanoUsd === undefined ? undefined : dollarsNumber(nanoUsd);
 }
 
-/** A number that is written with all its digits where a double would lose some. */
+/** A JSON number that is written with all its digits, even if a double would lose some. */
 export interface JsonNumber {
   readonly rawJSON: string;
 }
 
-/** The amount as a JSON number with all its digits. */
+/** Returns an amount as a JSON number with all its digits. */
 export function jsonDollars(nanoUsd: bigint): JsonNumber {
   return JSON.rawJSON(dollarsText(nanoUsd));
 }
 
-/** The shortest decimal text of `value` / 10^`digits`; `digits` is at least 1. */
+/** Returns the shortest decimal text of `value` / 10^`digits`. `digits` is at least 1. */
 export function decimalText(value: bigint, digits: number): string {
   const text = (value < 0n ? -value : value).toString().padStart(digits + 1, '0');
   const fraction = text.slice(-digits).replace(/0+$/, '');

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseExact } from './exact-json.ts';
 
-/** Returns a text after reading and writing it. */
+/** Reads a text and writes it again. */
 function again(text: string): string {
   const { value, restore } = parseExact(text);
   const written = JSON.stringify(value);
@@ -31,14 +31,14 @@ describe('JSON that is read and written again', () => {
     expect(restore?.(changed)).toBe('{"model":"b","10":12345678901234567890,"9":1}');
   });
 
-  test('usual JSON is parsed as by JSON.parse, and has nothing to restore', () => {
+  test('ordinary JSON is parsed like by JSON.parse, and has nothing to restore', () => {
     expect(parseExact('{"temperature":0.7,"max_tokens":100}')).toEqual({
       value: { temperature: 0.7, max_tokens: 100 },
       restore: undefined,
     });
   });
 
-  test('the characters of marks may occur in the text, also as escapes', () => {
+  test('the text may contain the characters of marks, even escaped', () => {
     expect(again('{"a":"\\uf8ff1","1":2}')).toBe('{"a":"\uf8ff1","1":2}');
   });
 

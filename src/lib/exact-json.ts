@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 
 /**
- * JSON that is read, changed in places and written again without losing what `JSON.parse` loses: digits beyond a double's, the order of
- * members whose names are numbers, and a member called `__proto__`. Such content is marked in the value, and unmarked in the written text.
+ * Reads JSON so that it can be changed and written again without losing what `JSON.parse` loses: digits beyond those of a double, the order of
+ * members whose names are numbers, and a member called `__proto__`. Such content is marked in the value; the marks are removed from the written text.
  */
 
-/** The prefix of marks. It is not known outside the process, so no text can contain it on purpose; JSON escapes none of its characters. */
+/** The prefix of marks. It is secret, so that no text can contain it on purpose, and JSON escapes none of its characters. */
 const mark = `\uf8ff${randomBytes(12).toString('base64url')}`;
 
 /** The mark of this thread, for `markExact` on another one. */
@@ -15,18 +15,18 @@ const markedNumber = new RegExp(`"${mark}([^"]*)"`, 'g');
 
 /** A text that was read. */
 export interface ExactJson {
-  /** Parses like `JSON.parse`, marking numbers and names that it would change. */
+  /** The value as `JSON.parse` returns it, except that numbers and names that it would change are marked. */
   readonly value: unknown;
-  /** Replaces the marks in the written text with their content; undefined if there are none. */
+  /** Replaces the marks in the written text with the original content; undefined if nothing is marked. */
   readonly restore: ((json: string) => string) | undefined;
 }
 
-/** A number that a double may not hold, or a name that an object would move. Also found inside of strings, which costs time and nothing else. */
+/** Matches a number that a double may not represent, or a name that an object would move. It may match inside a string, which only costs time. */
 const risky = /(?:^|[\s:,[])-?(?:\d[\d.]{15,}|[\d.]+[eE])|"(?:\d+|__proto__)"\s*:/;
-/** A string, or a number with what precedes it. Strings come first, so that their digits are not numbers. */
+/** Matches a string or a number. Strings come first, so that digits inside them are not taken for numbers. */
 const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
-/** Returns whether `JSON.parse` may change something of a JSON text: false is certain. */
+/** Returns true if `JSON.parse` may lose something of a JSON text; false if it certainly does not. */
 export function mayLose(text: string): boolean {
   return risky.test(text);
 }
@@ -34,12 +34,12 @@ export function mayLose(text: string): boolean {
 /** Reads one JSON value. Throws `SyntaxError` as `JSON.parse` does. */
 export function parseExact(text: string): ExactJson {
   if (!risky.test(text)) return { value: JSON.parse(text), restore: undefined };
-  // Invalid JSON is refused as it was, not as it was marked.
+  // Refuses invalid JSON with the error for the original text, not for the marked one.
   JSON.parse(text);
   return { value: markExact(text, mark), restore: restoreExact };
 }
 
-/** Returns the value of a JSON text that `JSON.parse` accepts and may change, marked with the mark of the thread that will write it. */
+/** Parses a valid JSON text, and marks what `JSON.parse` would lose. `ownMark`: the mark of the thread that will write the value. */
 export function markExact(text: string, ownMark: string): unknown {
   const marked = text.replace(tokens, (token: string, colon: string | undefined) => {
     if (!token.startsWith('"')) return isExact(token) ? token : `"${ownMark}${token}"`;
@@ -48,23 +48,23 @@ export function markExact(text: string, ownMark: string): unknown {
   return JSON.parse(marked);
 }
 
-/** Returns written JSON with what `parseExact` marked in its values as it stood in the text that was read. */
+/** Returns written JSON in which each mark of `parseExact` is replaced by the original content. */
 export function restoreExact(json: string): string {
   return json.includes(mark) ? json.replaceAll(markedName, '"').replace(markedNumber, '$1') : json;
 }
 
-/** Returns a value, parts of which may come from `parseExact`, as JSON. */
+/** Writes a value as JSON; parts of it may come from `parseExact`. */
 export function exactText(value: unknown): string {
   return restoreExact(JSON.stringify(value));
 }
 
-/** Returns the number that a value is, also one that `parseExact` marked; undefined if it is not a number. */
+/** Returns a value as a number, even if `parseExact` has marked it; undefined if it is not a number. */
 export function numberIn(value: unknown): number | undefined {
   if (typeof value === 'number') return value;
   return typeof value === 'string' && value.startsWith(mark) ? Number(value.slice(mark.length)) : undefined;
 }
 
-/** Returns whether a double represents the number: the same value, however it is written. */
+/** Returns whether a double has exactly the value of the number, however it is written. */
 function isExact(token: string): boolean {
   return toDecimal(token) === toDecimal(String(Number(token)));
 }

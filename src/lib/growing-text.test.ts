@@ -18,7 +18,7 @@ test('it is the concatenation of its pieces, whenever it is read', () => {
   );
 });
 
-test('a long text of small pieces is whole, halves of code points included', () => {
+test('many small pieces are joined correctly, even if a surrogate pair is split between two', () => {
   const text = new GrowingText();
   let plain = '';
   for (let number = 0; number < 20_000; number += 1) {
@@ -29,6 +29,6 @@ test('a long text of small pieces is whole, halves of code points included', () 
   expect(`${text}`).toBe(plain);
 });
 
-test('nothing was added: it is empty', () => {
+test('is empty if nothing was added', () => {
   expect([`${new GrowingText()}`, new GrowingText().length]).toEqual(['', 0]);
 });

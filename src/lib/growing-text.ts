@@ -1,12 +1,12 @@
-/** Shorter remains are left as they are. */
+/** Fewer pieces than this are not joined. */
 const piecesMin = 32;
 
 /**
- * A text that grows by many small pieces, in little more memory than its characters take. A plain `+=` keeps every piece and a node for each, ten times the text of an
- * answer that comes token by token, until someone reads it.
+ * A text that grows by many small pieces, and takes little more memory than its characters. With `+=`, V8 would keep each piece and a node for it until someone reads the
+ * text: ten times the memory for an answer that comes token by token.
  */
 export class GrowingText {
-  /** The joined text, then the pieces since. */
+  /** The joined text, followed by the pieces that were added since. */
   #pieces: string[] = [];
   #length = 0;
   #joinedLength = 0;
@@ -19,7 +19,7 @@ export class GrowingText {
     if (piece === '') return;
     this.#pieces.push(piece);
     this.#length += piece.length;
-    // Joining only what has grown by a quarter copies each character a few times at most.
+    // Joining only after the text has grown by a quarter copies each character at most a few times.
     if (this.#pieces.length > piecesMin && this.#length > this.#joinedLength * 1.25) this.#join();
   }
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { base62, IdSource, parseLedgerId, publicRequestId, randomBase62, unnumberedRequestId } from './ids.ts';
 
-test('base62 is the plain division by 62, padded', () => {
+test('base62 gives the digits of a division by 62, padded', () => {
   const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
   const plain = (value: bigint, length: number): string => {
     let text = '';
@@ -38,7 +38,7 @@ test('two public ids of one ledger id differ in their random part, 10,000 times'
   expect(new Set(Array.from({ length: 10_000 }, () => publicRequestId(7))).size).toBe(10_000);
 });
 
-test('ids grow whatever the clock does, and above the last stored one', () => {
+test('ids always ascend, whatever the clock does, and begin above the last stored one', () => {
   let now = 1_790_000_000_000;
   const ids = new IdSource({ now: () => now }, 1_790_000_000_500 * 4096);
   const made = [0, 1, -60_000, 86_400_000, -86_400_000, 0].map(step => {
@@ -50,7 +50,7 @@ test('ids grow whatever the clock does, and above the last stored one', () => {
   expect(made[0]).toBeGreaterThan(1_790_000_000_500 * 4096);
 });
 
-test('ids of two processes never meet, at the same moment and after the same last id', () => {
+test('two processes never make the same id, even at the same moment and after the same last id', () => {
   const makers = [0, 1, 63].map(instance => new IdSource({ now: () => 1_790_000_000_000 }, 0, { instance }));
   const made = Array.from({ length: 1_000 }, () => makers.map(ids => ids.next())).flat();
   expect(new Set(made).size).toBe(3_000);
@@ -73,7 +73,7 @@ test('an id whose time would pass 2^53 is refused, however often it is requested
   expect(() => new IdSource({ now: () => 0 }, 2 ** 53 - 64).next()).toThrow(RangeError);
 });
 
-test('if the clock jumps more than a day ahead no ids are made until it is back, and none is lost', () => {
+test('if the clock jumps more than a day ahead, no ids are made until it is set back, and none is lost', () => {
   let stepMs = 0;
   let runMs = 0;
   const clock = { now: () => 1_790_000_000_000 + runMs + stepMs };
@@ -89,6 +89,6 @@ test('if the clock jumps more than a day ahead no ids are made until it is back,
   expect(ids.next()).toBeLessThan((1_790_000_000_000 + runMs + 86_400_001) * 4096);
 });
 
-test('a public id without a ledger id is one that no ledger id has', () => {
+test('a public id without a ledger id differs from those of all ledger ids', () => {
   for (let n = 0; n < 100; n += 1) expect(parseLedgerId(unnumberedRequestId())).toBe(undefined);
 });

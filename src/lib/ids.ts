@@ -6,17 +6,17 @@ const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const idPattern = /^req_([0-9A-Za-z]{10})[0-9A-Za-z]{11}$/;
 const idMax = 2 ** 53 - 1;
 
-/** The header in which an edge names a request to the core; the network listener replaces it in the calls of all others. */
+/** The header with a request's id, from an edge to the core. The network listener replaces it in the calls of all others. */
 export const requestIdHeader = 'x-tollgate-request-id';
 
 /** 62^8, the largest power of 62 whose remainders are safe integers. */
 const digits8 = 62n ** 8n;
 
-/** An unsigned integer in base62, padded with zeros on the left. */
+/** Returns an unsigned integer in base62, padded with zeros on the left. */
 export function base62(value: number | bigint, length: number): string {
   let rest = BigInt(value);
   let text = '';
-  // Eight digits at a time: BigInt arithmetic costs by the operation.
+  // Eight digits at a time, because each BigInt operation is expensive.
   while (text.length < length) {
     let low = rest >= digits8 ? Number(rest % digits8) : Number(rest);
     rest = rest >= digits8 ? rest / digits8 : 0n;
@@ -28,12 +28,12 @@ export function base62(value: number | bigint, length: number): string {
   return text;
 }
 
-/** `length` base62 characters of fresh randomness (5.95 bits each). */
+/** Returns `length` random base62 characters (5.95 bits each). */
 export function randomBase62(length: number): string {
   let text = '';
   while (text.length < length) {
     for (const byte of randomBytes(length)) {
-      // 248 is the largest multiple of 62 in a byte: what lies above would make some characters likelier.
+      // 248 is the largest multiple of 62 in a byte. Bytes from 248 on are skipped, because they would make some characters likelier.
       if (byte < 248 && text.length < length) text += alphabet.charAt(byte % 62);
     }
   }
@@ -44,19 +44,19 @@ export function randomBase62(length: number): string {
 const instances = 64;
 
 /**
- * Makes the gateway's ids: 53-bit integers (41 bits of ms, 6 of a counter that borrows from the next ms, 6 of the instance) that grow whatever the clock does. They name a
- * request in the ledger before anything else happens, which makes every repeat of a command harmless.
+ * Makes the gateway's ids: 53-bit integers (41 bits of ms, 6 of a counter that can continue into the next ms, 6 of the instance) that always ascend, whatever the clock does. A
+ * request gets its id before anything else happens, so that each command for it can be repeated without harm.
  */
 export class IdSource {
   readonly #clock: Clock;
   readonly #monotonicMs: (() => number) | undefined;
   readonly #refusal: (reason: string) => Error;
-  /** The wall clock minus the monotonic clock, when the source was made. */
+  /** The difference between the wall clock and the monotonic clock when the source was made. */
   readonly #offsetMs: number;
   #last: number;
 
   /**
-   * `last`: the highest id that was ever stored, so that ids grow across restarts too; 0 for none.
+   * `last`: the highest id that was ever stored, so that ids ascend across restarts, too; 0 if there is none.
    */
   constructor(clock: Clock, last = 0, options: IdSourceOptions = {}) {
     const { instance = 0, monotonicMs, refusal = defaultRefusal } = options;
@@ -67,14 +67,14 @@ export class IdSource {
     this.#last = last - (last % instances) + instance;
   }
 
-  /** Continues as another instance; ids still grow. */
+  /** Continues with the number of another instance; ids still ascend. */
   renumber(instance: number): void {
     this.#last += instance - (this.#last % instances);
   }
 
   /**
-   * Makes an id. Throws the `refusal` if the wall clock has run more than a day ahead since the source was made, because ids can never go back from there, or if ids of 53 bits have
-   * run out.
+   * Makes an id. Throws the `refusal` if the wall clock has jumped more than a day ahead since the source was made, because later ids could not be lower again, or if 53 bits are no
+   * longer enough.
    */
   next(): number {
     const instance = this.#last % instances;
@@ -89,18 +89,18 @@ export class IdSource {
 }
 
 interface IdSourceOptions {
-  /** 0 (or absent) in the gateway, 1 to 63 in an edge of another process, each another number, so that no two make the same id. */
+  /** 0 (or absent) in the gateway; 1 to 63 in edges of other processes. Each process has a different number, so that no two make the same id. */
   readonly instance?: number;
   /** A monotonic clock; absent: jumps of the wall clock are not noticed. */
   readonly monotonicMs?: () => number;
-  /** Makes the error that an id is refused with; absent: a `RangeError`. */
+  /** Makes the error to throw if no id can be made; absent: a `RangeError`. */
   readonly refusal?: (reason: string) => Error;
 }
 
 const aheadMaxMs = 86_400_000;
 const defaultRefusal = (reason: string): Error => new RangeError(`no id can be made: ${reason}`);
 
-/** Randomness is fetched for many ids at once: a call for 8 bytes costs as much as one for 4 KiB. */
+/** Random bytes for many ids: a call for 8 bytes costs as much as one for 4 KiB. */
 const pool = Buffer.alloc(4096);
 let poolUsed = pool.length;
 
@@ -118,7 +118,7 @@ export function publicRequestId(id: number): string {
   return `${requestIdStart(id)}${base62(randomBits64(), 11)}`;
 }
 
-/** The prefix of a request's public id: enough to find it in a log. */
+/** Returns the beginning of a request's public id, which is enough to find it in a log. */
 export function requestIdStart(id: number): string {
   return `req_${base62(id, 10)}`;
 }
@@ -129,8 +129,8 @@ export function unnumberedRequestId(): string {
 }
 
 /**
- * Returns the part of a public request id besides its ledger id, as `publicRequestId` makes it: its random bits as a
- * signed 64-bit integer, which is all that has to be stored. Returns the whole public id if it was made otherwise.
+ * Returns the random bits of a public request id as a signed 64-bit integer: with the ledger id, this is all that must be
+ * stored. Returns the whole public id if `publicRequestId` has not made it.
  */
 export function requestPart(id: number, requestId: string): bigint | string {
   if (parseLedgerId(requestId) !== id) return requestId;
@@ -143,14 +143,14 @@ export function formatRequestId(id: number, part: bigint | string): string {
   return typeof part === 'string' ? part : `${requestIdStart(id)}${base62(BigInt.asUintN(64, part), 11)}`;
 }
 
-/** The value of base62 digits; exact up to 2^53. */
+/** Returns the value of base62 digits; exact up to 2^53. */
 function base62Value(digits: string): number {
   let value = 0;
   for (const digit of digits) value = value * 62 + alphabet.indexOf(digit);
   return value;
 }
 
-/** Returns the ledger id inside a public request id; undefined if the gateway can't have made the id. */
+/** Returns the ledger id that a public request id contains; undefined if the gateway can't have made the id. */
 export function parseLedgerId(requestId: string): number | undefined {
   const digits = idPattern.exec(requestId)?.[1];
   const value = digits === undefined ? Infinity : base62Value(digits);

@@ -1,10 +1,10 @@
 import './temporal.ts';
 
-/** A time between two milliseconds is after one and before the other; both are the same if it is a whole one. */
+/** A time in milliseconds, rounded down and up. Both are the same if the time is a whole number of milliseconds. */
 export interface ReadTime {
-  /** The last millisecond since 1970 UTC that is not after it. */
+  /** The last millisecond that is not after the time, since 1970 UTC. */
   readonly floorMs: number;
-  /** The first that is not before it. */
+  /** The first millisecond that is not before the time. */
   readonly ceilMs: number;
 }
 
@@ -12,9 +12,9 @@ const pattern = /^(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d(?::\d\d(?::[0-5]\d(?:[.,]\d{1,9
 const millisecondNs = 1_000_000n;
 
 /**
- * Reads ISO 8601: a date, or a date and a time to the hour, minute, second or a fraction of it, in UTC or with an
- * offset; without one it is UTC. A blank counts as the plus that a query string turns into one. Undefined if the text
- * is invalid, or names no existing day or time.
+ * Reads an ISO 8601 time: a date, or a date and a time of day down to the hour, minute, second or a fraction of it. Without
+ * an offset it is in UTC. A space counts as a plus, because a query string turns a plus into a space. Returns undefined if
+ * the text is invalid or the day or time does not exist.
  */
 export function parseIsoTime(text: string): ReadTime | undefined {
   const match = pattern.exec(text);

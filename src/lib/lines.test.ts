@@ -12,7 +12,7 @@ async function collectLines(pieces: readonly Buffer[], bytesMax = Infinity): Pro
   return lines;
 }
 
-test('lines are the same however their bytes are cut', async () => {
+test('lines are the same however their bytes are split into pieces', async () => {
   const line = fc.string({ unit: fc.constantFrom('a', 'é', ' ', '門') });
   await fc.assert(
     fc.asyncProperty(
@@ -30,7 +30,7 @@ test('lines are the same however their bytes are cut', async () => {
   );
 });
 
-test('a last line needs no end, and a line that is too long is cut', async () => {
+test('the last line needs no line end, and a line that is too long is cut', async () => {
   expect(await collectLines([Buffer.from('a\nb')])).toEqual(['a', 'b']);
   expect(await collectLines([Buffer.from('abcd'), Buffer.from('efg\nhi\n')], 3)).toEqual(['abc', 'hi']);
 });

@@ -3,8 +3,8 @@ import { Buffer } from 'node:buffer';
 const newline = 10;
 
 /**
- * Yields the lines of pieces of bytes, without their ends (LF or CRLF). A line longer than `bytesMax` is cut there
- * and the rest of it skipped. Blank lines are lines too.
+ * Yields the lines of a text that arrives in pieces of bytes, without line ends (LF or CRLF) and including blank lines. A
+ * line longer than `bytesMax` is cut; the rest of it is skipped.
  */
 export async function* readLines(
   pieces: AsyncIterable<Buffer>,

@@ -7,7 +7,7 @@ import { makeDirectory } from './make-directory.ts';
 const folder = mkdtempSync(join(tmpdir(), 'make-directory-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('missing directories are made, all for the owner alone, and making them again changes nothing', () => {
+test('missing directories are created, all for the owner alone; creating them again changes nothing', () => {
   const path = join(folder, 'a', 'b', 'c');
   makeDirectory(path);
   makeDirectory(path);
@@ -15,7 +15,7 @@ test('missing directories are made, all for the owner alone, and making them aga
   expect(modes).toEqual([0o700, 0o700, 0o700]);
 });
 
-test('a file in the way is reported, at the end of the path and in the middle', () => {
+test('a file at the end or in the middle of the path is reported', () => {
   const file = join(folder, 'file');
   writeFileSync(file, '');
   expect(() => makeDirectory(file)).toThrow('EEXIST');

@@ -2,8 +2,8 @@ import { mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
- * Makes a directory (mode 0700) and missing parents; an existing one is not changed. Throws the file system's error. The recursive mode of
- * Node's own `mkdirSync` never returns if an existing directory fails with ENOENT for new entries, as those below /proc do.
+ * Creates a directory (mode 0700) and its missing parents. An existing directory is not changed. Throws the file system's error. Node's
+ * recursive `mkdirSync` is not used, because it never returns if an existing directory fails with ENOENT for new entries, as those below /proc do.
  */
 export function makeDirectory(path: string): void {
   try {

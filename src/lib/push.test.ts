@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { pull, pump, type Sink, type StreamControl } from './push.ts';
 
 /** A sink that records its calls. */
-class Heard implements Sink<number> {
+class RecordingSink implements Sink<number> {
   readonly messages: number[] = [];
   readonly ends: (Error | undefined)[] = [];
 
@@ -16,9 +16,9 @@ class Heard implements Sink<number> {
   }
 }
 
-/** A pushed source that a test drives. */
+/** A source whose messages the test pushes. It records the calls of its control. */
 class Source implements StreamControl {
-  readonly reported: string[] = [];
+  readonly calls: string[] = [];
   sink: Sink<number> | undefined;
   readonly start = (sink: Sink<number>): StreamControl => {
     this.sink = sink;
@@ -26,15 +26,15 @@ class Source implements StreamControl {
   };
 
   cancel(): void {
-    this.reported.push('cancel');
+    this.calls.push('cancel');
   }
 
   pause(): void {
-    this.reported.push('pause');
+    this.calls.push('pause');
   }
 
   resume(): void {
-    this.reported.push('resume');
+    this.calls.push('resume');
   }
 }
 
@@ -47,7 +47,7 @@ async function* upTo(count: number, signal?: AbortSignal, taken?: number[]) {
 
 describe('pump', () => {
   test('pushes every message in order, then ends once, and calls nothing before it has returned', async () => {
-    const heard = new Heard();
+    const heard = new RecordingSink();
     pump(() => upTo(3), heard);
     expect([heard.messages, heard.ends]).toEqual([[], []]);
     await turn();
@@ -67,7 +67,7 @@ describe('pump', () => {
     ];
     const ends = [];
     for (const open of sources) {
-      const heard = new Heard();
+      const heard = new RecordingSink();
       pump(open, heard);
       await turn();
       ends.push([heard.messages, heard.ends]);
@@ -78,9 +78,9 @@ describe('pump', () => {
     ]);
   });
 
-  test('a pause stops the reading, which then continues where it was', async () => {
+  test('a pause stops reading the source, and resuming continues where it stopped', async () => {
     const taken: number[] = [];
-    const heard = new Heard();
+    const heard = new RecordingSink();
     const control = pump(() => upTo(5, undefined, taken), {
       message: message => {
         heard.message(message);
@@ -97,12 +97,12 @@ describe('pump', () => {
   });
 
   test('after a cancel it reads a paused source to its end and passes nothing on; later calls change nothing', async () => {
-    const heard = new Heard();
-    const owed: string[] = [];
+    const heard = new RecordingSink();
+    const log: string[] = [];
     const control = pump(async function* (signal) {
       yield 1;
       yield 2;
-      owed.push(`settled, ${signal.aborted}`);
+      log.push(`settled, ${signal.aborted}`);
     }, heard);
     control.pause();
     await turn();
@@ -111,7 +111,7 @@ describe('pump', () => {
     control.pause();
     control.cancel();
     await turn();
-    expect([heard.messages, heard.ends, owed]).toEqual([[], [undefined], ['settled, true']]);
+    expect([heard.messages, heard.ends, log]).toEqual([[], [undefined], ['settled, true']]);
     control.resume();
     control.cancel();
     await turn();
@@ -120,7 +120,7 @@ describe('pump', () => {
 });
 
 describe('pull', () => {
-  test('returns the pushed values in order, then the value that the stream ended with', async () => {
+  test('returns the pushed values in order, then throws the error that the stream ended with', async () => {
     const source = new Source();
     const messages = pull(source.start);
     const first = messages.next();
@@ -137,7 +137,7 @@ describe('pull', () => {
     const messages = pull(source.start);
     expect(await messages.return?.()).toEqual({ done: true, value: undefined });
     expect(await messages.next()).toEqual({ done: true, value: undefined });
-    expect([source.sink, source.reported]).toEqual([undefined, []]);
+    expect([source.sink, source.calls]).toEqual([undefined, []]);
   });
 
   test('the source is paused once while a message is unread, and continues when the reader continues', async () => {
@@ -145,19 +145,19 @@ describe('pull', () => {
     const messages = pull(source.start);
     const first = messages.next();
     source.sink?.message(1);
-    expect(source.reported).toEqual([]);
+    expect(source.calls).toEqual([]);
     source.sink?.message(2);
     source.sink?.message(3);
-    expect(source.reported).toEqual(['pause']);
+    expect(source.calls).toEqual(['pause']);
     expect([(await first).value, (await messages.next()).value, (await messages.next()).value]).toEqual([1, 2, 3]);
-    expect(source.reported).toEqual(['pause']);
+    expect(source.calls).toEqual(['pause']);
     const fourth = messages.next();
-    expect(source.reported).toEqual(['pause', 'resume']);
+    expect(source.calls).toEqual(['pause', 'resume']);
     source.sink?.message(4);
     expect(await fourth).toEqual({ done: false, value: 4 });
   });
 
-  test('an aborted signal cancels the source; its reader gets nothing more, and the reason once the source has ended', async () => {
+  test('an aborted signal cancels the source; the reader gets no more messages, and rejects with the reason once the source has ended', async () => {
     const source = new Source();
     const caller = new AbortController();
     const messages = pull(source.start, caller.signal);
@@ -166,7 +166,7 @@ describe('pull', () => {
     source.sink?.message(2);
     await first;
     caller.abort(new Error('gone'));
-    expect(source.reported).toEqual(['pause', 'cancel']);
+    expect(source.calls).toEqual(['pause', 'cancel']);
     source.sink?.message(3);
     let isOver = false;
     const next = messages.next().finally(() => (isOver = true));
@@ -176,12 +176,12 @@ describe('pull', () => {
     await expect(next).rejects.toThrow('gone');
   });
 
-  test('a signal that was aborted before cancels at once; one that is aborted after the end changes nothing', async () => {
+  test('a signal that is already aborted cancels at once; one that is aborted after the end changes nothing', async () => {
     const early = new Source();
     const failed = pull(early.start, AbortSignal.abort(new Error('gone'))).next();
     early.sink?.end();
     await expect(failed).rejects.toThrow('gone');
-    expect(early.reported).toEqual(['cancel']);
+    expect(early.calls).toEqual(['cancel']);
     const late = new Source();
     const caller = new AbortController();
     const messages = pull(late.start, caller.signal);
@@ -193,7 +193,7 @@ describe('pull', () => {
       { done: false, value: 1 },
       { done: true, value: undefined },
     ]);
-    expect(late.reported).toEqual([]);
+    expect(late.calls).toEqual([]);
   });
 
   test('a reader that disconnects waits until the source has ended', async () => {
@@ -206,7 +206,7 @@ describe('pull', () => {
     const leaving = messages.return?.().then(() => (left = true));
     source.sink?.message(2);
     await turn();
-    expect([left, source.reported]).toEqual([false, ['cancel']]);
+    expect([left, source.calls]).toEqual([false, ['cancel']]);
     source.sink?.end(new Error('nobody hears this'));
     await leaving;
     expect(await messages.next()).toEqual({ done: true, value: undefined });

@@ -1,36 +1,36 @@
 /**
- * Pushed streams: the producer hands each message to its receiver in the same call, so that a chunk from one socket
- * reaches the other without a promise in between.
+ * Pushed streams: the producer calls its receiver with each message, so that a chunk gets from one socket
+ * to the other without a promise in between.
  */
 
 /** Receives the messages of one stream. */
 export interface Sink<Message> {
   /** Takes the next message. It must not throw. */
   message(message: Message): void;
-  /** Ends the stream; called once, last. `error`: the receiver's error instead of a regular end. It must not throw. */
+  /** Ends the stream; called once, last. `error`: why the stream failed; absent for a regular end. It must not throw. */
   end(error?: Error): void;
 }
 
 /** Controls the source of a stream, for its receiver. Every method may be called at any time and more than once. */
 export interface StreamControl {
   /**
-   * Cancels the rest. The source stops its work; it still calls `end` once it has cleaned up.
-   * `failure`: why the receiver can't take it, if that is not the caller's doing; remote sources do not get it.
+   * Cancels the rest of the stream. The source stops its work; it still calls `end` once it has cleaned up.
+   * `failure`: why the receiver can't take messages any more, if the caller did not cause it; not passed on to remote sources.
    */
   cancel(failure?: Error): void;
   /** Asks the source to send no more messages for now. Those already on their way may still arrive. */
   pause(): void;
-  /** Asks for messages again. */
+  /** Asks the source to continue. */
   resume(): void;
 }
 
-/** Headers of a call, read by name in lower case; null: absent. `Headers` is one. */
+/** Reads the headers of a call by their name in lower case; null if a header is absent. `Headers` fits this interface. */
 export interface HeaderReader {
   get(name: string): string | null;
   has(name: string): boolean;
 }
 
-/** The stream that a pulled source makes for a pushed receiver: read message by message, and not at all while paused. */
+/** Pushes the messages of a pulled source to a receiver. Reads one message at a time, and none while paused. */
 class Pump<Message> implements StreamControl {
   readonly #abort = new AbortController();
   readonly #open: (signal: AbortSignal) => AsyncIterable<Message>;
@@ -84,8 +84,8 @@ class Pump<Message> implements StreamControl {
 }
 
 /**
- * Pushes messages that are pulled: from a network client, or a service that reads from a store. `open` gets a signal that `cancel` aborts;
- * even then the source is read to its end, so that it can settle. The sink is not called before this has returned.
+ * Pushes the messages of a pulled source (a network client, or a service that reads from a store) to a sink. `open` gets a signal that `cancel`
+ * aborts; even then the source is read to its end, so that it can settle. The sink is not called before this function has returned.
  */
 export function pump<Message>(
   open: (signal: AbortSignal) => AsyncIterable<Message>,
@@ -97,8 +97,8 @@ export function pump<Message>(
 }
 
 /**
- * A pushed stream as a pulled one. It begins with the first read, and its source is paused while it holds an unread
- * message.
+ * Makes a pushed stream readable. The stream begins with the first read. Its source is paused while a message is
+ * unread.
  */
 class Pulled<Message> implements Sink<Message>, AsyncIterableIterator<Message> {
   readonly #start: (sink: Sink<Message>) => StreamControl;
@@ -145,7 +145,7 @@ class Pulled<Message> implements Sink<Message>, AsyncIterableIterator<Message> {
     return { done: true, value: undefined };
   }
 
-  /** Called when the reader stops; resolves when the source has finished its work. */
+  /** Called when the reader stops. Resolves when the source has ended. */
   async return(): Promise<IteratorResult<Message, undefined>> {
     this.#cancel();
     this.#isOver ||= this.#control === undefined;
@@ -188,8 +188,8 @@ class Pulled<Message> implements Sink<Message>, AsyncIterableIterator<Message> {
 }
 
 /**
- * Makes a pushed stream readable, for listeners that pull. The stream begins with the first read. Aborting `signal`
- * cancels it; the reader ends once the source has finished its duties.
+ * Returns a pushed stream as an async iterable, for listeners that pull. The stream begins with the first read. Aborting `signal`
+ * cancels it; the iteration ends once the source has ended.
  */
 export function pull<Message>(
   start: (sink: Sink<Message>) => StreamControl,

@@ -22,8 +22,8 @@ export interface UnaryContext extends CallContext {
 }
 
 /**
- * An implementation of a service. A method with one reply returns or throws it, at once or through a promise. A method that streams pushes its replies into `sink`; it must
- * not throw, and `sink` is not called before it has returned.
+ * An implementation of a service. A method with one reply returns the reply or throws an error, directly or through a promise. A method that streams
+ * pushes its replies into `sink`; it must not throw, and must not call `sink` before it has returned.
  */
 export type PushedService<S extends DescService> = {
   readonly [Name in keyof S['method']]: S['method'][Name] extends DescMethodUnary<infer I, infer O>

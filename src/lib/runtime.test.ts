@@ -12,7 +12,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Lets time pass, ms by ms. */
+/** Advances the time, ms by ms. */
 function pass(ms: number): void {
   for (let each = 0; each < ms; each += 1) {
     nowMs += 1;
@@ -42,7 +42,7 @@ test('a cancelled timer does not fire, and is cancelled again without harm', () 
   expect(fired).toBe(0);
 });
 
-test('a restarted timer counts from then on, also if it was cancelled or has fired', () => {
+test('a restarted timer counts from the restart, even if it was cancelled or has fired', () => {
   const firedAt: number[] = [];
   const timer = wheel.after(100, () => firedAt.push(nowMs));
   pass(90);
@@ -68,7 +68,7 @@ test('a timer that restarts itself fires at its interval, at most once a tick', 
   expect(fired).toBe(10);
 });
 
-test('whatever fires and cancels in the same tick, every other timer fires once', () => {
+test('whichever timers fire and cancel each other in a tick, every other timer fires once', () => {
   for (let firing = 0; firing < 6; firing += 1) {
     for (let cancelled = 0; cancelled < 6; cancelled += 1) {
       const fired: number[] = [];
@@ -95,7 +95,7 @@ test('removed timers do not affect the others', () => {
   expect(fired.toSorted((a, b) => a - b)).toEqual([1, 2, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17]);
 });
 
-test('without timers the wheel uses no timer of the machine, and with timers it uses one', () => {
+test('without timers the wheel uses no timer of Node.js, and with timers it uses one', () => {
   expect(vi.getTimerCount()).toBe(0);
   const timer = wheel.after(10, () => undefined);
   wheel.after(10, () => undefined);
@@ -106,7 +106,7 @@ test('without timers the wheel uses no timer of the machine, and with timers it 
   expect(vi.getTimerCount()).toBe(1);
 });
 
-test('the machine’s runtime has wall time, a monotonic clock and randomness', async () => {
+test('the system’s runtime has wall time, a monotonic clock and randomness', async () => {
   vi.useRealTimers();
   expect(Math.abs(systemRuntime.now() - Date.now())).toBeLessThan(1_000);
   const beganMs = systemRuntime.monotonicMs();

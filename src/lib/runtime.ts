@@ -1,10 +1,10 @@
 import { type Clock, systemClock } from './clock.ts';
 
-/** Something that is to happen later. */
+/** A call that is scheduled for later. */
 export interface Timer {
-  /** Cancels it. Does nothing if it has already happened. */
+  /** Cancels the call. Does nothing if it was already made. */
   cancel(): void;
-  /** Reschedules it to that time from now, even if it was cancelled or has fired. */
+  /** Schedules the call for `ms` from now, even if it was cancelled or already made. */
   restart(ms: number): void;
 }
 
@@ -17,7 +17,7 @@ export interface Runtime extends Clock {
   monotonicMs(): number;
   /** Calls `run` once, `ms` from now. */
   after(ms: number, run: () => void): Timer;
-  /** A number in [0, 1). It spreads load and keeps no secret. */
+  /** Returns a number in [0, 1), for spreading load, not for secrets. */
   random(): number;
 }
 
@@ -29,7 +29,7 @@ class WheelTimer implements Timer {
   readonly #wheel: TimerWheel;
   readonly run: () => void;
   dueMs = 0;
-  /** Its slot; -1: none. */
+  /** Its index in the list; -1: not in the list. */
   place = -1;
 
   constructor(wheel: TimerWheel, run: () => void) {
@@ -47,9 +47,9 @@ class WheelTimer implements Timer {
 }
 
 /**
- * All timers of the process behind one timer of the machine. They are in an unordered array, and every tick checks each: a few thousand
- * comparisons cost less than a machine's timer each, and restarting one is a single assignment. An array with swap-remove, because V8 keeps
- * promoting what passes through a Set or a Map.
+ * Runs all timers of the process with one timer of Node.js. They are in an unordered array, and every tick checks each of them: a few thousand
+ * comparisons cost less than as many timers of Node.js, and restarting one is a single assignment. It is an array and not a Set or a Map,
+ * because V8 keeps moving what passes through those to its old generation.
  */
 export class TimerWheel {
   readonly #monotonicMs: () => number;
@@ -89,7 +89,7 @@ export class TimerWheel {
 
   #tick(): void {
     const nowMs = this.#monotonicMs();
-    // Backwards: what fires takes itself out, and the last one moves to a place that was looked at already.
+    // Backwards, because a timer that fires is removed and the last one moves to its index, which has been checked already.
     for (let place = this.#timers.length - 1; place >= 0; place -= 1) {
       const timer = this.#timers[place];
       if (timer === undefined || timer.dueMs > nowMs) continue;
@@ -104,7 +104,7 @@ export class TimerWheel {
 
 const wheel = new TimerWheel(() => performance.now());
 
-/** The machine's time, timers and randomness. */
+/** The system's time, timers and randomness. */
 export const systemRuntime: Runtime = {
   now: () => systemClock.now(),
   monotonicMs: () => performance.now(),

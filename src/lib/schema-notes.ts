@@ -1,13 +1,13 @@
 import type * as z from 'zod';
 
 /**
- * Notes for the API reference on schemas whose rules are code: a refinement, a transformation, a choice by a
- * function.
+ * Notes for the API reference on schemas whose rules are code, which the reference can't derive: refinements,
+ * transformations, and choices by a function.
  */
 export interface SchemaNote {
-  /** Members of its JSON Schema, added to those of the schema itself. */
+  /** Members to add to the JSON Schema of the schema. */
   readonly json?: Readonly<Record<string, unknown>>;
-  /** The schemas of which a value must fit one. */
+  /** A value must fit one of these schemas. */
   readonly among?: readonly z.core.$ZodType[];
 }
 

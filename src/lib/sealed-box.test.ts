@@ -5,7 +5,7 @@ import { SealedBox } from './sealed-box.ts';
 const box = new SealedBox(['first secret']);
 const bytes = fc.uint8Array({ maxLength: 200 });
 
-test('a sealed value opens in its context, and only there', () => {
+test('a sealed value can be opened only with its context', () => {
   fc.assert(
     fc.property(bytes, fc.string(), fc.string(), (content, context, other) => {
       const sealed = box.seal(content, context);
@@ -41,6 +41,6 @@ test('after a rotation old texts open, and new ones are sealed with the new secr
   expect(box.open(rotated.seal(new Uint8Array([7]), 'a'), 'a')).toBeUndefined();
 });
 
-test('without a secret it can’t be made', () => {
+test('a box without a secret can’t be made', () => {
   expect(() => new SealedBox([])).toThrow('there is no server secret');
 });

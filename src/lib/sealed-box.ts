@@ -1,8 +1,8 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto';
 
 /**
- * Authenticated encryption of content that a client stores for the gateway: AES-256-GCM with keys derived from the server secret. Text:
- * `tg1.` and base64url of key id (4 bytes), nonce (12), ciphertext and tag (16).
+ * Authenticated encryption of content that clients store for the gateway: AES-256-GCM with keys derived from the server secret. A sealed text
+ * is `tg1.` followed by the base64url of key id (4 bytes), nonce (12), ciphertext and tag (16).
  */
 
 const prefix = 'tg1.';
@@ -17,8 +17,8 @@ interface Key {
 }
 
 /**
- * Seals and opens texts. The same content in the same context always gives the same text, so that a replay repeats
- * exactly.
+ * Encrypts ("seals") and decrypts ("opens") content. The same content in the same context always gives the same text, so that
+ * a replayed answer is exactly the same.
  */
 export class SealedBox {
   readonly #keys: readonly Key[];
@@ -37,10 +37,10 @@ export class SealedBox {
     return text.startsWith(prefix);
   }
 
-  /** `context` names the kind and the owner of the content: it opens only with the same context. */
+  /** Returns the sealed text. `context`: the kind and the owner of the content; the text can be opened only with the same context. */
   seal(content: Uint8Array, context: string): string {
     const { id, encryption, nonce: nonceKey } = this.#current;
-    // A nonce that follows from all that it protects: equal ones mean equal content.
+    // The nonce is derived from everything that it protects, so equal nonces mean equal content.
     const nonce = createHmac('sha256', nonceKey)
       .update(`${context.length}:${context}`)
       .update(content)
@@ -51,12 +51,12 @@ export class SealedBox {
     return prefix + sealed.toString('base64url');
   }
 
-  /** Returns the content; undefined if the text is changed, of another context or sealed with an unknown secret. */
+  /** Returns the content; undefined if the text was changed, has another context or was sealed with an unknown secret. */
   open(text: string, context: string): Uint8Array | undefined {
     if (!SealedBox.isSealed(text)) return undefined;
     const encoded = text.slice(prefix.length);
     const bytes = Buffer.from(encoded, 'base64url');
-    // Another spelling of the same bytes is not the sealed text.
+    // Refuses other encodings of the same bytes.
     if (bytes.length < keyIdBytes + nonceBytes + tagBytes || bytes.toString('base64url') !== encoded) return undefined;
     const key = this.#keys.find(({ id }) => id.equals(bytes.subarray(0, keyIdBytes)));
     if (key === undefined) return undefined;

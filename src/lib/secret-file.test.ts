@@ -45,6 +45,6 @@ test('an empty file is an error, never an empty secret', () => {
   expect(() => keepSecretFile(path, () => 'text')).toThrow('is empty');
 });
 
-test('a missing file is no secret', () => {
+test('a file that does not exist gives undefined', () => {
   expect(readSecretFile(join(folder, 'none'))).toBeUndefined();
 });

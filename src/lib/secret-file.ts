@@ -14,11 +14,11 @@ import {
 import { dirname } from 'node:path';
 import { makeDirectory } from './make-directory.ts';
 
-/** A secret that lives in a file which only its owner can read. */
+/** Secrets in files that only their owner can read. */
 
 /**
- * Returns the text of a secret file without surrounding white space; undefined if there is no such file. Throws what
- * the file system throws.
+ * Returns the text of a secret file without white space around it; undefined if the file does not exist. Throws the
+ * file system's error.
  */
 export function readSecretFile(path: string): string | undefined {
   try {
@@ -30,8 +30,8 @@ export function readSecretFile(path: string): string | undefined {
 }
 
 /**
- * Returns the text of a secret file, made by `make` if missing, mode 0600. The file appears whole or not at all, and
- * if two processes make it at once both get the same text. Throws if it exists but is empty.
+ * Returns the text of a secret file. If the file does not exist, creates it (mode 0600, wholly or not at all) with a text
+ * from `make`; if two processes create it at the same time, both get the same text. Throws if the file is empty.
  */
 export function keepSecretFile(path: string, make: () => string): string {
   const kept = readSecretFile(path) ?? createSecretFile(path, make());
@@ -40,7 +40,7 @@ export function keepSecretFile(path: string, make: () => string): string {
   return kept;
 }
 
-/** Writes or replaces a secret file, mode 0600; it appears whole or not at all. Throws the file system's error. */
+/** Writes or replaces a secret file (mode 0600), wholly or not at all. Throws the file system's error. */
 export function writeSecretFile(path: string, text: string): void {
   const draft = writeDraft(path, text);
   try {

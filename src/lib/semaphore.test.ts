@@ -5,7 +5,7 @@ import { Semaphore } from './semaphore.ts';
 
 const never = new AbortController().signal;
 
-test('no more hold it than there are slots, and waiters are served in their order', async () => {
+test('no more callers hold a slot than there are slots, and waiters are served in order', async () => {
   const semaphore = new Semaphore({ slots: 2, waitersMax: 10, waitMs: 60_000 });
   const [one, two] = [await semaphore.acquire(never), await semaphore.acquire(never)];
   const order: string[] = [];
@@ -38,7 +38,7 @@ test('releasing a slot twice frees it once', async () => {
   expect([second === undefined, semaphore.held]).toEqual([false, 1]);
 });
 
-test('a waiter beyond the queue’s size is refused at once, one that waits too long at that time', async () => {
+test('a waiter beyond the queue’s size is refused at once; one that waits too long is refused then', async () => {
   const semaphore = new Semaphore({ slots: 1, waitersMax: 1, waitMs: 20 });
   await semaphore.acquire(never);
   const waiting = semaphore.acquire(never);
@@ -60,7 +60,7 @@ test('an aborted wait rejects with the reason, and the next waiter takes its pla
   expect([semaphore.held, semaphore.waiting]).toEqual([1, 0]);
 });
 
-test('in any sequence of calls slots are neither exceeded nor lost', async () => {
+test('in any sequence of calls, no more slots are taken than there are, and none is lost', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 1, max: 3 }),

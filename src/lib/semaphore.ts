@@ -2,11 +2,11 @@ import { type Runtime, systemRuntime } from './runtime.ts';
 
 /** Limits of a semaphore. */
 export interface SemaphoreLimits {
-  /** How many may hold it at once. */
+  /** How many callers may hold a slot at once. */
   readonly slots: number;
-  /** How many may wait; further ones are refused. */
+  /** How many callers may wait; further ones are refused. */
   readonly waitersMax: number;
-  /** Maximum wait. */
+  /** How long a caller waits at most. */
   readonly waitMs: number;
 }
 
@@ -25,27 +25,27 @@ export class Semaphore {
     this.#runtime = runtime;
   }
 
-  /** The number of present holders. */
+  /** The number of held slots. */
   get held(): number {
     return this.#held;
   }
 
   /**
-   * Returns whether no one waits and slots are free beyond the held ones; `coming` are those who are about to take
-   * one.
+   * Returns true if no one waits and a slot is left for one more. `coming`: how many hold a slot or are about to take one, as far as the
+   * caller knows; it matters if it is more than the number of held slots.
    */
   hasRoom(coming: number): boolean {
     return this.#waiters.size === 0 && Math.max(this.#held, coming) < this.#limits.slots;
   }
 
-  /** The number of present waiters. */
+  /** The number of callers that wait for a slot. */
   get waiting(): number {
     return this.#waiters.size;
   }
 
   /**
-   * Takes a slot, at once or when one is free; undefined if the queue is full or the wait was too long. Rejects with
-   * the signal's reason when aborted: a slot is never lost to a caller that has gone.
+   * Takes a slot, at once or when one is free. Returns undefined if the queue is full or the wait was too long. Rejects with the signal's
+   * reason if it is aborted; no slot is lost then.
    */
   async acquire(signal: AbortSignal): Promise<Release | undefined> {
     signal.throwIfAborted();
@@ -55,7 +55,7 @@ export class Semaphore {
     const { promise, resolve, reject } = Promise.withResolvers<Release | undefined>();
     this.#waiters.add(resolve);
     const leave = (settle: () => void): void => {
-      // One who was granted a slot is no longer among the waiters, and keeps it.
+      // A caller that has been given a slot is no longer among the waiters, and keeps the slot.
       if (this.#waiters.delete(resolve)) settle();
     };
     const timer = this.#runtime.after(this.#limits.waitMs, () => leave(() => resolve(undefined)));
@@ -69,7 +69,7 @@ export class Semaphore {
     }
   }
 
-  /** A slot if one is free now. */
+  /** Takes a slot if one is free now, else returns undefined. */
   take(): Release | undefined {
     return this.#held < this.#limits.slots ? this.#grant() : undefined;
   }

@@ -4,13 +4,13 @@ export interface BudgetLimits {
   readonly ownerMax: number;
 }
 
-/** What requests take of something bounded (bytes of memory, running choices), counted per owner and in all, so that neither one owner nor all together exceed their limit. */
+/** Counts how much of something limited (bytes of memory, running choices) requests use, per owner and in all, so that neither one owner nor all together exceed their limit. */
 export class SharedBudget<Owner> {
   readonly #limits: () => BudgetLimits;
   readonly #owners = new Map<Owner, number>();
   #taken = 0;
 
-  /** `limits` is called at each use, because a reload may change them. */
+  /** `limits` returns the current limits; a reload may change them. */
   constructor(limits: () => BudgetLimits) {
     this.#limits = limits;
   }
@@ -25,7 +25,7 @@ export class SharedBudget<Owner> {
     return this.#owners.get(owner) ?? 0;
   }
 
-  /** Takes an amount if it is left. Otherwise takes nothing and returns the limit that refused it. */
+  /** Takes an amount if both limits allow it. Otherwise takes nothing and returns which limit refused it. */
   take(owner: Owner, amount: number): 'taken' | 'owner_full' | 'full' {
     const { max, ownerMax } = this.#limits();
     const taken = this.takenBy(owner) + amount;
@@ -36,7 +36,7 @@ export class SharedBudget<Owner> {
     return 'taken';
   }
 
-  /** Gives an amount back to the budget. */
+  /** Returns an amount to the budget. */
   give(owner: Owner, amount: number): void {
     if (amount === 0) return;
     this.#taken -= amount;

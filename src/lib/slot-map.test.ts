@@ -26,7 +26,7 @@ test('it has the same entries as a Map', () => {
   );
 });
 
-test('many live values grow it, and each is found until it is deleted', () => {
+test('the map grows with many values, and each is found until it is deleted', () => {
   const slots = new SlotMap<string>();
   for (let id = 1; id <= 10_000; id++) slots.set(id * 4096, String(id));
   for (let id = 1; id <= 10_000; id += 2) slots.delete(id * 4096);

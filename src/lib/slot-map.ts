@@ -1,6 +1,6 @@
 /**
- * A map from positive integers, for entries that come and go in large numbers: V8 keeps promoting entries that are put into a long-lived
- * Map and soon removed. Open addressing with linear probing in two arrays.
+ * A map with positive integers as keys, for entries that come and go in large numbers. (V8 keeps moving entries that are put into a long-lived
+ * Map and soon removed to its old generation.) It uses open addressing with linear probing in two arrays.
  */
 export class SlotMap<V> {
   #keys = new Float64Array(64);
@@ -30,8 +30,7 @@ export class SlotMap<V> {
     if (this.#keys[hole] !== key) return;
     const mask = this.#keys.length - 1;
     this.#size--;
-    // Entries that a collision pushed past the hole move back, so that every probe still ends at the first empty
-    // slot.
+    // Moves back entries that a collision has put after the hole, because a search ends at the first empty slot.
     for (let slot = (hole + 1) & mask; ; slot = (slot + 1) & mask) {
       const other = this.#keys[slot] ?? 0;
       if (other === 0) break;
@@ -55,7 +54,7 @@ export class SlotMap<V> {
     this.#size = 0;
   }
 
-  /** Returns the slot of a key, or the empty one where it would be. */
+  /** Returns the slot of a key, or the empty slot where it would be put. */
   #find(key: number): number {
     const mask = this.#keys.length - 1;
     let slot = this.#home(key);

@@ -120,10 +120,10 @@ export function analyticsJson({ metrics, series }: GetAnalyticsResponse): object
   return { metrics: sumsJson(metrics), series: series.map(periodJson) };
 }
 
-function periodJson({ timestampMs, group, sums }: AnalyticsPeriod): object {
+function periodJson({ timestampMs, group, sums, rest }: AnalyticsPeriod): object {
   const divided = typeof group.value === 'bigint' ? Number(group.value) : (group.value ?? null);
   const ofGroup = group.case === 'groupId' ? { group_id: divided } : {};
-  return { timestamp: isoTime(timestampMs), group: divided, ...ofGroup, ...sumsJson(sums) };
+  return { timestamp: isoTime(timestampMs), group: divided, ...ofGroup, ...(rest && { rest }), ...sumsJson(sums) };
 }
 
 /** Returns a key as its holder may see it. */

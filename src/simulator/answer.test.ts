@@ -13,7 +13,7 @@ function textDeltas(answer: Answer): number {
   return answer.events.filter(({ event }) => event.case === 'delta').length;
 }
 
-/** The machine's runtime, and how many of its timers are waited for. */
+/** Returns the system's runtime, with a function that returns how many of its timers are pending. */
 function countedTimers(): { runtime: Runtime; timers: () => number } {
   const waiting = new Set<object>();
   const after: Runtime['after'] = (ms, run) => {
@@ -38,7 +38,7 @@ function sleep(ms: number): Promise<void> {
 }
 
 describe('the steering line', () => {
-  test('sets the length to the token, whatever the tokens are', async () => {
+  test('sets the exact number of tokens, whatever the tokens are', async () => {
     for (const text of ['boats', '北京今天的天气怎么样🦄🦄🦄🫠']) {
       for (const tokens of [0, 1, 2, 7, 8, 9, 10, 11, 12, 13, 200]) {
         const answer = await ask(simulator, { items: [user(`${text}\n!sim tokens=${tokens}`)] });
@@ -48,7 +48,7 @@ describe('the steering line', () => {
     }
   });
 
-  test('goes beyond no limit, unless it is to be ignored', async () => {
+  test('exceeds no limit, unless the line says to ignore it', async () => {
     const kept = await ask(simulator, { items: [user('!sim tokens=100')], maxOutputTokens: 20 });
     expect(kept.completed?.usage?.outputTokens).toBe(20);
     expect(kept.finished[0]?.reason).toBe(FinishReason.LENGTH);
@@ -129,7 +129,7 @@ describe('the steering line', () => {
     }
   });
 
-  test('reports no usage if it is set to', async () => {
+  test('reports no usage if the line says so', async () => {
     const answer = await ask(simulator, { items: [user('!sim usage=none')] });
     expect(answer.completed?.usage).toBeUndefined();
     expect(answer.events[0]?.event.case === 'started' && answer.events[0].event.value.usage).toBeUndefined();
@@ -140,11 +140,11 @@ describe('the steering line', () => {
     for (const attempt of [1, 2]) {
       const { answer, failure } = await askToFail(simulator, { items }, { attempt });
       expect(answer.events).toEqual([]);
-      expect(failure).toMatchObject({ kind: 'status', facts: { status: 503, ordered: true } });
+      expect(failure).toMatchObject({ kind: 'status', facts: { status: 503, requested: true } });
     }
     expect((await ask(simulator, { items }, { attempt: 3 })).finished).toHaveLength(1);
     const always = await askToFail(simulator, { items: [user('!sim status=418')] }, { attempt: 99 });
-    expect(always.failure).toMatchObject({ facts: { status: 418, ordered: true } });
+    expect(always.failure).toMatchObject({ facts: { status: 418, requested: true } });
   });
 
   test.each([
@@ -158,14 +158,14 @@ describe('the steering line', () => {
   ])('breaks with %s', async (fault, kind, deltas) => {
     const { answer, failure } = await askToFail(simulator, { items: [user(`!sim ${fault}`)] });
     expect(failure).toBeInstanceOf(UpstreamFailure);
-    expect(failure).toMatchObject({ kind, facts: { ordered: true } });
+    expect(failure).toMatchObject({ kind, facts: { requested: true } });
     expect(answer.events[0]?.event.case).toBe('started');
     expect(textDeltas(answer)).toBe(deltas);
     expect(answer.finished).toEqual([]);
     expect(answer.completed).toBeUndefined();
   });
 
-  test('goes quiet until it is cancelled, and stops at once then', async () => {
+  test('sends nothing more until it is cancelled, and then stops at once', async () => {
     const { runtime, timers } = countedTimers();
     const counted = createSimulator({ tokensPerSecond: 0, steering: true, runtime });
     const requested = start(counted, { items: [user('!sim stall=2 tps=1000')] });
@@ -176,7 +176,7 @@ describe('the steering line', () => {
     expect([await hasEnded, textDeltas(requested.sofar()), timers()]).toEqual([false, 2, 0]);
   });
 
-  test('waits before the first event, and lets itself be cancelled there', async () => {
+  test('waits before the first event, and can be cancelled meanwhile', async () => {
     const begun = performance.now();
     await ask(simulator, { items: [user('!sim delay_ms=120')] });
     expect(performance.now() - begun).toBeGreaterThan(115);
@@ -193,10 +193,10 @@ describe('the steering line', () => {
   test('that can’t be read is refused before any output', async () => {
     const { answer, failure } = await askToFail(simulator, { items: [user('!sim speed=9')] });
     expect(answer.events).toEqual([]);
-    expect(failure).toMatchObject({ kind: 'status', facts: { status: 400, ordered: true } });
+    expect(failure).toMatchObject({ kind: 'status', facts: { status: 400, requested: true } });
   });
 
-  test('counts only in the last user text, and not at all where steering is off', async () => {
+  test('counts only in the last user text, and not at all if steering is off', async () => {
     const items = [user('!sim status=500'), user('Hello')];
     expect((await ask(simulator, { items })).finished).toHaveLength(1);
     const plain = createSimulator({ tokensPerSecond: 0, steering: false });
@@ -206,7 +206,7 @@ describe('the steering line', () => {
 });
 
 describe('the pace', () => {
-  test('is kept: so many tokens a second, a few at a time', async () => {
+  test('is kept: as many tokens a second as configured, a few at a time', async () => {
     const start = performance.now();
     const answer = await ask(createSimulator({ tokensPerSecond: 200, steering: true }), {
       items: [user('!sim tokens=100')],
@@ -239,7 +239,7 @@ describe('the pace', () => {
     expect([before > 0, sofar().events.length, timers()]).toEqual([true, before, 0]);
   });
 
-  test('waits while its receiver has enough, and continues from there', async () => {
+  test('waits while its receiver has paused it, and then continues', async () => {
     const { attempt, sofar, ended } = start(simulator, { items: [user('!sim tokens=1000 tps=0')] });
     attempt.pause();
     await sleep(50);
@@ -255,7 +255,7 @@ describe('the pace', () => {
     expect([await ended, sofar().completed?.usage?.outputTokens]).toEqual([undefined, 1_000]);
   });
 
-  test('where there is none lets others run all the while', async () => {
+  test('of 0 lets others run meanwhile', async () => {
     let turns = 0;
     let isDone = false;
     const count = (): void => {

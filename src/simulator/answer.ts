@@ -17,14 +17,14 @@ import { type PlannedCall, openedCall, openedMessage, openedPart, openedReasonin
 import type { LogprobSource } from './logprobs.ts';
 import { type AnswerStep, quiet } from './pace.ts';
 import { type SealKind, sealReasoning } from './signature.ts';
-import type { OrderedFault, OrderedFinish } from './steering.ts';
+import type { RequestedFault, RequestedFinish } from './steering.ts';
 import { untilStop } from './stop.ts';
 
-/** Reasoning before the answer. */
+/** The reasoning before the answer. */
 export interface PlannedReasoning {
   readonly chunks: Iterable<string>;
   readonly tokensMax: number;
-  /** Raw, as a summary, or not at all (then only the seal is sent). */
+  /** How the reasoning is shown: its text, a summary, or not at all (then only the seal is sent). */
   readonly form: 'reasoning' | 'summary' | 'hidden';
   readonly seal: SealKind;
 }
@@ -33,7 +33,7 @@ export interface PlannedReasoning {
 export interface PlannedText {
   readonly chunks: Iterable<string>;
   readonly kind: 'text' | 'refusal';
-  /** Exactly so many tokens; undefined: all chunks. */
+  /** The exact number of tokens; undefined: all chunks. */
   readonly tokens?: number;
 }
 
@@ -42,28 +42,28 @@ export interface ChoicePlan {
   readonly reasoning: PlannedReasoning | undefined;
   readonly text: PlannedText | undefined;
   readonly calls: readonly PlannedCall[];
-  /** Undefined: the natural end. */
-  readonly finish: OrderedFinish | undefined;
+  /** The finish reason that the steering line asks for; undefined: the natural one. */
+  readonly finish: RequestedFinish | undefined;
 }
 
-/** The settings that hold for all choices of an answer. */
+/** The settings that all choices of an answer have in common. */
 export interface AnswerSettings {
   readonly model: string;
   readonly endpoint: Endpoint;
   readonly tokenizer: Tokenizer;
-  /** The most output tokens of a choice, and what its end is called. */
+  /** The most output tokens of a choice, and the finish reason at this limit. */
   readonly limit: number;
   readonly limitReason: FinishReason;
   readonly stop: readonly string[];
-  readonly faults: readonly OrderedFault[];
-  /** The prompt, if the answer is to begin with it. */
+  readonly faults: readonly RequestedFault[];
+  /** The prompt, if the answer must begin with it. */
   readonly echo?: string | undefined;
 }
 
-/** Tokens that frame a tool call in the output, besides its name and arguments. */
+/** Output tokens of a tool call in addition to its name and arguments. */
 const callFrameTokens = 3;
 
-/** The upstreams' own finish reasons: Anthropic's on its interface, OpenAI's elsewhere. */
+/** The finish reasons as an upstream would name them: Anthropic's on the Messages interface, OpenAI's on the others. */
 const nativeWords: Readonly<Partial<Record<number, readonly [messages: string, others: string]>>> = {
   [FinishReason.STOP]: ['end_turn', 'stop'],
   [FinishReason.LENGTH]: ['max_tokens', 'length'],
@@ -79,7 +79,7 @@ const orderedReasons = {
   refusal: FinishReason.REFUSAL,
   context_window: FinishReason.CONTEXT_WINDOW,
   pause: FinishReason.PAUSE,
-} as const satisfies Record<OrderedFinish, FinishReason>;
+} as const satisfies Record<RequestedFinish, FinishReason>;
 
 const refusalDetails = JSON.stringify({
   type: 'refusal',
@@ -87,7 +87,7 @@ const refusalDetails = JSON.stringify({
   explanation: 'The built-in model refused, as the !sim line of the request says.',
 });
 
-/** The place of a piece of text. */
+/** Where a piece of text belongs. */
 interface Target {
   readonly item: number;
   readonly kind: DeltaKind;
@@ -95,9 +95,9 @@ interface Target {
 
 type Steps = Generator<AnswerStep | typeof quiet, void, void>;
 
-/** Emits the events of one choice's plan step by step, and counts its tokens. */
+/** Makes the events of a choice from its plan, step by step, and counts the tokens. */
 export class ChoiceWriter {
-  /** Output tokens so far, reasoning included. */
+  /** The number of output tokens so far, including reasoning. */
   outputTokens = 0;
   reasoningTokens = 0;
   readonly #choice: number;
@@ -108,20 +108,20 @@ export class ChoiceWriter {
   #isCut = false;
   #matchedStop: string | undefined;
 
-  /** `logprobs` undefined: none were requested. */
+  /** `logprobs`: undefined if none were requested. */
   constructor(choice: number, settings: AnswerSettings, logprobs: LogprobSource | undefined) {
     this.#choice = choice;
     this.#settings = settings;
     this.#logprobs = logprobs;
   }
 
-  /** The steps of a plan, to be taken once. */
+  /** Yields the steps of a plan. Call it once. */
   *steps(plan: ChoicePlan): Steps {
     if (plan.reasoning !== undefined) yield* this.#reasoning(plan.reasoning);
     yield* this.#faults(0);
     if (plan.text !== undefined) yield* this.#text(plan.text);
     for (const call of plan.calls) if (!this.#isCut && this.#matchedStop === undefined) yield* this.#call(call);
-    // A fault that was ordered beyond the end of a short answer happens at its end.
+    // A fault that is requested after more deltas than a short answer has happens at the end of the answer.
     yield* this.#faults(Infinity);
     yield this.#free(this.#end(plan));
   }
@@ -159,7 +159,7 @@ export class ChoiceWriter {
     yield this.#free(itemClosed(this.#choice, item));
   }
 
-  /** Yields as much of the chunks as fits into that many tokens. */
+  /** Yields as much of the chunks as fits into `tokensMax` tokens. */
   *#atMost(chunks: Iterable<string>, tokensMax: number): Generator<TokenPiece> {
     let left = tokensMax;
     for (const chunk of chunks) {
@@ -201,7 +201,7 @@ export class ChoiceWriter {
         return;
       }
       for (const piece of this.#settings.tokenizer.pieces(value)) {
-        // If a code point of several tokens does not fit, full stops fill the rest.
+        // If a code point of several tokens does not fit any more, full stops fill the rest.
         const fitting = piece.tokens > left ? { text: '.'.repeat(left), tokens: left } : piece;
         yield* this.#piece(fitting, target);
         left -= fitting.tokens;
@@ -229,11 +229,11 @@ export class ChoiceWriter {
       if (fault.kind === 'stall') yield quiet;
       throw fault.kind === 'cut'
         ? new UpstreamFailure('truncated', {
-            ordered: true,
+            requested: true,
             message: 'The built-in model broke off, as the !sim line of the request says.',
           })
         : new UpstreamFailure('reported', {
-            ordered: true,
+            requested: true,
             message: 'The built-in model failed, as the !sim line of the request says.',
           });
     }

@@ -23,7 +23,7 @@ export async function splitPrompts(request: GenerateRequest): Promise<GenerateRe
   return requests;
 }
 
-/** Returns the prompt if the answer has to repeat it first (`echo`), else undefined. */
+/** Returns the prompt if the answer must begin with it (`echo`), else undefined. */
 export function echoedPrompt({ echo, items }: GenerateRequest): string | undefined {
   if (echo !== true) return undefined;
   const parts = items.flatMap(({ content }) => (content.case === 'message' ? content.value.parts : []));

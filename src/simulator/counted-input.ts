@@ -4,24 +4,24 @@ import { type Tokenizer, leastTokensInTurns, tokenRuns } from '../generation/tok
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { yieldToOthers } from './pace.ts';
 
-/** A run of text that is tokenized by itself. */
+/** A run of text that is tokenized separately. */
 export interface CountedRun {
   readonly text: string;
   readonly tokens: number;
 }
 
-/** A piece of the input with its tokens, run by run; the flat ones come before the text. */
+/** A segment of the input with the tokens of its runs of text. Its `flatTokens` come before the text. */
 export interface CountedSegment {
   readonly segment: InputSegment;
   readonly runs: readonly CountedRun[];
 }
 
-/** Returns the sum of a piece's tokens. */
+/** Returns the number of tokens of a segment. */
 export function sumTokens({ segment, runs }: CountedSegment): number {
   return runs.reduce((sum, run) => sum + run.tokens, segment.flatTokens);
 }
 
-/** Runs of 512 characters (4 ms in all) after which other requests get their turn. */
+/** The number of runs (of 512 characters, 4 ms together) after which other requests get their turn. */
 const runsInOneGo = 32;
 
 function tooLong(contextLength: number): UpstreamFailure {
@@ -33,9 +33,9 @@ function tooLong(contextLength: number): UpstreamFailure {
 }
 
 /**
- * Returns the input with its token counts; their sum equals the result of `countInput`. Yields to other work in between. Throws
- * `UpstreamFailure` (status 400, context length exceeded) as soon as it is too long, without counting the rest. `contextLength` Infinity:
- * never.
+ * Returns the segments of the input with their token counts, whose sum equals the result of `countInput`. Lets other work run in between.
+ * Throws `UpstreamFailure` (status 400, context length exceeded) as soon as the input has more than `contextLength` tokens (Infinity: never),
+ * without counting the rest.
  */
 export async function countedInput(
   request: GenerateRequest,

@@ -9,14 +9,14 @@ import {
   ToolKind,
 } from '../gen/tollgate/v1/content_pb.ts';
 
-/** The simulator's name as a provider: what its blobs carry as their provenance. */
+/** The simulator's name as a provider, which its opaque blobs contain. */
 export const simulatorProvider = 'simulator';
 
 function opened(content: Item['content']): Item {
   return { $typeName: 'tollgate.v1.Item', id: '', status: ItemStatus.IN_PROGRESS, turn: 0, content };
 }
 
-/** An assistant message without its parts. */
+/** Returns an assistant message without its parts. */
 export function openedMessage(): Item {
   return opened({
     case: 'message',
@@ -24,7 +24,7 @@ export function openedMessage(): Item {
   });
 }
 
-/** A reasoning item without its parts. */
+/** Returns a reasoning item without its parts. */
 export function openedReasoning(): Item {
   return opened({
     case: 'reasoning',
@@ -32,10 +32,10 @@ export function openedReasoning(): Item {
   });
 }
 
-/** A tool's call that is to be made; `arguments` is JSON text of a function, free text of a custom tool. */
+/** A planned tool call. `arguments`: JSON for a function, any text for a custom tool. */
 export type PlannedCall = Pick<ToolCall, 'callId' | 'name' | 'arguments'> & { readonly isCustom: boolean };
 
-/** A tool call without its arguments. */
+/** Returns a tool call without its arguments. */
 export function openedCall(call: PlannedCall): Item {
   const kind = call.isCustom ? ToolKind.CUSTOM : ToolKind.FUNCTION;
   return opened({
@@ -48,7 +48,7 @@ function part(content: Part['content']): Part {
   return { $typeName: 'tollgate.v1.Part', content };
 }
 
-/** A part without its text. */
+/** Returns a part without its text. */
 export function openedPart(kind: 'text' | 'refusal' | 'reasoning' | 'summary'): Part {
   switch (kind) {
     case 'text':
@@ -65,7 +65,7 @@ export function openedPart(kind: 'text' | 'refusal' | 'reasoning' | 'summary'): 
   }
 }
 
-/** A blob of the simulator's own. */
+/** Returns an opaque blob of the simulator. */
 export function ownOpaque(kind: string, model: string, data: string): Opaque {
   return { $typeName: 'tollgate.v1.Opaque', provider: simulatorProvider, model, kind, data };
 }

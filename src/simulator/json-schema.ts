@@ -47,19 +47,19 @@ export function readStrings(schema: JsonObject, keyword: string): readonly strin
   return readList(schema, keyword).filter(each => typeof each === 'string');
 }
 
-/** Returns the types that a schema names; undefined: any. `nullable` (OpenAPI) adds null. */
+/** Returns the types that a schema allows; undefined if it names none, so that all are allowed. `nullable` (OpenAPI) adds null. */
 export function readTypes(schema: JsonObject): readonly string[] | undefined {
   const { type } = schema;
   const named = typeof type === 'string' ? [type] : Array.isArray(type) ? readStrings(schema, 'type') : undefined;
   return named !== undefined && schema['nullable'] === true ? [...named, 'null'] : named;
 }
 
-/** Returns whether a type is among those that a schema names; integers are numbers. */
+/** Returns whether one of the types allows values of `type`; `number` allows integers. */
 export function allowsType(types: readonly string[], type: string): boolean {
   return types.includes(type) || (type === 'integer' && types.includes('number'));
 }
 
-/** Returns the schemas that a schema has for an array's first elements, and the one for all others (draft 7 or 2020-12). */
+/** Returns the schemas for the first elements of an array, and the schema for all others (draft 7 or 2020-12). */
 export function elementSchemas(schema: JsonObject): { readonly first: readonly Json[]; readonly rest: Json } {
   const { items = true, additionalItems = true } = schema;
   return Array.isArray(items)
@@ -67,7 +67,7 @@ export function elementSchemas(schema: JsonObject): { readonly first: readonly J
     : { first: readList(schema, 'prefixItems'), rest: items };
 }
 
-/** Longer references are not followed: each would be split anew for every value. */
+/** Longer references are not followed, because each is split again for every value. */
 const referenceMax = 1_024;
 
 /** Follows a reference inside the same document ("#", "#/$defs/Node", "#anchor"); undefined if it leads nowhere or is longer than 1,024 characters. */
@@ -83,7 +83,7 @@ export function follow(root: Json, reference: string): Json | undefined {
   return at;
 }
 
-/** The anchors of each document, read once. */
+/** The anchors of each document. They are read once. */
 const anchorsByRoot = new WeakMap<JsonObject, ReadonlyMap<Json | undefined, Json>>();
 
 function findAnchor(root: Json, anchor: string | undefined): Json | undefined {
@@ -95,7 +95,7 @@ function findAnchor(root: Json, anchor: string | undefined): Json | undefined {
 
 function readAnchors(root: JsonObject): Map<Json | undefined, Json> {
   const definitions = [readObject(root, 'definitions'), readObject(root, '$defs')].flatMap(Object.values<Json>);
-  // Of equal anchors the first one counts.
+  // If several definitions have the same anchor, the first one counts.
   const named = definitions.toReversed().filter(isObject);
   return new Map(named.map(each => [each['$anchor'], each]));
 }

@@ -1,7 +1,7 @@
 import type { TokenLogprob, TopLogprob } from '../gen/tollgate/v1/content_pb.ts';
 import { SeededRandom } from './random.ts';
 
-/** Tokens that could stand nearly anywhere in English. */
+/** Tokens that are possible nearly anywhere in an English text. */
 const rivals = [
   ',',
   '.',
@@ -11,12 +11,12 @@ const rivals = [
 
 const utf8 = new TextEncoder();
 
-/** Gives tokens plausible log probabilities, the same for the same seed: the chosen token is the likeliest one. */
+/** Makes plausible log probabilities for tokens; equal seeds give equal ones. The chosen token is always the likeliest. */
 export class LogprobSource {
   readonly #random: SeededRandom;
   readonly #top: number;
 
-  /** `top`: how many alternatives each token gets, the token itself included; 0 to 20. */
+  /** `top`: how many alternatives each token gets, including the token itself; 0 to 20. */
   constructor(seed: string, top: number) {
     this.#random = new SeededRandom(`logprobs ${seed}`);
     this.#top = top;
@@ -33,7 +33,7 @@ export class LogprobSource {
   #rivals(token: string, share: number): TopLogprob[] {
     const start = this.#random.below(rivals.length);
     const others = [...rivals.slice(start), ...rivals.slice(0, start)].filter(each => each !== token);
-    // Each takes half of the share that the ones before it left, so that the sum stays below 1.
+    // Each alternative gets half of the probability that the earlier ones have left, so that the sum stays below 1.
     return others.slice(0, this.#top - 1).map((each, at) => this.#alternative(each, Math.log(share * 0.5 ** (at + 1))));
   }
 

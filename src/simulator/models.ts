@@ -23,7 +23,7 @@ const textModel = {
   available: true,
 };
 
-/** Dollars per 1 million tokens as pico-dollars a token. */
+/** Converts dollars per 1 million tokens to pico-dollars a token. */
 function pico(dollars: number): bigint {
   return BigInt(Math.round(dollars * 1_000_000));
 }
@@ -125,7 +125,7 @@ const imageModel = {
   maxSize: '2048x2048',
 };
 
-/** The built-in image models. Separate from the text models: they are listed if something draws them. */
+/** The built-in image models. They are separate from the text models, because they are listed only if images can be drawn. */
 export const simulatorImageModels: readonly (MessageInitShape<typeof ModelSchema> & { readonly id: string })[] = [
   {
     ...imageModel,
@@ -184,10 +184,10 @@ export const simulatorRerankModels: readonly (MessageInitShape<typeof ModelSchem
   },
 ];
 
-/** How a model caches prompts: at the client's hints, automatically wherever prefixes agree, or not at all. */
+/** How a model caches prompts: at the client's cache hints, automatically for every common prefix, or not at all. */
 export type CacheMode = 'hints' | 'automatic' | 'none';
 
-/** Returns the cache mode by the prices: with a price for writes, the client chooses what is written. */
+/** Returns the cache mode of a model by its prices: if cache writes have a price, the client's hints decide what is written. */
 export function readCacheMode(model: SimulatorModel): CacheMode {
   const prices = model.pricing?.caching;
   if (prices === undefined) return 'none';

@@ -2,19 +2,19 @@ import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { sleepOn } from '../lib/backoff.ts';
 import type { Runtime } from '../lib/runtime.ts';
 
-/** One step of an answer: an event, and its output tokens (0 if it carries none). */
+/** A step of an answer: an event, and the number of output tokens in it. */
 export interface AnswerStep {
   readonly event: GenerationEvent;
   readonly tokens: number;
 }
 
-/** The answer goes quiet: nothing follows until it is aborted. */
+/** A step after which the answer stalls: nothing follows until it is aborted. */
 export const quiet = Symbol('quiet');
 
-/** A choice's steps in order; ends by returning or by throwing an `UpstreamFailure`. */
+/** The steps of a choice, in order. It ends by returning, or by throwing an `UpstreamFailure`. */
 export type ChoiceSteps = Iterator<AnswerStep | typeof quiet, void, void>;
 
-/** How an answer waits, and what ends the wait. */
+/** The timers with which an answer waits, and the signal that ends the wait. */
 export interface Waiting {
   readonly runtime: Runtime;
   readonly signal: AbortSignal;
@@ -27,19 +27,19 @@ export function yieldToOthers(): Promise<void> {
   });
 }
 
-/** The most events in one batch, and so the longest that an unpaced answer keeps the event loop. */
+/** The most events in one batch. It bounds how long an answer without pace blocks the event loop. */
 const batchMax = 64;
-/** Tokens that fall due within it come as one batch: a timer for each would cost more than the answer. */
+/** Tokens that are due within this time are sent as one batch, because a timer for each would cost more than the answer. */
 const tickMs = 20;
-/** The longest single timer of a silent answer; longer than any deadline of the gateway. */
+/** The timer of an answer that stalls: longer than any deadline of the gateway. */
 const quietMs = 2 ** 31 - 1;
 
-/** Several choices side by side, as one upstream interleaves them. */
+/** Interleaves the events of several choices, as an upstream does. */
 class Choices {
   #running: { steps: ChoiceSteps; tokens: number }[];
-  /** One of them has gone quiet, and the whole answer with it. */
+  /** True if a choice has stalled. The whole answer stalls then. */
   isQuiet = false;
-  /** The failure that ended the answer; thrown only after everything before it was sent. */
+  /** The failure that ended the answer. It is thrown only after everything before it was sent. */
   failure: Error | undefined;
 
   constructor(steps: readonly ChoiceSteps[]) {
@@ -50,7 +50,7 @@ class Choices {
     return this.#running.length === 0 || this.isQuiet || this.failure !== undefined;
   }
 
-  /** Takes events in turn until every choice has sent `due` tokens, or the batch is full. */
+  /** Adds events of all choices in turn to the batch, until every choice has sent `due` tokens or the batch is full. */
   take(due: number, batch: GenerationEvent[]): void {
     let took = true;
     while (took && !this.isOver && batch.length < batchMax) {
@@ -89,8 +89,8 @@ export interface PacedAnswer {
 }
 
 /**
- * Sends the choices' events at `tokensPerSecond` each (0: as fast as they are taken), in batches. Waits with timers, never busily; an unpaced answer
- * lets others run between its batches. Throws the signal's reason once it is aborted, also while the answer is quiet.
+ * Yields the events of all choices in batches, at `tokensPerSecond` for each choice (0: as fast as they are read). It waits with timers; without a pace it
+ * lets others run between batches. Throws the signal's reason once the signal is aborted, even while the answer stalls.
  */
 export async function* paced(
   answer: PacedAnswer,

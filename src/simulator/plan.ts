@@ -16,8 +16,8 @@ import { sampleText } from './schema-sampler.ts';
 import { draftCalls, nameCalls } from './tool-calls.ts';
 
 /**
- * Reasoning tokens by effort: a hundredth of those in docs/interfaces/README.md "Effort and thinking budgets", so that rehearsals are
- * quick.
+ * The number of reasoning tokens for each effort: a hundredth of those in docs/interfaces/README.md "Effort and thinking budgets", so
+ * that answers are quick.
  */
 const effortTokens: Readonly<Record<number, number>> = {
   [ReasoningEffort.MINIMAL]: 12,
@@ -28,7 +28,7 @@ const effortTokens: Readonly<Record<number, number>> = {
   [ReasoningEffort.MAX]: 480,
 };
 const adaptiveTokens = 48;
-/** A thinking budget is used up to this part. */
+/** The part of a thinking budget that is used. */
 const budgetShare = 1 / 64;
 
 function reasoningTokens(request: GenerateRequest): number {
@@ -52,7 +52,7 @@ function* reasoningText(prompt: Prompt, seed: string): Generator<string> {
 
 function planReasoning({ request, prompt }: PlanInput, seed: string): PlannedReasoning | undefined {
   const tokensMax = reasoningTokens(request);
-  // A continued answer has its reasoning already.
+  // An answer that is continued already has its reasoning.
   if (tokensMax === 0 || prompt.begun !== '') return undefined;
   const { summary, display, thinking } = request.reasoning ?? {};
   const isSigned = request.endpoint === Endpoint.MESSAGES || (thinking ?? 0) !== ThinkingMode.UNSPECIFIED;
@@ -100,12 +100,12 @@ function planText(input: PlanInput, seed: string): PlannedText {
   return { kind, chunks: prose({ ...facts, length: { unit: 'endless' } }), tokens };
 }
 
-/** How many ordered pauses come before the answer continues to its end. */
+/** How often an answer pauses if the steering line asks for pauses; then it continues to its end. */
 const pauses = 2;
 
 /**
- * Returns the next part of an answer that has to pause twice. The part follows from how much of the text the request already ends with (the
- * core sends it again with the output so far), so that nothing has to be stored between the calls.
+ * Returns the next part of an answer that pauses twice. The core sends the request again with the output so far at its end, which shows what
+ * the next part is. So nothing has to be stored between the calls.
  */
 function pausedPart(text: PlannedText, begun: string, tokenizer: Tokenizer): { text?: PlannedText; isLast: boolean } {
   const { chunks, tokens = Infinity } = text;
@@ -127,12 +127,12 @@ function pausedPart(text: PlannedText, begun: string, tokenizer: Tokenizer): { t
   const partsLeft = start === 0 ? pauses + 1 : start < first + Math.ceil((pieces.length - first) / pauses) ? pauses : 1;
   const isLast = partsLeft === 1 || left === 0;
   const shown = pieces.slice(start, isLast ? undefined : start + Math.ceil(left / partsLeft));
-  // If nothing is left there is no block: the Messages interface refuses an empty one when it is sent back.
+  // If no text is left, there is no text block, because the Messages interface refuses an empty one when it is sent back.
   if (shown.length === 0 && begun !== '') return { isLast };
   return { text: { kind: text.kind, chunks: [shown.join('')] }, isLast };
 }
 
-/** Makes what all choices have in common, and what is the most work. Lets others run between its parts. */
+/** Plans what all choices have in common, which is most of the work. Lets others run in between. */
 export async function planShared(basis: PlanBasis): Promise<Pick<PlanInput, 'calls' | 'schemaText'>> {
   const { request, prompt, steering } = basis;
   if (steering.finish === 'refusal') return { calls: [], schemaText: undefined };

@@ -9,7 +9,7 @@ import { createSimulator } from './simulator.ts';
 const { CACHE_LIFETIME_5M, CACHE_LIFETIME_1H } = CacheLifetime;
 const minute = 60_000;
 
-/** A long text, another for each name. */
+/** Returns a long text, which differs for each name. */
 function text(name: string, length = 400): string {
   return Array.from({ length }, (_, at) => `${name} says word ${at}.`).join(' ');
 }
@@ -23,7 +23,7 @@ function hinted(item: Item, lifetime: CacheLifetime): Item {
   return copy;
 }
 
-/** Returns a simulator with a settable clock, and the usage that it reports for a conversation. */
+/** Returns a clock that can be set, and a function that returns the usage that the simulator reports for a conversation. */
 function cache(model: string): {
   clock: { now: () => number; at: number };
   usage: (items: Item[], more?: object) => Promise<number[]>;
@@ -83,7 +83,7 @@ describe('a cache hint', () => {
     expect(await usage(items)).toEqual([rest, 0, 0, written]);
   });
 
-  test('after a longer prefix writes only what is new, each part with its lifetime', async () => {
+  test('after a cached prefix writes only what follows it, each part with its lifetime', async () => {
     const { usage } = cache('sim/large');
     const first = [hinted(system, CACHE_LIFETIME_1H), user('one')];
     const [, , , written = 0] = await usage(first);
@@ -94,7 +94,7 @@ describe('a cache hint', () => {
     expect((await usage(long))[1]).toBe(written + more);
   });
 
-  test('for the whole request is at its end, and one on a tool after the tools', async () => {
+  test('for the whole request counts at its end, and one on a tool after the tools', async () => {
     const { usage } = cache('sim/large');
     const items = [system, user('one')];
     const whole = { cache: { lifetime: CACHE_LIFETIME_5M } };

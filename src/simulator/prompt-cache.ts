@@ -13,11 +13,11 @@ export interface InputBuckets {
   readonly write1h: number;
 }
 
-/** A place where a cached prefix can end: how many tokens precede it, and a hash of them. */
+/** A place where a cached prefix can end, with the number of tokens of the prefix and a hash of its text. */
 interface Boundary {
   readonly tokens: number;
   readonly key: string;
-  /** The hint to end a cached prefix here. */
+  /** The client's hint to end a cached prefix here. */
   readonly hint: CacheHint | undefined;
 }
 
@@ -25,11 +25,11 @@ interface Boundary {
 const prefixTokensMin = 1_024;
 /** Automatically cached prefixes are counted in steps of this many tokens (OpenAI). */
 const automaticStep = 128;
-/** How many pieces before a hint are searched for a cached prefix (Anthropic). */
+/** How many segments before a hint are searched for the end of a cached prefix (Anthropic). */
 const lookback = 20;
 const minuteMs = 60_000;
 const lifetimesMs = { fiveMinutes: 5 * minuteMs, hour: 60 * minuteMs } as const;
-/** The most prefixes that are remembered; then the ones used least recently go. About 200 bytes each. */
+/** The most prefixes that are cached, at about 200 bytes each. Beyond it the one that was used least recently is removed. */
 const entriesMax = 50_000;
 
 interface Entry {
@@ -37,8 +37,8 @@ interface Entry {
   readonly expiresAtMs: number;
 }
 
-/** Extends a prefix's name by what follows. */
-function chain(before: string, text: string): string {
+/** Returns the hash of a prefix that is extended by a text. `before`: the hash of the prefix. */
+function extendHash(before: string, text: string): string {
   return createHash('sha256').update(before).update('\n').update(text).digest('base64url');
 }
 
@@ -46,18 +46,18 @@ function readLifetime(hint: CacheHint | undefined): number {
   return hint?.lifetime === CacheLifetime.CACHE_LIFETIME_1H ? lifetimesMs.hour : lifetimesMs.fiveMinutes;
 }
 
-/** Stores prefixes of prompts in memory, and returns which tokens of a prompt are read from it or written to it. */
+/** Keeps prefixes of prompts in memory, and returns how many tokens of a prompt are read from this cache or written to it. */
 export class PromptCache {
   readonly #clock: Clock;
-  /** By the prefix's name, least recently used first. */
+  /** By the prefix's hash, least recently used first. */
   readonly #entries = new Map<string, Entry>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Sorts a prompt's tokens into buckets and stores what the prompt writes. `whole`: the hint for the whole request. */
-  account(
+  /** Splits a prompt's tokens into buckets, and stores the prefixes that it writes. `whole`: the hint for the whole request. */
+  splitInput(
     model: string,
     mode: CacheMode,
     segments: readonly CountedSegment[],
@@ -71,7 +71,7 @@ export class PromptCache {
     return hinted ? this.#hinted(listBoundaries(model, segments, whole), none) : none;
   }
 
-  /** Every run of text is a place where prefixes may part; nothing is charged for writing. */
+  /** Prompts may differ after any run of text, so a cached prefix can end after each; nothing is charged for writing. */
   #automatic(model: string, segments: readonly CountedSegment[], none: InputBuckets): InputBuckets {
     const boundaries = runBoundaries(model, segments).filter(each => each.tokens >= prefixTokensMin);
     const found = boundaries.findLast(each => this.#read(each.key))?.tokens ?? 0;
@@ -88,15 +88,21 @@ export class PromptCache {
       const tokens = boundaries[at]?.tokens ?? 0;
       return tokens >= prefixTokensMin ? tokens : 0;
     };
-    const toHour = Math.max(read, tokensAt(lastHour));
-    const toLast = Math.max(toHour, tokensAt(last));
+    const tokensToLastHourHint = Math.max(read, tokensAt(lastHour));
+    const tokensToLastHint = Math.max(tokensToLastHourHint, tokensAt(last));
     for (const { key, tokens, hint } of boundaries) {
       if (hint !== undefined && tokens >= prefixTokensMin) this.#write(key, readLifetime(hint));
     }
-    return { total: none.total, uncached: none.total - toLast, read, write1h: toHour - read, write5m: toLast - toHour };
+    return {
+      total: none.total,
+      uncached: none.total - tokensToLastHint,
+      read,
+      write1h: tokensToLastHourHint - read,
+      write5m: tokensToLastHint - tokensToLastHourHint,
+    };
   }
 
-  /** The longest cached prefix that ends at a hint or not far before one. */
+  /** Returns the number of tokens of the longest cached prefix that ends at a hint or at most `lookback` segments before one; 0 if there is none. */
   #longestRead(boundaries: readonly Boundary[], last: number): number {
     let away = lookback;
     for (let at = last; at >= 0; at -= 1) {
@@ -133,7 +139,7 @@ export class PromptCache {
   }
 }
 
-/** Returns the ends of all pieces; a hint for the whole request applies to the last one that is not empty. */
+/** Returns the ends of all segments. A hint for the whole request applies to the last segment that is not an end marker. */
 function listBoundaries(
   model: string,
   segments: readonly CountedSegment[],
@@ -144,7 +150,7 @@ function listBoundaries(
   let key = model;
   let tokens = 0;
   for (const [at, each] of segments.entries()) {
-    key = chain(key, `${each.segment.kind}\n${each.segment.text}`);
+    key = extendHash(key, `${each.segment.kind}\n${each.segment.text}`);
     tokens += sumTokens(each);
     const hint = each.segment.cache ?? (at === lastFilled ? whole : undefined);
     boundaries.push({ tokens, key, hint });
@@ -152,16 +158,16 @@ function listBoundaries(
   return boundaries;
 }
 
-/** The ends of all runs of text. */
+/** Returns the ends of all runs of text. */
 function runBoundaries(model: string, segments: readonly CountedSegment[]): Boundary[] {
   const boundaries: Boundary[] = [];
   let key = model;
   let tokens = 0;
   for (const { segment, runs } of segments) {
-    key = chain(key, segment.kind);
+    key = extendHash(key, segment.kind);
     tokens += segment.flatTokens;
     for (const run of runs) {
-      key = chain(key, run.text);
+      key = extendHash(key, run.text);
       tokens += run.tokens;
       boundaries.push({ tokens, key, hint: undefined });
     }

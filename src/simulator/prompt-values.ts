@@ -11,7 +11,7 @@ const sentenceStarters = wordSet(
     'convert calculate compute translate summarize summarise return answer let’s let',
 );
 
-/** Words of a member's name: "cityName", "city_name" and "city-name" are "city", "name". */
+/** Splits a member's name into words: "cityName", "city_name" and "city-name" give "city" and "name". */
 export function splitName(name: string): string[] {
   const spaced = name.slice(0, lookedAt).replace(/([\p{Ll}\p{N}])(\p{Lu})/gu, '$1 $2');
   return spaced
@@ -24,8 +24,8 @@ const namePattern =
   /\p{Lu}[\p{L}\p{M}'’.-]*(?: (?:de|da|del|la|of|the|von|van) (?=\p{Lu})| (?=\p{Lu})|[\p{L}\p{M}'’.-])*/gu;
 
 /**
- * Returns the names in a text: runs of capitalised words ("New York"), without words that only begin sentences. A
- * single word at the beginning of a sentence counts only if there is no other name.
+ * Returns the names in a text: runs of capitalised words ("New York"), without words that are capitalised only because they begin
+ * a sentence. A single word at the beginning of a sentence counts only if there is no other name.
  */
 function namesIn(text: string): string[] {
   const names = new Set<string>();
@@ -62,7 +62,7 @@ const answerlike = wordSet(
 const codelike = wordSet('id code number no order ticket invoice reference key sku account identifier');
 const expressionlike = wordSet('expression formula equation calculation math expr');
 
-/** What is looked for in the text. None of them matches an empty text. */
+/** The patterns that are searched for in a text. None of them matches an empty text. */
 const patterns = {
   email: /[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{1,63}/,
   url: /https?:\/\/[^\s"'<>)]+/,
@@ -74,23 +74,23 @@ const patterns = {
   quoted: /(?<![\p{L}\d])["“«‘']([^"”»’'\n]{2,200})["”»’'](?![\p{L}\d])/u,
 };
 
-/** How many characters of a text are searched: names and numbers are near the beginning or nowhere. */
+/** How many characters of a text are searched, because names and numbers are usually near its beginning. */
 const lookedAt = 4_000;
 
-/** Takes values for arguments out of a user's text: each name and number once, in order, and from the start again when all are used. */
+/** Finds values for arguments in a user's text. It returns each name and number once, in order, and begins again when all have been used. */
 export class PromptValues {
   readonly #text: string;
   readonly #lowerCase: string;
   readonly #names: readonly string[];
   readonly #numbers: readonly number[];
   readonly #topics: readonly string[];
-  /** The first match of each pattern that was looked for; '' if there is none. */
+  /** The first match of each pattern that was searched for; '' if there is none. */
   readonly #found = new Map<RegExp, string>();
   #nextName: number;
   #nextNumber = 0;
   #quote: string | undefined;
 
-  /** `skip`: how many names other calls of the same answer have already taken. */
+  /** `skip`: how many names other calls of the same answer have already used. */
   constructor(text: string, skip = 0) {
     this.#text = text.slice(0, lookedAt).trim();
     this.#lowerCase = this.#text.toLowerCase();
@@ -102,12 +102,12 @@ export class PromptValues {
     this.#nextName = skip;
   }
 
-  /** Names that stand in the text. */
+  /** The names in the text. */
   get names(): readonly string[] {
     return this.#names;
   }
 
-  /** Returns a string of the text that fits a member of that name; undefined if there is none. */
+  /** Returns a string from the text that fits a member called `name`; undefined if there is none. */
   string(name: string): string | undefined {
     const words = splitName(name);
     const is = (set: ReadonlySet<string>): boolean => words.some(word => set.has(word));
@@ -123,7 +123,7 @@ export class PromptValues {
     return is(phraselike) ? this.phrase() : undefined;
   }
 
-  /** Returns the quoted part of the text, or else the text itself, on one line. */
+  /** Returns the quoted part of the text, or the whole text if nothing is quoted, on one line. */
   phrase(): string | undefined {
     const quoted = this.#first(patterns.quoted);
     if (quoted !== undefined) return quoted;
@@ -132,7 +132,7 @@ export class PromptValues {
     return this.#quote;
   }
 
-  /** A word that the text is about. */
+  /** Returns a word that the text is about; undefined if there is none. */
   topic(): string | undefined {
     return this.#topics[0];
   }
@@ -143,12 +143,12 @@ export class PromptValues {
     return this.#lowerCase.includes(phrase.toLowerCase());
   }
 
-  /** Returns how many operations of a `SchemaBudget` looking for a phrase takes: a search can compare it at every place of the text. */
+  /** Returns how many operations of a `SchemaBudget` a search for a phrase takes: it may be compared at every position of the text. */
   searchOperations({ length }: string): number {
     return length > 2 * this.#lowerCase.length ? 1 : 1 + ((length * this.#lowerCase.length) >> 9);
   }
 
-  /** Returns the next allowed number of the text; undefined if there is none. */
+  /** Returns the next number in the text that is allowed; undefined if there is none. */
   number(isAllowed: (value: number) => boolean): number | undefined {
     for (let tried = 0; tried < this.#numbers.length; tried += 1) {
       const value = this.#numbers[this.#nextNumber % this.#numbers.length];
@@ -164,7 +164,7 @@ export class PromptValues {
     return name ?? this.topic();
   }
 
-  /** Returns the first match of one of the patterns; each is looked for once, because a schema can have thousands of members. */
+  /** Returns the first match of a pattern. Each pattern is searched for only once, because a schema can have thousands of members. */
   #first(pattern: RegExp): string | undefined {
     let found = this.#found.get(pattern);
     if (found === undefined) {

@@ -5,16 +5,16 @@ import { inputSegments } from '../generation/input-segments.ts';
 import type { Tokenizer } from '../generation/tokens.ts';
 import { type Steering, splitSteering } from './steering.ts';
 
-/** An image of the conversation and its number, by which error messages name it. */
+/** An image of the conversation. Error messages name it by its number. */
 export interface PlacedImage {
   readonly image: ImagePart;
-  /** From 1, over the whole conversation. */
+  /** The number of the image in the whole conversation, from 1. */
   readonly number: number;
   /** True if it is part of the new input, not of an earlier turn. */
   readonly isNew: boolean;
 }
 
-/** The part of a request that the simulator reads. */
+/** What the simulator reads from a request. */
 export interface Prompt {
   /** The last user text without steering lines; empty if there is none. */
   readonly text: string;
@@ -24,27 +24,27 @@ export interface Prompt {
   readonly results: readonly ToolResult[];
   /** True if a tool's result follows the last user text. */
   readonly hasResultSince: boolean;
-  /** True if the last user text is in one message with results of tools: it explains them. */
+  /** True if the last user text is in the same message as tool results, which it then explains. */
   readonly explainsResult: boolean;
   /** The names of the tools that were called after the last user text. */
   readonly called: ReadonlySet<string>;
   readonly images: readonly PlacedImage[];
   /** Names of the files in the last user message. */
   readonly files: readonly string[];
-  /** The assistant's output so far, if it is a paused answer that continues. */
+  /** The output so far, if the request continues a paused answer. */
   readonly begun: string;
-  /** Distinguishes conversations: all of the input except the part of the answer that has begun. */
+  /** A seed for random choices: the whole input except `begun`. */
   readonly seed: string;
 }
 
-/** A tool call as all choices have it: without its id. */
+/** A tool call without its id, which differs between choices. */
 export interface CallDraft {
   readonly name: string;
   readonly isCustom: boolean;
   readonly arguments: string;
 }
 
-/** What calls and JSON are made from. */
+/** What tool calls and JSON answers are made from. */
 export interface PlanBasis {
   readonly request: GenerateRequest;
   readonly prompt: Prompt;
@@ -53,13 +53,13 @@ export interface PlanBasis {
 
 /** Everything that the plan of one choice depends on. */
 export interface PlanInput extends PlanBasis {
-  /** The simulator's name of the model. */
+  /** The id of the built-in model. */
   readonly model: string;
-  /** The calls of every choice; empty if the answer is text. */
+  /** The tool calls, which are the same in every choice; empty if the answer is text. */
   readonly calls: readonly CallDraft[];
-  /** The text of every choice that a JSON schema asks for; undefined if there is none, or no choice answers with it. */
+  /** The JSON text that every choice answers with; undefined if no JSON is requested, or the answer is something else. */
   readonly schemaText: string | undefined;
-  /** Distinguishes answers, even of equal requests: ids of calls are made from it. */
+  /** An id that differs for each answer, even to equal requests. Ids of tool calls are made from it. */
   readonly answerId: string;
   /** Descriptions of the images; empty if there are none. */
   readonly imageDescriptions: readonly string[];
@@ -135,7 +135,7 @@ function makeSeed(request: GenerateRequest, items: readonly Item[]): string {
 /** Reads the prompt of a request. `steering` false: a steering line is ordinary text. */
 export function readPrompt(request: GenerateRequest, steering: boolean): Prompt {
   const { items } = request;
-  // Assistant output at the end of the conversation is the beginning of the answer.
+  // If the conversation ends with output of the assistant, that is the beginning of the answer.
   const end = items.findLastIndex(item => !isFromModel(item)) + 1;
   const input = items.slice(0, end);
   const lastUser = input.findLastIndex(item => userText(item) !== undefined);

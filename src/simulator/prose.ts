@@ -15,10 +15,10 @@ const stopWords = new Set(
   ).split(' '),
 );
 
-/** How many characters of a text are read, from its beginning, and from its end if it is long. */
+/** How many characters at the beginning of a text are read, and, if it is long, at its end. */
 const lookedAt = 10_000;
 
-/** The words that a text is about, in order, without repetition; at most 12. */
+/** Returns the words that a text is about, in order, without repetition; at most 12. */
 export function findTopics(text: string): string[] {
   const topics = new Map<string, string>();
   for (const [word] of text.slice(0, lookedAt).matchAll(/\p{L}[\p{L}\p{M}\p{N}'’-]*/gu)) {
@@ -31,7 +31,7 @@ export function findTopics(text: string): string[] {
   return [...topics.values()];
 }
 
-/** Returns a text's beginning on one line, for a quotation; never half a code point. */
+/** Returns the beginning of a text on one line, for a quotation. It never ends inside a code point. */
 export function toQuote(text: string, lengthMax = 160): string {
   const line = text.slice(0, lookedAt).replace(/\s+/gu, ' ').trim();
   if (line.length <= lengthMax) return line;
@@ -49,10 +49,10 @@ const shortRequest =
 const longRequest =
   /\b(essay|story|article|report|chapter|speech|tutorial|guide|in detail|in depth|detailed|thorough(ly)?|comprehensive|poem)\b/i;
 
-/** Words for one of the unit. */
+/** The number of words for one unit. */
 const wordsPer: Readonly<Record<string, number>> = { word: 1, token: 0.75, character: 0.17, page: 400 };
 
-/** The requested length of an answer. */
+/** Returns the length of the answer that a text requests. */
 export function wishedLength(whole: string): Length {
   const text = whole.length <= 2 * lookedAt ? whole : `${whole.slice(0, lookedAt)}\n${whole.slice(-lookedAt)}`;
   const [, digits, unit] = requestedCount.exec(text) ?? [];
@@ -107,7 +107,7 @@ function capital(word: string): string {
   return word.charAt(0).toUpperCase() + word.slice(1);
 }
 
-/** Endless sentences about the topics; each begins with a space, or with an empty line where a paragraph begins. */
+/** Yields sentences about the topics without end. Each begins with a space, or, at the beginning of a paragraph, with an empty line. */
 export function* sentencesAbout(topics: readonly string[], random: SeededRandom): Generator<string> {
   const subjects = topics.length > 0 ? topics : ['the matter'];
   const companions = ['its context', 'the wider view', ...topics.slice(1), ...subjects];
@@ -126,10 +126,10 @@ const openings = ['You wrote', 'The message was', 'Your words were', 'The reques
 export interface ProseFacts {
   /** The last user text. */
   readonly text: string;
-  /** Sentences that come before all others: results of tools, images, files. */
+  /** The first sentences: about tool results, images and files. */
   readonly findings: readonly string[];
   readonly seed: string;
-  /** Undefined: the length that the text requests. */
+  /** The length; absent: the one that the text requests. */
   readonly length?: Length;
 }
 
@@ -140,8 +140,8 @@ function countTo(text: string): string | undefined {
 }
 
 /**
- * Writes prose that answers a text: it states the findings, quotes the text and continues about its words.
- * Deterministic by the seed; lazy, chunk by chunk, because an answer may be long and abandoned.
+ * Yields prose that answers a text, in chunks: it states the findings, quotes the text and continues with sentences about its words.
+ * Equal seeds give equal prose. It is made lazily, because an answer may be long and be cancelled.
  */
 export function* prose(facts: ProseFacts): Generator<string> {
   const { text, findings, seed } = facts;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** A source of choices that is the same for the same seed text; not for anything that must not be guessed. */
+/** Makes pseudo-random choices: equal seeds give equal choices. Not for secrets. */
 export class SeededRandom {
   #state: number;
 
@@ -8,7 +8,7 @@ export class SeededRandom {
     this.#state = createHash('sha256').update(seed).digest().readUInt32LE(0);
   }
 
-  /** At least 0, below 1. */
+  /** Returns a number in [0, 1). */
   next(): number {
     // Mulberry32.
     this.#state = (this.#state + 0x6d2b79f5) | 0;
@@ -17,12 +17,12 @@ export class SeededRandom {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** A whole number, at least 0, below `limit`. */
+  /** Returns a whole number from 0 to below `limit`. */
   below(limit: number): number {
     return Math.floor(this.next() * limit);
   }
 
-  /** One of a list. Throws if it is empty. */
+  /** Returns an element of a list. Throws if the list is empty. */
   pick<T>(list: readonly T[]): T {
     const picked = list[this.below(list.length)];
     if (picked === undefined) throw new Error('there is nothing to pick from');

@@ -13,13 +13,13 @@ import {
   readTypes,
 } from './json-schema.ts';
 
-/** Operations (a fraction of a µs each, like looking at an entry of a list) that one step of a few µs is worth. */
+/** How many operations count as one step. An operation, such as reading an entry of a list, takes a fraction of a µs, a step a few µs. */
 const operationsOfStep = 16;
-/** Members of a schema that are lists, and those that are objects with an entry for each name. */
+/** Keywords of a schema whose values are lists, and those whose values are objects with an entry for each name. */
 const listKeywords = ['enum', 'required', 'allOf', 'anyOf', 'oneOf', 'prefixItems', 'items'] as const;
 const namedKeywords = ['properties', 'patternProperties', 'dependentRequired', 'dependentSchemas'] as const;
 
-/** How much work may be spent on one schema, in steps of a few µs: some schemas would never finish. */
+/** How much work may be done for one schema, in steps of a few µs. Without it, some schemas would never finish. */
 export class SchemaBudget {
   #left: number;
 
@@ -27,13 +27,13 @@ export class SchemaBudget {
     this.#left = steps * operationsOfStep;
   }
 
-  /** Takes a step for looking at a schema, and more if it has long members; false if none is left. */
+  /** Takes a step for reading a schema, and more if it has long members. Returns false if the budget is spent. */
   spend(schema: Json): boolean {
     this.#left -= operationsOfStep + (isObject(schema) ? countEntries(schema) : 0);
     return this.#left >= 0;
   }
 
-  /** Takes operations for other work. */
+  /** Takes a number of operations for other work. */
   take(operations: number): void {
     this.#left -= operations;
   }
@@ -53,7 +53,7 @@ function countEntries(schema: JsonObject): number {
   return count;
 }
 
-/** Returns whether two values are equal. If the budget ends, the rest counts as equal. */
+/** Returns whether two values are equal. Once the budget is spent, the rest counts as equal. */
 export function isEqual(a: Json, b: Json, budget: SchemaBudget): boolean {
   budget.take(typeof a === 'string' ? 1 + (a.length >> 6) : 1);
   if (a === b || budget.isSpent) return true;
@@ -69,9 +69,8 @@ export function isEqual(a: Json, b: Json, budget: SchemaBudget): boolean {
 }
 
 /**
- * Returns whether a value satisfies a schema, as far as a sampler has to know: patterns and formats count as
- * satisfied, because a client's regular expression could run for hours. If the budget ends, the rest counts as
- * satisfied.
+ * Returns whether a value satisfies a schema, as far as the sampler needs to know. Patterns and formats count as satisfied,
+ * because a client's regular expression could run for hours. Once the budget is spent, the rest counts as satisfied.
  */
 export function satisfiesSchema(root: Json, schema: Json, value: Json, budget = new SchemaBudget(20_000)): boolean {
   return new Check(root, budget).keeps(schema, value, 0);
@@ -122,7 +121,7 @@ class Check {
     const dependent = readObject(schema, 'dependentSchemas');
     if (!names.every(name => this.keeps(readMember(dependent, name) ?? true, value, depth + 1))) return false;
     const properties = readObject(schema, 'properties');
-    // Names that a pattern could match are accepted, because patterns are not run.
+    // Names that a pattern could match are accepted, because patterns are not executed.
     const others = schema['patternProperties'] === undefined ? (schema['additionalProperties'] ?? true) : true;
     return Object.entries(value).every(([name, member]) =>
       this.keeps(readMember(properties, name) ?? others, member, depth + 1),
@@ -141,7 +140,7 @@ class Check {
   }
 }
 
-/** Checks the rules of a schema that apply to a value without its members. */
+/** Checks the rules of a schema for a value, except those for its members. */
 function keepsScalar(schema: JsonObject, value: Json, budget: SchemaBudget): boolean {
   const { const: only = value, enum: allowed } = schema;
   if (!allowsType(readTypes(schema) ?? [typeName(value)], typeName(value)) || !isEqual(only, value, budget))
@@ -151,7 +150,7 @@ function keepsScalar(schema: JsonObject, value: Json, budget: SchemaBudget): boo
   return typeof value !== 'string' || keepsLength(schema, value, budget);
 }
 
-/** Counts the characters only if it matters: each takes one or two units of the text. */
+/** Checks the length of a text. Counts its characters only if necessary: each takes one or two UTF-16 units. */
 function keepsLength(schema: JsonObject, text: string, budget: SchemaBudget): boolean {
   const least = readNumber(schema, 'minLength') ?? 0;
   const most = readNumber(schema, 'maxLength') ?? Infinity;
@@ -172,7 +171,7 @@ function countCharacters(text: string): number {
   return count;
 }
 
-/** Returns a value's JSON Schema type; whole numbers are integers. */
+/** Returns the JSON Schema type of a value; `integer` for whole numbers. */
 function typeName(value: Json): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';

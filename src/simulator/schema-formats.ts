@@ -1,6 +1,6 @@
 import type { PromptValues } from './prompt-values.ts';
 
-/** Returns digits that differ for each variation, so that strings that have to be unique are. */
+/** Returns digits that differ for each variation, so that strings can be unique. */
 function digits(variation: number, length: number): string {
   return String(variation % 10 ** length).padStart(length, '0');
 }
@@ -10,7 +10,7 @@ function day(variation: number): string {
   return `2026-${digits((Math.floor(variation / 28) % 12) + 1, 2)}-${digits((variation % 28) + 1, 2)}`;
 }
 
-/** The string formats of JSON Schema 2020-12. The international ones (`idn-email`, `iri`, …) get the values of the ASCII ones. */
+/** Returns a value for each string format of JSON Schema 2020-12. The international formats (`idn-email`, `iri`, …) have the same values as the ASCII ones. */
 const formats: Readonly<Record<string, (variation: number) => string>> = {
   date: day,
   time: variation => `${digits(variation % 24, 2)}:30:00Z`,
@@ -29,14 +29,14 @@ const formats: Readonly<Record<string, (variation: number) => string>> = {
   regex: variation => `^item${variation + 1}$`,
 };
 
-/** Formats that take a value from the user's text: the name of that value in `PromptValues`, and what it has to look like. */
+/** Formats whose values may come from the user's text: the name to ask `PromptValues` for, and a pattern that the value must match. */
 const recognised: Readonly<Record<string, readonly [name: string, shape: RegExp]>> = {
   date: ['date', /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])$/],
   email: ['email', /^[a-z0-9.]{1,64}@[a-z0-9]+(?:\.[a-z0-9]+)+$/i],
   uri: ['url', /^https?:\/\/[a-z0-9.-]+(?:\/[a-z0-9/._-]*)?$/i],
 };
 
-/** Returns a string in a format, from the user's text if that has one; undefined if the format is unknown. */
+/** Returns a string in a format, from the user's text if there is one; undefined if the format is unknown. */
 export function formattedString(format: string, values: PromptValues, variation: number): string | undefined {
   const [name, shape] = recognised[format] ?? [];
   const found = name === undefined || variation > 0 ? undefined : values.string(name);

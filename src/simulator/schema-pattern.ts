@@ -1,19 +1,19 @@
 import { createRequire } from 'node:module';
 import type * as Regexpp from '@eslint-community/regexpp';
 
-/** Spells texts that match regular expressions, without ever running one: a client's pattern could run for hours. */
+/** Makes texts that match regular expressions, without ever executing one, because a client's pattern could run for hours. */
 
-/** The most characters that a pattern spells. */
+/** The most characters of a text that is made for a pattern. */
 const spelledMax = 1_024;
-/** The most characters of a pattern that is read: the parser calls itself for every group. */
+/** The most characters of a pattern. Longer ones are not parsed, because the parser is recursive. */
 const patternMax = 1_024;
-/** Candidates for the characters of a set. */
+/** Characters that are tried for a set of characters. */
 const candidates = Array.from('a7x -A0_.yzXYZ123456789,;:!?@#$%&*+=/\\|~^"\'()[]{}<>é\t\n');
 const characterSets: Readonly<Record<string, RegExp>> = { any: /./, digit: /\d/, space: /\s/, word: /\w/ };
 
 let parser: Regexpp.RegExpParser | undefined;
 
-/** Loads the parser with the first pattern: most requests have none. */
+/** Loads the parser when the first pattern comes, because most requests have none. */
 function loadParser(): Regexpp.RegExpParser {
   const require = createRequire(import.meta.url);
   const { RegExpParser } = require('@eslint-community/regexpp') as typeof Regexpp;
@@ -30,10 +30,10 @@ function parse(pattern: string): Regexpp.AST.Pattern {
   }
 }
 
-/** The pattern uses more than is understood here, or its text would be too long. */
+/** Thrown if the pattern uses syntax that is not supported here, or its text would be too long. */
 class GivenUp extends Error {}
 
-/** Spells the first alternative; open-ended repetitions `extra` times beyond their least. */
+/** Makes a text for the first alternative. Repetitions without an upper bound are made `extra` times more than their minimum. */
 function spellFirst([first]: readonly Regexpp.AST.Alternative[], extra: number): string {
   let text = '';
   for (const element of first?.elements ?? []) {
@@ -46,7 +46,7 @@ function spellFirst([first]: readonly Regexpp.AST.Alternative[], extra: number):
 function spell(node: Regexpp.AST.Element, extra: number): string {
   switch (node.type) {
     case 'Character':
-      // Without the Unicode flag a reference to a group that is not there is a character in octal digits.
+      // Without the Unicode flag, a reference to a group that does not exist is an octal escape.
       if (/^\\[1-9]/.test(node.raw)) throw new GivenUp();
       return String.fromCodePoint(node.value);
     case 'CharacterSet':
@@ -72,7 +72,7 @@ function repeat({ element, min, max }: Regexpp.AST.Quantifier, extra: number): s
   return unit.repeat(count);
 }
 
-/** A character of a set: its first one if it names one, else one of the candidates. */
+/** Returns a character of a set: the first one that it names, else one of the candidates. */
 function spellSet(set: Regexpp.AST.CharacterSet | Regexpp.AST.CharacterClass): string {
   const [first] = set.type === 'CharacterClass' && !set.negate ? set.elements : [];
   if (first?.type === 'Character') return String.fromCodePoint(first.value);
@@ -105,8 +105,8 @@ function isIn(
 }
 
 /**
- * Returns a text that matches the pattern, with a length between the two if its repetitions allow that; undefined if
- * the pattern uses unsupported syntax.
+ * Returns a text that matches the pattern; undefined if the pattern uses unsupported syntax. Its length is between
+ * `lengthMin` and `lengthMax` if the repetitions of the pattern allow it.
  */
 export function generateMatch(pattern: string, lengthMin = 0, lengthMax = spelledMax): string | undefined {
   if (pattern.length > patternMax) return undefined;
@@ -120,7 +120,7 @@ export function generateMatch(pattern: string, lengthMin = 0, lengthMax = spelle
       if (length >= lengthMin) break;
     }
   } catch {
-    // Not a pattern, or given up; more repetitions may be too long even if fewer were not.
+    // The pattern is invalid or not supported, or this number of repetitions is too long.
   }
   return best;
 }

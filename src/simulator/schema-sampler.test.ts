@@ -21,7 +21,7 @@ function sample(schema: Json, text = 'What is the weather in Paris for 3 days?')
 
 const name = fc.constantFrom('city', 'count', 'query', 'a', 'b', 'items', 'date', 'constructor', 'é 2');
 
-/** Schemas that some value keeps, of the keywords that function parameters and output formats use. */
+/** Schemas that some value satisfies, with the keywords that function parameters and output formats use. */
 const satisfiable = fc.letrec<Record<string, Json>>(tie => ({
   scalar: fc.oneof(
     fc.constant<Json>({ type: 'null' }),
@@ -95,8 +95,8 @@ function byName(prefix: string, schema: Json): Json {
   return Object.fromEntries(listed.map((name): [string, Json] => [`${prefix}${name}`, schema]));
 }
 
-describe('sampled values keep their schema', () => {
-  test('for generated schemas, judged by ajv', () => {
+describe('sampled values satisfy their schema', () => {
+  test('for generated schemas, according to ajv', () => {
     fc.assert(
       fc.property(withDefinitions, fc.string(), (schema, text) => {
         const value = sampleJson(schema, new PromptValues(text));
@@ -197,7 +197,7 @@ describe('sampled values keep their schema', () => {
     expect(JSON.stringify(sample(list)).length).toBeLessThan(2_000);
   });
 
-  test('a schema that nothing keeps ends soon, with some value', () => {
+  test('a schema that no value satisfies ends soon, with some value', () => {
     const start = performance.now();
     const endless: Json = { type: 'object', properties: { a: { $ref: '#' }, b: { $ref: '#' } }, required: ['a', 'b'] };
     const values = (): PromptValues => new PromptValues('hi');

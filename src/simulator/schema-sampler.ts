@@ -11,29 +11,36 @@ import {
 } from './json-schema.ts';
 import type { PromptValues } from './prompt-values.ts';
 import { SchemaBudget, isEqual, satisfiesSchema } from './schema-check.ts';
-import { type Demand, commonTypes, findFirst, largest, readDemand, smallest } from './schema-demand.ts';
+import {
+  type SchemaConstraints,
+  commonTypes,
+  findFirst,
+  largest,
+  readConstraints,
+  smallest,
+} from './schema-constraints.ts';
 import { formattedString } from './schema-formats.ts';
 import { generateMatch } from './schema-pattern.ts';
 
-/** From this depth on, optional members and extra elements are omitted, so that recursive schemas end. */
+/** From this depth on, optional members and extra elements are left out, so that recursive schemas end. */
 const fullDepth = 4;
-/** Below this depth even required members are no longer filled: only an infinitely recursive schema gets this deep. */
+/** Beyond this depth even required members are null: only an infinitely recursive schema gets this deep. */
 const depthMax = 24;
-/** Above this number of values in a sample, only required ones are added. */
+/** Once a sample has more values than this, only required ones are added. */
 const valuesMax = 500;
-/** Steps of work for one sample, retries and checks included: some 15 ms. */
+/** Steps of work for one sample, with its retries and checks: about 15 ms. */
 const stepsMax = 6_000;
-/** Combinations of alternatives that are tried for one value. */
+/** How many combinations of alternatives are tried for one value. */
 const triesMax = 12;
-/** The most values of an enumeration that are looked at. */
+/** How many values of an enumeration are considered. */
 const enumeratedMax = 1_000;
-/** The most elements of an array and characters of a string, whatever the schema demands. */
+/** The most elements of an array and the most characters of a string, whatever the schema demands. */
 const elementsMax = 256;
 const lengthMax = 4_096;
-/** Operations that splitting a name into words takes, besides those for its length. */
-const operationsOfName = 32;
-/** Operations that reading a pattern takes for each of its characters. */
-const operationsOfPattern = 8;
+/** Steps of the budget for splitting a name into words, in addition to one for each of its characters. */
+const stepsPerName = 32;
+/** Steps of the budget for each character of a pattern. */
+const stepsPerPatternCharacter = 8;
 
 /**
  * Returns JSON text that satisfies the schema, with values from the user's text if they fit. A text that is not a
@@ -44,8 +51,8 @@ export function sampleText(schemaJson: string, values: PromptValues): string {
 }
 
 /**
- * Returns a value that satisfies a JSON Schema (the keywords of draft 2020-12 and 7 that constrain values; patterns only if text can be
- * generated for them without running them). Equal schemas and values give equal results. If no value can satisfy it, returns a close one.
+ * Returns a value that satisfies a JSON Schema (the keywords of drafts 2020-12 and 7 that constrain values; `pattern` only if a matching text
+ * can be generated without executing the regular expression). Equal arguments give equal results. If no satisfying value is found, returns a close one.
  */
 export function sampleJson(schema: Json, values: PromptValues): Json {
   return new Sampler(schema, values).sample([schema], { name: '', depth: 0 });
@@ -65,7 +72,7 @@ class Sampler {
   readonly #values: PromptValues;
   readonly #budget = new SchemaBudget(stepsMax);
   #count = 0;
-  /** Which of the possible values to take; raised to get another one. */
+  /** Which of several possible values to take: another number gives another value. */
   #variation = 0;
 
   constructor(root: Json, values: PromptValues) {
@@ -75,16 +82,18 @@ class Sampler {
 
   /** Returns a value that satisfies all the schemas. */
   sample(schemas: readonly Json[], place: Place): Json {
-    return this.#fill(readDemand(this.#root, schemas, this.#budget), place);
+    return this.#fill(readConstraints(this.#root, schemas, this.#budget), place);
   }
 
-  #fill(demand: Demand | undefined, place: Place): Json {
+  #fill(constraints: SchemaConstraints | undefined, place: Place): Json {
     this.#count += 1;
-    if (demand === undefined || place.depth > depthMax || this.#budget.isSpent) return null;
-    return demand.groups.length === 0 ? this.#plain(demand.parts, place) : this.#alternatives(demand, place);
+    if (constraints === undefined || place.depth > depthMax || this.#budget.isSpent) return null;
+    return constraints.alternatives.length === 0
+      ? this.#plain(constraints.parts, place)
+      : this.#alternatives(constraints, place);
   }
 
-  /** Returns true if only required values are sampled: deep inside the value, or if the value is already large. */
+  /** Returns true if only required values are to be sampled: deep inside the value, or if it is already large. */
   #isFrugal(depth: number): boolean {
     return depth >= fullDepth || this.#count > valuesMax;
   }
@@ -94,7 +103,7 @@ class Sampler {
   }
 
   /** Tries combinations of alternatives until the value satisfies everything. If none does, returns the value of the first combination. */
-  #alternatives({ schemas, parts, groups }: Demand, place: Place): Json {
+  #alternatives({ schemas, parts, alternatives: groups }: SchemaConstraints, place: Place): Json {
     const ordered = groups.map(group => this.#ordered(group, place));
     let fallback: Json = null;
     const variation = this.#variation;
@@ -105,9 +114,9 @@ class Sampler {
         index = Math.floor(index / Math.max(1, group.length));
         return branch;
       });
-      // When all combinations have been used, the rest of the index varies the values.
+      // Once all combinations have been used, the rest of the index varies the values.
       this.#variation = variation + index;
-      const more = readDemand(this.#root, chosen, this.#budget);
+      const more = readConstraints(this.#root, chosen, this.#budget);
       const both = more === undefined ? undefined : { ...more, parts: [...parts, ...more.parts] };
       const value = this.#fill(both, { name: place.name, depth: place.depth + 1 });
       this.#variation = variation;
@@ -118,18 +127,18 @@ class Sampler {
     return fallback;
   }
 
-  /** Returns the alternatives in the schema's order, null last; if only required values are sampled, those that end soonest come first. */
+  /** Returns the alternatives in the schema's order, null last. If only required values are sampled, those that need the least depth come first. */
   #ordered(group: readonly Json[], { depth }: Place): readonly Json[] {
     const isFrugal = this.#isFrugal(depth);
-    // Lower ends sooner; 9: impossible.
+    // A lower rank needs less depth; 9: no value can satisfy it.
     const depthRank = (branch: Json): number => {
-      const demand = readDemand(this.#root, [branch], this.#budget);
-      if (demand === undefined) return 9;
-      const types = commonTypes(demand.parts) ?? [];
+      const constraints = readConstraints(this.#root, [branch], this.#budget);
+      if (constraints === undefined) return 9;
+      const types = commonTypes(constraints.parts) ?? [];
       if (!isFrugal) return types.length === 1 && types[0] === 'null' ? 1 : 0;
-      if (demand.groups.length > 0) return 4;
-      if (types.includes('object')) return findFirst(demand.parts, 'required') === undefined ? 2 : 5;
-      return types.includes('array') ? 1 + largest(demand.parts, 'minItems', 0) : 0;
+      if (constraints.alternatives.length > 0) return 4;
+      if (types.includes('object')) return findFirst(constraints.parts, 'required') === undefined ? 2 : 5;
+      return types.includes('array') ? 1 + largest(constraints.parts, 'minItems', 0) : 0;
     };
     return group
       .map(branch => ({ branch, rank: depthRank(branch) }))
@@ -173,7 +182,7 @@ class Sampler {
     return kept[this.#variation % Math.max(1, kept.length)] ?? null;
   }
 
-  /** Returns whether the user's text has a word or phrase; false if the budget has ended. */
+  /** Returns whether the user's text contains a word or phrase; false if the budget is spent. */
   #mentions(phrase: string): boolean {
     this.#budget.take(this.#values.searchOperations(phrase));
     return !this.#budget.isSpent && this.#values.mentions(phrase);
@@ -217,14 +226,14 @@ class Sampler {
       const value = this.#element(at < needed ? [...contained, ...plain] : plain, place, isUnique ? values : undefined);
       if (value === undefined && at >= least) break;
       values.push(value ?? null);
-      // Not after the first: elements 0 and 1 may both be taken from the user's text.
+      // The variation rises only from element 1 on: at variation 0 values may come from the user's text, which gives another number or name each time.
       if (at > 0 || isUnique) this.#variation += 1;
     }
     this.#variation = variation;
     return values;
   }
 
-  /** Returns an element that is not among `others`; undefined if all tries gave one that is. */
+  /** Returns an element that differs from all `others`; undefined if no try gave one. */
   #element(schemas: readonly Json[], place: Place, others: readonly Json[] = []): Json | undefined {
     for (let tries = 0; tries < triesMax * 2; tries += 1) {
       const value = this.sample(schemas, place);
@@ -234,7 +243,7 @@ class Sampler {
     return undefined;
   }
 
-  /** Returns a number that satisfies the parts, taken from the user's text if one fits. */
+  /** Returns a number that satisfies the parts, taken from the user's text if one there fits. If none is found, returns a close one. */
   #number(parts: Parts, isInteger: boolean): number {
     const allowed = (value: number): boolean =>
       (!isInteger || Number.isInteger(value)) && this.#satisfies(parts, value);
@@ -260,7 +269,7 @@ class Sampler {
     const formatted = typeof format === 'string' ? formattedString(format, this.#values, this.#variation) : undefined;
     if (formatted !== undefined) return formatted;
     const [example] = parts.flatMap(part => readStrings(part, 'examples'));
-    this.#budget.take(operationsOfName + name.length);
+    this.#budget.take(stepsPerName + name.length);
     const found = this.#values.string(name) ?? example ?? this.#values.topic() ?? (name === '' ? 'text' : name);
     const text = fitLength(found, parts, this.#variation);
     this.#budget.take(text.length >> 2);
@@ -309,7 +318,7 @@ class Sampler {
 
   #match(pattern: string, lengths: readonly [least: number, most?: number]): string | undefined {
     if (this.#budget.isSpent) return undefined;
-    this.#budget.take(pattern.length * operationsOfPattern);
+    this.#budget.take(pattern.length * stepsPerPatternCharacter);
     return generateMatch(pattern, ...lengths);
   }
 }

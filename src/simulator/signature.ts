@@ -4,12 +4,12 @@ import { UpstreamFailure } from '../generation/upstream.ts';
 import { ownOpaque, simulatorProvider } from './items.ts';
 
 /**
- * The two forms in which providers return sealed data: a signature of the visible reasoning, or the reasoning itself,
- * sealed.
+ * The two kinds of sealed data that providers return: a signature of the visible reasoning, or the encrypted reasoning
+ * itself.
  */
 export type SealKind = 'anthropic.signature' | 'openai.encrypted';
 
-/** Not a secret: it detects blobs that were damaged, cut or moved to other reasoning, as a real provider would. */
+/** The key of the checksum of blobs. It is not a secret: like a real provider, the simulator detects blobs that were damaged, cut or moved to other reasoning. */
 const macKey = 'tollgate-simulator';
 
 function computeMac(kind: string, payload: string): string {
@@ -20,7 +20,7 @@ function hashText(text: string): string {
   return createHash('sha256').update(text).digest('base64url');
 }
 
-/** Seals reasoning so that the client can send it back. */
+/** Returns a blob for the reasoning, which the client can send back. */
 export function sealReasoning(kind: SealKind, model: string, reasoningText: string): Opaque {
   const payload =
     kind === 'anthropic.signature' ? hashText(reasoningText) : Buffer.from(reasoningText, 'utf8').toString('base64url');
@@ -32,11 +32,11 @@ function isIntact(opaque: Opaque, reasoning: Reasoning): boolean {
   if (mac !== computeMac(opaque.kind, payload)) return false;
   const shown = reasoning.parts.map(({ content }) => (content.case === 'reasoningText' ? content.value.text : ''));
   const reasoningText = shown.join('');
-  // A client that was shown no reasoning (or a summary) sends none back.
+  // A client that has got no reasoning, or only a summary, sends none back.
   return opaque.kind !== 'anthropic.signature' || reasoningText === '' || payload === hashText(reasoningText);
 }
 
-/** Checks every blob of the simulator's own in a conversation. Throws `UpstreamFailure` (status 400) that names the first bad one. */
+/** Checks all blobs of the simulator in a conversation. Throws `UpstreamFailure` (status 400), which names the first wrong one. */
 export function verifyReasoning(items: readonly Item[]): void {
   let number = 0;
   for (const { content } of items) {

@@ -19,7 +19,7 @@ import { echoedPrompt, splitPrompts } from './completion-prompts.ts';
 import { countedInput, sumTokens } from './counted-input.ts';
 import { LogprobSource } from './logprobs.ts';
 import { type SimulatorModel, readCacheMode, simulatorModels } from './models.ts';
-import { delayOrFail } from './ordered-failure.ts';
+import { delayOrFail } from './requested-failure.ts';
 import { type ChoiceSteps, type PacedAnswer, paced, yieldToOthers } from './pace.ts';
 import { planChoice, planShared } from './plan.ts';
 import { type PlanInput, type Prompt, readPrompt } from './prompt.ts';
@@ -32,16 +32,15 @@ import { Sight } from './vision.ts';
 export interface SimulatorOptions {
   /** Output tokens a second of each choice; 0: as fast as possible. */
   readonly tokensPerSecond: number;
-  /** True if `!sim ` lines steer the answer; false: they are plain text. */
+  /** True if `!sim ` lines steer the answer. False if they are plain text. */
   readonly steering: boolean;
-  /** Paces answers and times the life of cached prompts. Undefined: the machine's. */
+  /** The clock and timers for the pace of answers and the lifetime of cached prompts. Absent: those of the system. */
   readonly runtime?: Runtime;
 }
 
 /**
- * The built-in models as an upstream. Failures that a steering line orders are marked (`ordered`), so that they open
- * no circuit breaker. One instance has one prompt cache, for all callers: the models are for trying out and
- * rehearsing.
+ * Creates the upstream of the built-in models. Failures that a steering line asks for are marked (`requested`), so that they open
+ * no circuit breaker. The prompt cache has separate entries for each account.
  */
 export function createSimulator(options: SimulatorOptions): Upstream {
   const { runtime = systemRuntime } = options;
@@ -60,9 +59,9 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     const tokenizer = await loadTokenizer();
     const room = inputTokensMax(request, model) ?? Infinity;
     const counted = await countedInput(withItems(request, steered), tokenizer, room, signal);
-    // Per account: other accounts' requests must not show in a price.
+    // Per account: requests of other accounts must not change what a request costs.
     const owner = `${call.accountId ?? ''} ${model.id}`;
-    const input = cache.account(owner, readCacheMode(model), counted, request.cache);
+    const input = cache.splitInput(owner, readCacheMode(model), counted, request.cache);
     const imageDescriptions = await sight.describe(prompt.images);
     signal.throwIfAborted();
     const answerId = `${call.hold.id} ${call.attempt}`;
@@ -111,8 +110,8 @@ function withItems(request: GenerateRequest, steered: readonly SteeredRequest[])
 }
 
 /**
- * Splits a request into the part that the simulator reads and the part that it ignores. Throws for features that a model without a protocol
- * can't have.
+ * Splits a request into the part that the simulator reads and the names of the fields that it ignores. Throws for features that can't be
+ * translated to the simulator, which has no wire protocol.
  */
 function readable(requested: GenerateRequest): PortableRequest {
   const { request, dropped, calls } = toPortable(requested);
@@ -125,7 +124,7 @@ function nonEmpty(batch: GenerationEvent[]): GenerationEvent[][] {
   return batch.length === 0 ? [] : [batch];
 }
 
-/** Pushes the answer of a generator, which a signal ends. */
+/** Pushes the events that a generator yields to the receiver. Cancelling aborts the signal that the generator gets. */
 function pushed(
   open: (signal: AbortSignal) => AsyncGenerator<GenerationEvent[]>,
   receiver: UpstreamReceiver,
@@ -147,7 +146,7 @@ function pushed(
   };
 }
 
-/** Beyond a model's limit a steering line can order this many tokens. */
+/** How many tokens beyond the model's output limit are generated if a steering line says to ignore the limit. */
 const ignoredLimitExtra = 1_024;
 const systemFingerprint = 'fp_tollgate_simulator';
 
@@ -157,25 +156,25 @@ function findModel(id: string): SimulatorModel {
   throw new UpstreamFailure('status', { status: 404, message: `The simulator has no model "${id}".` });
 }
 
-/** The part of the input that is read, and the part that is not. */
-interface ReadInput {
+/** The tokens of the input, and the names of the fields that were dropped. */
+interface CountedInput {
   readonly input: InputBuckets;
   readonly dropped: readonly string[];
 }
 
-/** Returns a plan, with its usage. Lets others run between two choices: ordered pauses make each of them count its whole text. */
+/** Returns the planned answer, with its usage. Yields to other requests between choices: if the steering line asks for pauses, each choice first tokenizes its whole text. */
 async function planAnswer(
   call: UpstreamCall,
   model: SimulatorModel,
   plans: readonly PlanInput[],
-  { input, dropped }: ReadInput,
+  { input, dropped }: CountedInput,
 ): Promise<PacedAnswer> {
   const { request } = call;
-  const choicesOfOne = (request.candidates ?? 1) / plans.length;
+  const choicesPerPrompt = (request.candidates ?? 1) / plans.length;
   const choices: { readonly writer: ChoiceWriter; readonly steps: ChoiceSteps }[] = [];
   for (const plan of plans) {
     const settings = answerSettings(call, model, plan, input.total);
-    for (let nth = 0; nth < choicesOfOne; nth += 1) {
+    for (let nth = 0; nth < choicesPerPrompt; nth += 1) {
       const choice = choices.length;
       if (choice > 0) await yieldToOthers();
       const writer = new ChoiceWriter(choice, settings, logprobSource(request, plan.prompt, choice));
@@ -232,7 +231,7 @@ function logprobSource(
   return new LogprobSource(`${prompt.seed} ${choice}`, sampling?.topLogprobs ?? 0);
 }
 
-/** Usage with the output of those writers; without them the input alone, as it is known before the answer begins. */
+/** Returns the usage, with the output that the writers have counted. Without writers it has only the input, as is known before the answer begins. */
 function toUsage(input: InputBuckets, writers?: readonly ChoiceWriter[]): Usage {
   const usage: Usage = {
     $typeName: 'tollgate.v1.Usage',

@@ -39,12 +39,12 @@ describe('a steering line', () => {
     });
   });
 
-  test('is empty where nothing follows, and says nothing where `say` is empty', () => {
+  test('is empty if nothing follows, and says nothing if `say` is empty', () => {
     expect(parseSteering('!sim ', limit)).toEqual({});
     expect(parseSteering('!sim say=', limit)).toEqual({ say: '' });
   });
 
-  test('lets the last of two equal keys count', () => {
+  test('uses the last one of two equal keys', () => {
     expect(parseSteering('!sim tokens=1 fail=1 tokens=2 fail=2', limit)).toEqual({
       tokens: 2,
       faults: [{ kind: 'fail', afterDeltas: 2 }],
@@ -76,10 +76,10 @@ describe('a steering line', () => {
     ['tokens=5 constructor=1', 'constructor'],
   ])('that says "%s" is refused by name', (words, named) => {
     const { kind, facts } = refusal(`!sim ${words}`);
-    expect({ kind, status: facts.status, ordered: facts.ordered }).toEqual({
+    expect({ kind, status: facts.status, requested: facts.requested }).toEqual({
       kind: 'status',
       status: 400,
-      ordered: true,
+      requested: true,
     });
     expect(facts.message).toContain(named);
   });

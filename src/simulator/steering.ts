@@ -3,43 +3,43 @@ import { UpstreamFailure } from '../generation/upstream.ts';
 const ignorable = ['stop', 'max_tokens', 'parallel', 'tool_choice', 'max_tool_calls'] as const;
 const finishes = ['stop', 'length', 'refusal', 'context_window', 'pause'] as const;
 
-/** Settings that the simulator can be steered to ignore, so that the gateway's own enforcement shows. */
+/** Settings of a request that a steering line can tell the simulator to ignore, to show that the gateway itself enforces them. */
 export type IgnoredSetting = (typeof ignorable)[number];
 
-/** The ordered end of an answer. */
-export type OrderedFinish = (typeof finishes)[number];
+/** A finish reason that a steering line can ask for. */
+export type RequestedFinish = (typeof finishes)[number];
 
-/** Something that goes wrong after that many text deltas. */
-export interface OrderedFault {
+/** A fault that a steering line asks for after a number of text deltas. */
+export interface RequestedFault {
   readonly kind: 'fail' | 'cut' | 'stall';
   readonly afterDeltas: number;
 }
 
-/** The orders of a steering line; absent ones are at their defaults. Source: docs/providers.md "Rehearsals". */
+/** What a steering line asks for. An absent field has its default. See docs/providers.md "Rehearsals". */
 export interface Steering {
   readonly tokens?: number;
-  /** Tokens a second; 0: no pace. */
+  /** Tokens a second; 0: as fast as possible. */
   readonly tps?: number;
   readonly delayMs?: number;
   readonly say?: string;
   readonly calls?: number;
-  readonly finish?: OrderedFinish;
+  readonly finish?: RequestedFinish;
   readonly ignore?: ReadonlySet<IgnoredSetting>;
   readonly noUsage?: boolean;
   readonly status?: number;
   readonly times?: number;
-  readonly faults?: readonly OrderedFault[];
+  readonly faults?: readonly RequestedFault[];
 }
 
 const prefix = '!sim ';
 
-/** A text without its steering lines, and the last of them; undefined if it has none. */
+/** A text without its steering lines, and the last of these lines, which is undefined if there is none. */
 export interface SplitText {
   readonly plain: string;
   readonly line: string | undefined;
 }
 
-/** Removes the steering lines from a user's text. `steers` false: they are text like any other. */
+/** Removes the steering lines from a user's text. `steers`: false if such lines are ordinary text. */
 export function splitSteering(text: string, steers = true): SplitText {
   if (!steers || !text.includes(prefix)) return { plain: text, line: undefined };
   const lines = text.split(/\r\n|\r|\n/);
@@ -50,7 +50,7 @@ export function splitSteering(text: string, steers = true): SplitText {
 }
 
 function refuse(message: string): UpstreamFailure {
-  return new UpstreamFailure('status', { status: 400, ordered: true, message: `!sim line: ${message}` });
+  return new UpstreamFailure('status', { status: 400, requested: true, message: `!sim line: ${message}` });
 }
 
 function integer(key: string, text: string, [min, max]: readonly [min: number, max: number]): number {
@@ -77,7 +77,7 @@ const readFault: Reader = (text, key, countMax) => ({
   faults: [{ kind: readChoice('kind', key, ['fail', 'cut', 'stall']), afterDeltas: integer(key, text, [0, countMax]) }],
 });
 
-/** The reader of each key. `countMax` bounds tokens and deltas: the model's output limit + 1,024. */
+/** The function that reads the value of each key. `countMax`: the maximum for tokens and deltas: the model's output limit + 1,024. */
 const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ['tokens', (text, key, countMax) => ({ tokens: integer(key, text, [0, countMax]) })],
   ['tps', text => ({ tps: pace(text) })],
@@ -95,8 +95,8 @@ const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
 ]);
 
 /**
- * Parses a steering line, for a model with that output limit. Throws `UpstreamFailure` (status 400, ordered) that
- * names an unknown key or a value out of bounds. If a key occurs twice, the last counts.
+ * Parses a steering line for a model with an output limit of `maxOutputTokens`. Throws `UpstreamFailure` (status 400,
+ * `requested`), which names an unknown key or a value out of bounds. If a key occurs twice, the last one counts.
  */
 export function parseSteering(line: string, maxOutputTokens: number): Steering {
   let steering: Steering = {};
@@ -115,6 +115,6 @@ export function parseSteering(line: string, maxOutputTokens: number): Steering {
   }
 }
 
-function mergeFaults(before: Steering, { faults: added = [] }: Steering): OrderedFault[] {
+function mergeFaults(before: Steering, { faults: added = [] }: Steering): RequestedFault[] {
   return [...(before.faults ?? []).filter(fault => added.every(each => each.kind !== fault.kind)), ...added];
 }

@@ -14,7 +14,7 @@ function run(chunks: readonly string[], stops: readonly string[]): { text: strin
 
 const letters = fc.string({ unit: fc.constantFrom('a', 'b', ' '), maxLength: 8 });
 
-test('a text ends before the earliest stop sequence, wherever it is cut into chunks', () => {
+test('a text ends before the earliest stop sequence, however it is split into chunks', () => {
   fc.assert(
     fc.property(fc.array(letters, { maxLength: 12 }), fc.array(letters, { maxLength: 3 }), (chunks, stops) => {
       const whole = chunks.join('');

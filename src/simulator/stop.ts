@@ -1,4 +1,4 @@
-/** The earliest place of any of the texts at or after `from`, and which one it is; of two at one place the first named. */
+/** Finds the earliest stop sequence in a text. If several begin at the same place, returns the one that comes first in `stops`. */
 function earliest(text: string, stops: readonly string[]): { at: number; stop: string } | undefined {
   let found: { at: number; stop: string } | undefined;
   for (const stop of stops) {
@@ -9,8 +9,8 @@ function earliest(text: string, stops: readonly string[]): { at: number; stop: s
 }
 
 /**
- * Yields a text, chunk by chunk, up to the first stop sequence, and returns that sequence. Holds back text that may begin one; cuts before
- * a space if there is one, so that the tokens are those of the whole text.
+ * Yields a text, chunk by chunk, up to the first stop sequence, and returns that sequence. Holds text back that may be the beginning of one.
+ * Ends chunks before a space if there is one, so that the tokens are the same as those of the whole text.
  */
 export function* untilStop(chunks: Iterable<string>, stops: readonly string[]): Generator<string, string | undefined> {
   const sought = stops.filter(stop => stop !== '');
@@ -22,10 +22,10 @@ export function* untilStop(chunks: Iterable<string>, stops: readonly string[]): 
   let held = '';
   for (const chunk of chunks) {
     held += chunk;
-    // Nothing can be yielded yet, and each search would copy the text into one piece.
+    // Nothing can be yielded yet, and a search would copy the text into one piece each time.
     if (held.length < longest) continue;
     const found = earliest(held, sought);
-    // A longer one that begins before it may not be whole yet.
+    // A longer stop sequence that begins before this one may not be complete yet.
     if (found !== undefined && found.at + longest <= held.length) break;
     const safe = held.lastIndexOf(' ', Math.min(found?.at ?? Infinity, held.length - longest + 1));
     if (safe <= 0) continue;

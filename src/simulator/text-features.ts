@@ -1,6 +1,6 @@
-/** Length of the character n-grams, which make different spellings of a word similar. */
+/** The length of the character n-grams, which make different forms of a word similar. */
 const gramLength = 3;
-/** A whole word weighs more than an n-gram. */
+/** The weight of a whole word, compared with an n-gram. */
 const wordWeight = 3;
 
 /** Returns the words and n-grams of a text with their weights, which grow with the square root of their frequency. */

@@ -18,7 +18,7 @@ async function called(text: string, more: object = {}): Promise<string[]> {
 }
 
 describe('a tool is called', () => {
-  test('where it fits the text, with arguments out of the text', async () => {
+  test('if it fits the text, with arguments from the text', async () => {
     const answer = await ask(simulator, { items: [user('What is the weather like in San Francisco?')], tools });
     expect(answer.calls).toMatchObject([{ name: 'get_weather', arguments: '{"city":"San Francisco"}' }]);
     expect(answer.calls[0]?.callId).toMatch(/^call_[0-9A-Za-z]{24}$/);
@@ -26,17 +26,17 @@ describe('a tool is called', () => {
     expect(answer.text).toBe('');
   });
 
-  test('with an id as the client’s own interface writes it', async () => {
+  test('with an id in the form that the client’s interface uses', async () => {
     const answer = await ask(simulator, { items: [user('Weather in Oslo?')], tools, endpoint: Endpoint.MESSAGES });
     expect(answer.calls[0]?.callId).toMatch(/^toolu_[0-9A-Za-z]{24}$/);
   });
 
-  test('not where none fits', async () => {
+  test('only if one fits', async () => {
     expect(await called('Hello there!')).toEqual([]);
     expect(await called('Tell me a joke about cats')).toEqual([]);
   });
 
-  test('once for each of several places, and beside others that are requested', async () => {
+  test('once for each of several places, and together with other requested tools', async () => {
     expect(await called('Weather in Paris, London and Rome please')).toEqual([
       'get_weather {"city":"Paris"}',
       'get_weather {"city":"London"}',
@@ -48,7 +48,7 @@ describe('a tool is called', () => {
     ]);
   });
 
-  test('once only where calls may not be parallel, and not oftener than allowed', async () => {
+  test('only once if calls may not be parallel, and not more often than allowed', async () => {
     const text = 'Weather in Paris, London and Rome please';
     expect(await called(text, { parallelToolCalls: false })).toEqual(['get_weather {"city":"Paris"}']);
     expect(await called(text, { maxToolCalls: 2 })).toHaveLength(2);
@@ -70,7 +70,7 @@ describe('a tool is called', () => {
     expect(await called(text, { toolChoice: { mode: NONE, ...allowed } })).toEqual([]);
   });
 
-  test('not again once its result is there: the answer repeats the result', async () => {
+  test('not again after its result: the answer repeats the result', async () => {
     const first = await ask(simulator, { items: [user('Weather in Paris and Rome?')], tools });
     const [paris, rome] = first.calls;
     const items = [
@@ -88,7 +88,7 @@ describe('a tool is called', () => {
     expect((await ask(simulator, { items: next, tools })).calls).toMatchObject([{ arguments: '{"city":"Lima"}' }]);
   });
 
-  test('never for a result that words stand beside: Claude Code says "Tool loaded." after a search for tools', async () => {
+  test('never because of words next to a result: Claude Code says "Tool loaded." after a search for tools', async () => {
     const search = tool('ToolSearch', ['query'], 'Finds tools by what they do');
     const first = await ask(simulator, { items: [user('Search a tool for me.')], tools: [search] });
     expect(first.calls).toMatchObject([{ name: 'ToolSearch' }]);
@@ -112,7 +112,7 @@ describe('a tool is called', () => {
     expect(ids.size).toBe(5);
   });
 
-  test('and its choice takes no time, whatever the text', async () => {
+  test('and choosing it is fast, whatever the text', async () => {
     const start = performance.now();
     for (const filling of [' ', '1', 'Paris and ', "'", '(', 'A']) {
       await called(`Weather in Paris ${filling.repeat(100_000 / filling.length)} Rome`);
@@ -120,7 +120,7 @@ describe('a tool is called', () => {
     expect(performance.now() - start).toBeLessThan(5_000);
   });
 
-  test('custom tools get free text, and one with a regular expression what matches it', async () => {
+  test('custom tools get free text, and one with a regular expression gets a text that matches it', async () => {
     const plain = { tool: { case: 'custom', value: { name: 'run_code', description: 'Runs code' } } } as const;
     const formatJson = JSON.stringify({ type: 'grammar', syntax: 'regex', definition: '^\\d{3}-[a-f]+$' });
     const strict = { tool: { case: 'custom', value: { name: 'run_code', formatJson } } } as const;
@@ -132,7 +132,7 @@ describe('a tool is called', () => {
     expect(call?.arguments).toMatch(/^\d{3}-[a-f]+$/);
   });
 
-  test('with arguments that the output limit may cut', async () => {
+  test('with arguments that the output limit can cut', async () => {
     const items = [user('!sim calls=3')];
     const answer = await ask(simulator, { items, tools: [weather], maxOutputTokens: 17 });
     expect(answer.finished[0]?.reason).toBe(FinishReason.LENGTH);
@@ -141,7 +141,7 @@ describe('a tool is called', () => {
   });
 });
 
-describe('ordered calls', () => {
+describe('calls that a steering line asks for', () => {
   test('come after the text of `say`, each tool before any twice', async () => {
     const answer = await ask(simulator, { items: [user('Weather?\n!sim calls=4 say=One moment.')], tools });
     expect(answer.text).toBe('One moment.');
@@ -150,14 +150,14 @@ describe('ordered calls', () => {
     expect((await ask(simulator, { items: [user('!sim calls=128')], tools })).calls).toHaveLength(128);
   });
 
-  test('come only until a result follows the line', async () => {
+  test('end once a result follows the line', async () => {
     const items = [user('!sim calls=1')];
     const first = await ask(simulator, { items, tools });
     const after = [...items, ...first.items, toolResult(first.calls[0]?.callId ?? '', 'done')];
     expect((await ask(simulator, { items: after, tools })).calls).toEqual([]);
   });
 
-  test('keep the rules of the request, unless they are to be ignored', async () => {
+  test('follow the rules of the request, unless the line says to ignore them', async () => {
     const names = async (line: string, more: object): Promise<string[]> =>
       (await ask(simulator, { items: [user(line)], tools, ...more })).calls.map(call => call.name);
     const oneOnly = { parallelToolCalls: false };

@@ -9,16 +9,16 @@ import { findTopics } from './prose.ts';
 import { generateMatch } from './schema-pattern.ts';
 import { sampleJson } from './schema-sampler.ts';
 
-/** A tool that can be called. */
+/** A tool that the answer can call. */
 interface Callable {
   readonly name: string;
   readonly isCustom: boolean;
   readonly description: string;
-  /** Function: the parameters' schema. Custom: the input's format. Empty if it has none. */
+  /** The schema of a function's parameters, or the format of a custom tool's input; empty if there is none. */
   readonly schema: JsonObject;
 }
 
-/** The most calls that one text causes by itself. */
+/** The most calls in one answer, unless a steering line asks for a number. */
 const callsMax = 8;
 
 function listCallables(request: GenerateRequest): Callable[] {
@@ -35,11 +35,11 @@ function objectIn(json: string): JsonObject {
   return isObject(value) ? value : {};
 }
 
-/** The request's rules for tools, as far as the simulator follows them. */
+/** The request's rules for tool calls that the simulator follows. */
 interface Rule {
   readonly mayCall: boolean;
   readonly mustCall: boolean;
-  /** Those that may be called. */
+  /** The tools that may be called. */
   readonly allowed: readonly Callable[];
   readonly callsMax: number;
 }
@@ -60,7 +60,7 @@ function readRule({ request, steering }: PlanBasis): Rule {
   };
 }
 
-/** Returns a word without its usual endings, so that "cities" meets "city" and "booked" "book". */
+/** Returns a word without its usual endings, so that "cities" matches "city" and "booked" matches "book". */
 function stem(word: string): string {
   return word
     .replace(/ies$/, 'y')
@@ -88,7 +88,7 @@ function allStems(text: string): Set<string> {
 
 interface Fit {
   readonly tool: Callable;
-  /** Words of the tool's name that the text has. */
+  /** The words of the tool's name that the text contains. */
   readonly named: ReadonlySet<string>;
   readonly score: number;
 }
@@ -107,7 +107,7 @@ function fitting(tools: readonly Callable[], text: string): Fit[] {
   return fits.filter(fit => fit.score > 0).toSorted((a, b) => b.score - a.score);
 }
 
-/** Returns the best tool, and further ones whose names occur in the text by words of their own ("the weather and the time"). */
+/** Returns the best tool, and further ones if the text contains words of their names that the other tools' names do not have ("the weather and the time"). */
 function chooseRequestedTools(fits: readonly Fit[]): Callable[] {
   const [best, ...others] = fits;
   if (best === undefined) return [];
@@ -149,7 +149,7 @@ function isListed(names: readonly string[], text: string): boolean {
   });
 }
 
-/** A call and which name of the text it is about. */
+/** A tool to call, and which of the names in the text the call is about. */
 interface Chosen {
   readonly tool: Callable;
   readonly skip: number;
@@ -167,11 +167,11 @@ function chooseFreely(rule: Rule, text: string): Chosen[] {
   });
 }
 
-/** Returns the ordered number of calls: to fitting tools first, then to the others, then again from the start. */
-function chooseOrdered(rule: Rule, input: PlanBasis, count: number): Chosen[] {
+/** Returns as many calls as the steering line asks for: to fitting tools first, then to the others, then from the beginning again. */
+function chooseRequestedCalls(rule: Rule, input: PlanBasis, count: number): Chosen[] {
   const fits = fitting(rule.allowed, input.prompt.text).map(fit => fit.tool);
   const ranked = [...fits, ...rule.allowed.filter(tool => !fits.includes(tool))];
-  // If ordered to ignore the choice, it shows that with a forbidden tool.
+  // If the line says to ignore the tool choice, a forbidden tool is called to show it.
   const named = input.request.toolChoice?.tools ?? [];
   if (input.steering.ignore?.has('tool_choice') === true) {
     const isNamed = (tool: Callable): number => Number(named.some(({ name }) => name === tool.name));
@@ -188,7 +188,7 @@ function choose(input: PlanBasis): Chosen[] {
   const rule = readRule(input);
   if (!rule.mayCall) return [];
   if (steering.calls !== undefined && !prompt.hasResultSince) {
-    return chooseOrdered(rule, input, steering.calls).slice(0, rule.callsMax);
+    return chooseRequestedCalls(rule, input, steering.calls).slice(0, rule.callsMax);
   }
   const isAnswering =
     prompt.results.length > 0 || prompt.explainsResult || steering.say !== undefined || steering.tokens !== undefined;
@@ -197,8 +197,8 @@ function choose(input: PlanBasis): Chosen[] {
 }
 
 /**
- * A turn continues with a tool that it has not called yet, as long as there is one: a forced call would call the
- * first one forever.
+ * Removes tools that were already called in this turn, as long as others are left. Otherwise a forced call would call the
+ * first tool forever.
  */
 function withoutCalled(rule: Rule, { called }: Prompt): Rule {
   const fresh = rule.allowed.filter(({ name }) => !called.has(name));
@@ -211,8 +211,8 @@ function customInput({ schema: { syntax, definition } }: Callable, values: Promp
 }
 
 /**
- * Returns the calls of every choice, in order; empty if the answer is text. Lets others run between two calls, because one can take
- * milliseconds.
+ * Returns the calls, which are the same in every choice, in order; empty if the answer is text. Lets others run between calls, because one
+ * can take milliseconds.
  */
 export async function draftCalls(input: PlanBasis): Promise<CallDraft[]> {
   const drafts: CallDraft[] = [];
@@ -231,9 +231,9 @@ export async function draftCalls(input: PlanBasis): Promise<CallDraft[]> {
   return drafts;
 }
 
-/** Returns the calls of a choice. `seed` makes their ids, which differ within a conversation. */
+/** Gives the calls of a choice their ids, which are made from `seed` and never repeat within a conversation. */
 export function nameCalls(input: PlanInput, seed: string): PlannedCall[] {
-  // The prefix of an upstream of the client's own protocol.
+  // Ids have the prefix that an upstream with the client's protocol would use.
   const prefix = input.request.endpoint === Endpoint.MESSAGES ? 'toolu' : 'call';
   return input.calls.map((draft, at) => {
     const id = createHash('sha256')

@@ -32,7 +32,7 @@ describe('an image', () => {
     expect(text).toContain(`Image 1 is 64 × 48 pixels (${name}), mostly ${word}`);
   });
 
-  test('with nothing opaque is white, and one in grey grey', async () => {
+  test('that is fully transparent is described as white, and a grey one as grey', async () => {
     const clear = await drawn('png', '#00000000');
     const grey = sharp({ create: { width: 9, height: 9, channels: 3, background: '#808080' } }).toColourspace('b-w');
     const value = (await grey.png().toBuffer()).toString('base64');
@@ -43,7 +43,7 @@ describe('an image', () => {
     expect(text).toContain('Image 2 is 9 × 9 pixels (PNG), mostly grey (#808080).');
   });
 
-  test('in a data URL is read, one at an address or in a store is not', async () => {
+  test('in a data URL is read; one with another URL or a file id is not', async () => {
     const value = `data:image/png;base64,${await drawn('png', '#ff0000')}`;
     const { text } = await ask(simulator, {
       items: [
@@ -66,7 +66,7 @@ describe('an image', () => {
     expect(text).not.toContain('pixels');
   });
 
-  test('that can’t be decoded is refused by number, in an earlier turn too', async () => {
+  test('that can’t be decoded is refused and named by its number, even in an earlier turn', async () => {
     const good = await drawn('png', '#ff0000');
     const broken = Buffer.from(good, 'base64').subarray(0, 60).toString('base64');
     const svg = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>').toString('base64');

@@ -5,7 +5,7 @@ import { UpstreamFailure } from '../generation/upstream.ts';
 import { yieldToOthers } from './pace.ts';
 import type { PlacedImage } from './prompt.ts';
 
-/** First bytes of the formats that providers take; nothing else reaches the decoder. */
+/** The first bytes of the formats that providers accept. Only these are decoded. */
 const signatures: readonly (readonly [format: string, at: number, bytes: string])[] = [
   ['PNG', 0, '89504e470d0a1a0a'],
   ['JPEG', 0, 'ffd8ff'],
@@ -13,11 +13,11 @@ const signatures: readonly (readonly [format: string, at: number, bytes: string]
   ['WebP', 8, '57454250'],
 ];
 
-/** The most pixels that are decoded: 50 million, twice those of a camera. */
+/** The most pixels of an image that is decoded: 50 million, twice as many as a camera's. */
 const pixelsMax = 50_000_000;
-/** Cached descriptions, because every turn of a conversation brings its images again. */
+/** The most cached descriptions. They are cached because every turn of a conversation contains its images again. */
 const descriptionsMax = 256;
-/** Side of the thumbnail whose colours are counted. */
+/** The side of the thumbnail whose colours are counted, in pixels. */
 const thumbnail = 48;
 
 /** Colours by name, as red, green and blue. */
@@ -48,7 +48,7 @@ function colourName(red: number, green: number, blue: number): string {
   return nearest;
 }
 
-/** The commonest colour of RGBA pixels: the mean of the fullest of 4,096 cells. */
+/** Returns the most frequent colour of RGBA pixels: colours are divided into 4,096 cells, and the mean of the fullest cell is taken. */
 function dominantColour(pixels: Uint8Array): [red: number, green: number, blue: number] {
   const cells = new Map<number, [count: number, red: number, green: number, blue: number]>();
   for (let at = 0; at < pixels.length; at += 4) {
@@ -93,7 +93,7 @@ async function look(bytes: Buffer, format: string): Promise<string> {
   return `${width} × ${height} pixels (${kind}), mostly ${colourName(red, green, blue)} (#${code})`;
 }
 
-/** Bytes that are hashed in one go: some 4 ms. */
+/** How many bytes are hashed before others get their turn: about 4 ms. */
 const hashedBytes = 4 * 1024 ** 2;
 
 async function hashInTurns(bytes: Buffer): Promise<string> {
@@ -105,14 +105,14 @@ async function hashInTurns(bytes: Buffer): Promise<string> {
   return hash.digest('base64url');
 }
 
-/** Analyses images: their size and commonest colour. */
+/** Describes images: their size and most frequent colour. */
 export class Sight {
-  /** By the SHA-256 of the bytes, least recently used first. */
+  /** The descriptions by the SHA-256 of the image, least recently used first. */
   readonly #seen = new Map<string, string>();
 
   /**
-   * Returns one sentence for each image that is new in the conversation. Images by address or file id are not
-   * fetched. Throws `UpstreamFailure` (status 400) that names the first image, new or not, that can't be decoded.
+   * Returns one sentence for each image that is new in the conversation. Images with a URL or a file id are not fetched.
+   * Throws `UpstreamFailure` (status 400) if an image, new or not, can't be decoded; it names the first such image.
    */
   async describe(images: readonly PlacedImage[]): Promise<string[]> {
     const sentences: string[] = [];

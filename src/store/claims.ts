@@ -1,11 +1,11 @@
 /**
- * The port of claims. A claim is a name that only one request at a time can take, such as an idempotency key while its request runs, or a
- * conversation while a response is generated in it. It ends with the process or worker that took it.
+ * The interface of claims. A claim is a name that only one request can have at a time, such as an idempotency key while its request runs, or a
+ * conversation while a response is generated in it. A claim ends at the latest with the process or worker that took it.
  */
 export interface Claims {
-  /** Claims a name. Resolves with undefined if that succeeded, else with the mark that the present owner gave. */
+  /** Claims a name. Resolves with undefined if the name was free, else with the mark of its current owner. */
   take(name: string, mark: string): Promise<string | undefined>;
-  /** Resolves with the mark of the name's owner; undefined: none. */
+  /** Resolves with the mark of a name's owner; undefined if the name is free. */
   find(name: string): Promise<string | undefined>;
   /** Resolves with the claimed names that start with `prefix`. */
   list(prefix: string): Promise<string[]>;
@@ -13,7 +13,7 @@ export interface Claims {
   release(name: string): void;
 }
 
-/** Claims of one process, and of its workers. */
+/** The claims of one process and its workers, in memory. */
 export class MemoryClaims {
   readonly #claims = new Map<string, { readonly mark: string; readonly owner: number }>();
 
@@ -33,7 +33,7 @@ export class MemoryClaims {
     };
   }
 
-  /** Ends all claims of an owner that is gone. */
+  /** Ends all claims of an owner that has ended. */
   end(owner: number): void {
     for (const [name, claim] of this.#claims) if (claim.owner === owner) this.#claims.delete(name);
   }

@@ -1,7 +1,6 @@
 /**
- * The port of documents: prompts, answers and tasks, stored as bytes that only the service that stored them interprets. They are limited in
- * size, and losing them changes no balance, so they are never part of the ledger.
- * Times in ms since 1970 UTC.
+ * The interface of a store for documents: prompts, answers and tasks, as bytes that only the service that stored them understands. Their space
+ * is limited, and losing them changes no balance, so they are not part of the ledger. Times are in ms since 1970 UTC.
  */
 
 /** The kinds of documents. */
@@ -16,23 +15,23 @@ export type DocumentKind =
   | 'message_batch'
   | 'bodies';
 
-/** A document's name: ids are unique within a kind, over all accounts. */
+/** The name of a document. Ids are unique within a kind, over all accounts. */
 export interface DocumentName {
   readonly kind: DocumentKind;
   readonly id: string;
 }
 
-/** A document's facts without its bytes. */
+/** A document without its bytes. */
 export interface DocumentFacts extends DocumentName {
   readonly accountId: number;
-  /** Absent if no API key owns it. */
+  /** The API key that owns the document, if one does. */
   readonly apiKeyId?: number;
-  /** A state that the service that stores the document defines. */
+  /** The state of the document, as the service that stores it defines states. */
   readonly state: string;
-  /** True if nothing is under way: it may be evicted if space is short, but replays, files and batches stay until they expire. */
+  /** True if no work on the document is running. It may then be evicted if space is short, except replays, files and batches, which stay until they expire. */
   readonly finished: boolean;
   readonly createdAtMs: number;
-  /** The document expires then: it is no longer found. */
+  /** When the document expires: it is no longer found then. */
   readonly endsAtMs: number;
 }
 
@@ -41,9 +40,9 @@ export interface StoredDocument extends DocumentFacts {
   readonly body: Uint8Array;
 }
 
-/** One piece of a document's log. */
+/** A part of a document's log. */
 export interface Chunk {
-  /** Sequence number, chosen by the service that writes it; it increases within a document. */
+  /** A number that the service chooses; it increases within a document. */
   readonly seq: number;
   readonly content: Uint8Array;
 }
@@ -52,67 +51,66 @@ export interface Chunk {
 export interface NewDocument extends DocumentFacts {
   readonly body: Uint8Array;
   /**
-   * The document of the same kind and account that this one continues. If that is deleted, it stays stored, hidden, as long as this one
+   * The document that this one continues, of the same kind and account. If that document is deleted, it is only hidden as long as this one
    * exists.
    */
   readonly parentId?: string;
-  /** The beginning of its log. */
+  /** The first chunks of its log. */
   readonly chunks?: readonly Chunk[];
 }
 
-/** A change of a document; absent fields do not change. */
+/** A change of a document. An absent field stays as it is. */
 export interface DocumentChange extends DocumentName {
-  /** Makes the change only if the document is in this state. */
+  /** The change is made only if the document is in this state. */
   readonly ifState?: string;
   readonly state?: string;
   readonly finished?: boolean;
   readonly endsAtMs?: number;
   readonly body?: Uint8Array;
-  /** Chunks to append to its log. Throws `internal` if a sequence number exists already. */
+  /** Chunks to append to the log. `update` throws `internal` if one of their numbers exists already. */
   readonly chunks?: readonly Chunk[];
 }
 
 /**
- * All commands are durable when their promise resolves, and run in the order in which they were given. They throw `GatewayError`
- * `overloaded` if storage fails (the command has then done nothing, unless the disk failed midway, which can't be known) or has no room for
- * a running document.
+ * A command is durable when its promise resolves. Commands run in the order in which they were called. They throw `GatewayError` `overloaded` if
+ * there is no room, or if storage fails; then the command has done nothing, except perhaps if the disk failed while it was written.
  */
 export interface Documents {
   /**
-   * Stores a document. `exists`: a document of that name is stored already, and is returned; an expired one is replaced. `no_parent`:
-   * the parent does not exist any more. Neither stores anything.
+   * Stores a document; replaces an expired one of the same name. `exists`: there is a document of that name, which is returned. `no_parent`:
+   * the parent does not exist any more. In both cases nothing is stored.
    */
   put(document: NewDocument): Promise<PutOutcome>;
-  /** Changes a document. `other_state`: it is not in `ifState`. */
+  /** Changes a document. `other_state`: its state is not `ifState`. */
   update(change: DocumentChange): Promise<'updated' | 'not_found' | 'other_state'>;
-  /** Hides a document at once; its bytes are removed when nothing continues it. */
+  /** Deletes a document: it is not found any more. Its bytes are removed once no other document continues it. */
   delete(name: DocumentName): Promise<'deleted' | 'not_found'>;
-  /** Returns the document; with an account, only if it is the owner. Undefined if it does not exist or has ended. */
+  /** Returns a document; undefined if it does not exist or has expired. `accountId`: only if this account owns it. */
   find(name: DocumentName, accountId?: number): Promise<StoredDocument | undefined>;
   /**
-   * Returns the document with all that it continues, the first one first; undefined if `find` would return undefined. The
-   * continued ones may have expired.
+   * Returns a document and all documents that it continues, directly or indirectly, the first one first; undefined if `find` would return
+   * undefined. The continued ones may have expired.
    */
   chain(name: DocumentName, accountId: number): Promise<StoredDocument[] | undefined>;
   /**
-   * Returns the log's chunks whose numbers are above `after`, at most `limit` of them and about a megabyte, in order;
+   * Returns the chunks of a document's log whose numbers are above `after`, in order: at most `limit` chunks and about a megabyte;
    * empty if there are none.
    */
   chunks(name: DocumentName, after: number, limit: number): Promise<Chunk[]>;
-  /** Returns the unfinished documents of a kind, oldest first: at start-up, those that an earlier process left behind. */
+  /** Returns the unfinished documents of a kind, oldest first. At the start these are the ones that an earlier process has left. */
   unfinished(kind: DocumentKind): Promise<DocumentFacts[]>;
-  /** Returns a page of an account's documents of a kind, by time of creation; undefined if the document named by `after` does not exist. */
+  /** Returns a page of an account's documents of a kind, by time of creation; undefined if the document `after` does not exist. */
   list(page: DocumentPage): Promise<StoredDocument[] | undefined>;
-  /** Writes what is queued, then closes. */
+  /** Closes the store once all queued commands are written. */
   close(): Promise<void>;
 }
 
-/** Selects documents of an account. */
+/** Selects a page of an account's documents. */
 export interface DocumentPage {
   readonly kind: DocumentKind;
   readonly accountId: number;
   readonly order: 'oldest_first' | 'newest_first';
-  /** The id of the document after which the page starts; absent: it starts with the first one. */
+  /** The id of the document after which the page begins; absent: it begins with the first document. */
   readonly after?: string | undefined;
   readonly limit: number;
 }

@@ -2,20 +2,20 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { ImageType } from '../generation/images/image-type.ts';
 
 /**
- * The port of images that are delivered by address: each is stored for its time under a name that can't be guessed,
- * then removed. Times in ms since 1970 UTC.
+ * The interface of a store for images that clients fetch by their URL. Each is stored for a limited time under a name that can't be
+ * guessed. Times are in ms since 1970 UTC.
  */
 export interface Files {
   /**
-   * Stores an image; durable when the promise resolves. Its name is a token of 128 random bits and the ending of its
-   * type. Throws `GatewayError` `overloaded` if there is no room.
+   * Stores an image and resolves with its name once it is durable. The name is a token of 128 random bits and the extension of
+   * its type. Throws `GatewayError` `overloaded` if there is no room.
    */
   put(bytes: Uint8Array, type: ImageType): Promise<string>;
-  /** Opens an image by its name; undefined if there is none or it has expired. The caller closes it. */
+  /** Opens an image by its name; undefined if it does not exist or has expired. The caller closes it. */
   open(name: string): Promise<OpenFile | undefined>;
-  /** Removes an image before its time; does nothing if it does not exist. */
+  /** Removes an image before it expires. Does nothing if it does not exist. */
   delete(name: string): Promise<void>;
-  /** Removes expired images; returns how many. It also runs by itself. */
+  /** Removes expired images and returns how many. The store also does this regularly by itself. */
   sweep(): Promise<number>;
   /** Stops removing expired images; the images stay. */
   close(): Promise<void>;
@@ -25,10 +25,10 @@ export interface Files {
 export interface OpenFile {
   readonly type: ImageType;
   readonly size: number;
-  /** The same as long as it is there. */
+  /** The value for the header `ETag`; it never changes for an image. */
   readonly etag: string;
   readonly expiresAtMs: number;
-  /** Its next bytes, none at the end. */
+  /** Returns the next bytes; an empty array at the end. */
   read(): Promise<Uint8Array>;
   close(): Promise<void>;
 }

@@ -6,18 +6,18 @@ export interface FamilySpec {
   readonly labels?: readonly string[];
 }
 
-/** A number that grows (of a counter) or goes up and down (of a gauge). */
+/** The value of a counter, which only grows, or of a gauge, which goes up and down. */
 interface Plain {
   value: number;
 }
 
-/** Counts values up to each of some bounds, and their sum. */
+/** Counts values between bounds, and sums them up. */
 class Histogram {
-  /** Ascending. */
+  /** The upper bounds, ascending. */
   readonly bounds: readonly number[];
-  /** How many values are above the previous bound and at most the bound at the same index. */
+  /** For each bound: how many values are at most this bound and above the previous one. */
   readonly counts: number[];
-  /** Values above the last bound included. */
+  /** The number of all values, including those above the last bound. */
   count = 0;
   sum = 0;
 
@@ -38,23 +38,23 @@ class Histogram {
 
 type LabelValue = string | number;
 
-/** The series below the label values that led here: by the next value, or at the last label the series itself. */
+/** A node of the tree of label values: it has a branch for each value of the next label, or, after the last label, the series. */
 class Branch<Series> {
   readonly branches = new Map<LabelValue, Branch<Series>>();
   series: Series | undefined;
 }
 
 /**
- * A metric and its series, one for each combination of label values that has occurred. A series is found by its
- * values, one after the other, and counts in plain fields: its labels are formatted once, and the rest when the text
- * is requested.
+ * A metric and its series: one for each combination of label values that has occurred. A series is found by its label
+ * values, one after the other, and counts in plain fields. Its labels are formatted only once, everything else when the
+ * text is requested.
  */
 abstract class Family<Series> {
   protected readonly name: string;
   readonly #labels: readonly string[];
   readonly #head: string;
   #root = new Branch<Series>();
-  /** In the order in which they first occurred. */
+  /** All series, in the order in which they first occurred. */
   #series: { readonly labels: string; readonly series: Series }[] = [];
 
   constructor({ name, help, labels = [] }: FamilySpec, type: string) {
@@ -63,14 +63,14 @@ abstract class Family<Series> {
     this.#head = `# HELP ${name} ${help}\n# TYPE ${name} ${type}`;
   }
 
-  /** Returns the series of these label values, as many as the metric has labels. */
+  /** Returns the series with these label values. There must be one value for each label of the metric. */
   of(...values: readonly LabelValue[]): Series {
     let branch: Branch<Series> | undefined = this.#root;
     for (let at = 0; at < values.length; at += 1) branch = branch?.branches.get(values[at] as LabelValue);
     return branch?.series ?? this.#add(values);
   }
 
-  /** Forgets all series. */
+  /** Removes all series. */
   clear(): void {
     this.#root = new Branch();
     this.#series = [];

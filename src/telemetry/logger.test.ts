@@ -3,7 +3,7 @@ import { Writable } from 'node:stream';
 import { expect, test } from 'vitest';
 import { createLogger, describeError } from './logger.ts';
 
-test('errors that repeat what others sent are described without their message', () => {
+test('errors that can repeat what others sent are described without their message', () => {
   for (const name of ['GatewayError', 'UpstreamFailure', 'ConnectError', 'SyntaxError']) {
     const described = JSON.stringify(
       describeError(Object.assign(new Error('a secret'), { name, code: 'x', kind: 'y' })),
@@ -22,7 +22,7 @@ test('an upstream’s status is reported: without it an operator can’t tell a 
   expect(describeError(refused)).toMatchObject({ name: 'UpstreamFailure', kind: 'status', status: 401 });
 });
 
-test('a routine failure has no stack, nor have its causes; a defect has one', () => {
+test('a routine failure and its causes have no stack; a defect has one', () => {
   const reset = new Error('reset', { cause: new TypeError('deep') });
   const failed = Object.assign(new Error('foreign', { cause: reset }), { name: 'UpstreamFailure', kind: 'connect' });
   expect(describeError(failed)).toEqual({
@@ -33,7 +33,7 @@ test('a routine failure has no stack, nor have its causes; a defect has one', ()
   expect(describeError(reset)).toHaveProperty(['at', 0], expect.stringContaining('logger.test.ts'));
 });
 
-test('causes are described to a depth, and never for ever', () => {
+test('causes are described only to a limited depth', () => {
   const error = new Error('outer', { cause: new Error('inner') });
   expect(describeError(error)).toMatchObject({ message: 'outer', cause: { message: 'inner' } });
   const endless = new Error('a');
@@ -41,7 +41,7 @@ test('causes are described to a depth, and never for ever', () => {
   expect(JSON.stringify(describeError(endless)).match(/"name"/g)).toHaveLength(6);
 });
 
-test('a thrown value that is no error is described by its type only', () => {
+test('a thrown value that is not an error is described by its type only', () => {
   expect(describeError('a secret')).toEqual({ name: 'string' });
 });
 
@@ -64,7 +64,7 @@ test('lines below the level are not written', () => {
   });
 });
 
-test('a line of members that are JSON already is the line that the object makes, and obeys the level', () => {
+test('a line from members that are already JSON is the same as from an object, and obeys the level', () => {
   const lines: string[] = [];
   const destination = { write: (line: string): void => void lines.push(line) };
   const logger = createLogger({ level: 'info', destination, clock: { now: () => 1_800_000_000_007 } });

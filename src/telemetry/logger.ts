@@ -5,7 +5,7 @@ type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** The process's log: JSON lines, one per request. Prompts, outputs, keys and raw bodies never reach it. */
 export interface Logger extends Pick<PinoLogger, LineLevel> {
-  /** Writes a line whose members after level and time are already JSON, each with a comma before it (`,"status":200,"msg":"request"`). */
+  /** Writes a line with level and time. `members`: its other members, already as JSON and each with a comma before it (`,"status":200,"msg":"request"`). */
   line(level: LineLevel, members: string): void;
 }
 
@@ -15,11 +15,11 @@ export type LogLevel = LineLevel | 'silent';
 /** The options of a logger. */
 export interface LoggerOptions {
   readonly level: LogLevel;
-  /** The destination of lines; absent: standard error, buffered for at most `flushEveryMs`. */
+  /** Where lines are written to; absent: to standard error, buffered for at most `flushEveryMs`. */
   readonly destination?: DestinationStream;
-  /** The clock; absent: the machine's. */
+  /** The clock; absent: that of the system. */
   readonly clock?: Clock;
-  /** The number of the worker that logs, a member of every line; absent: none. */
+  /** The number of the worker that logs, as a member of every line; absent: lines have no such member. */
   readonly worker?: number;
 }
 
@@ -27,14 +27,14 @@ const bufferCharacters = 15_360;
 const flushEveryMs = 100;
 const causesMax = 5;
 
-/** Errors whose messages may quote a client or an upstream: only their kind is logged. */
+/** Names of errors whose messages may quote a client or an upstream. Their messages are not logged. */
 const foreignMessages = new Set(['GatewayError', 'UpstreamFailure', 'ConnectError', 'SyntaxError']);
-/** Failures of others, which are routine: their stack traces say nothing. */
+/** Names of errors that clients and upstreams cause. They are routine, so their stack traces are not logged. */
 const routine = new Set(['GatewayError', 'UpstreamFailure']);
 
 /**
- * Makes the log. Lines are buffered, because a system call per request would cost more than the line: the buffer is
- * written when it is full, after 100 ms, and when the process ends.
+ * Makes the log. Lines are buffered, because a system call for each line would cost more than making the line. The buffer
+ * is written when it is full, after 100 ms, and when the process ends.
  */
 export function createLogger({
   level,
@@ -55,8 +55,8 @@ export function createLogger({
 }
 
 /**
- * Returns a function that writes the time as a JSON member. Formatting a date costs more than the rest of the line:
- * the second's part is reused for the lines of that second.
+ * Returns a function that writes the time as a JSON member. Formatting a date costs more than the rest of the line, so
+ * the text up to the second is reused within that second.
  */
 function createTimestamp(clock: Clock): () => string {
   let keptSecond = -1;
@@ -73,8 +73,8 @@ function createTimestamp(clock: Clock): () => string {
 }
 
 /**
- * Buffers lines on their way to standard error. Each `write` of pino's own stream measures everything that waits,
- * which costs more than the rest of a line: it gets many lines at once.
+ * Buffers lines for standard error. Each `write` of pino's own stream measures everything that waits, which costs more
+ * than the rest of a line, so the stream gets many lines at once.
  */
 class LineBuffer implements DestinationStream {
   readonly #stream: ReturnType<typeof destination>;
@@ -82,7 +82,7 @@ class LineBuffer implements DestinationStream {
   #characters = 0;
 
   constructor() {
-    // Registered before the stream is made, which writes its buffer when the process ends.
+    // Registered before the stream is made, so that it runs before the stream writes its own buffer at the end of the process.
     process.on('exit', () => this.#handOver());
     this.#stream = destination({ dest: 2, sync: false, minLength: bufferCharacters });
     setInterval(() => this.#flush(), flushEveryMs).unref();
@@ -108,8 +108,8 @@ class LineBuffer implements DestinationStream {
 }
 
 /**
- * The loggable facts of an error and its causes: kind, code, where it was thrown unless it is routine, and the message only if it is this
- * program's own.
+ * What is logged of an error and its causes: kind, code, where it was thrown (unless it is routine), and the message (only if it can't
+ * quote anyone else).
  */
 export interface ErrorDescription {
   readonly name: string;
@@ -122,12 +122,12 @@ export interface ErrorDescription {
   readonly cause?: ErrorDescription;
 }
 
-/** Describes whatever was thrown, its causes included (at most five). */
+/** Describes a thrown value and its causes, at most five. */
 export function describeError(thrown: unknown): ErrorDescription {
   return describe(thrown, 0, false);
 }
 
-/** `isRoutine`: it is the cause of a routine failure. */
+/** `isRoutine`: true if the value is the cause of a routine failure. */
 function describe(thrown: unknown, depth: number, isRoutine: boolean): ErrorDescription {
   if (!(thrown instanceof Error)) return { name: typeof thrown };
   const omitsStack = isRoutine || routine.has(thrown.name);

@@ -27,7 +27,7 @@ test('a request is counted once, with its time, tokens and cost', () => {
   ]);
 });
 
-test('however many models there are, their labels are bounded', () => {
+test('the number of labels is bounded, however many models there are', () => {
   const metrics = new Metrics('1.2.3');
   for (let index = 0; index < 3000; index += 1) metrics.answered({ ...sample, model: `m${index}` });
   const text = metrics.text();

@@ -4,12 +4,13 @@ import { processFamilies } from './process-families.ts';
 /** The content type of the metrics' text. */
 export const metricsContentType = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** Seconds; an answer may take an hour, a first event five minutes. */
+/** Bounds in seconds. An answer may take an hour, a first event five minutes. */
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600];
-/** Seconds; a commit takes one sync of the disk. */
+/** Bounds in seconds. A commit takes as long as a sync of the disk. */
 const ledgerBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5];
 /**
- * More than any configuration lists: beyond this number of models and routes a label is "other", so that no caller can grow the registry.
+ * The most different models and routes as labels; further ones get the label "other", so that no caller can make the registry grow. No
+ * configuration has so many.
  */
 const namesMax = 2000;
 
@@ -19,18 +20,18 @@ export interface RequestSample {
   readonly endpoint: string;
   /** The listed id; `other` if the catalogue does not know the requested model; absent: none was requested. */
   readonly model?: string | undefined;
-  /** "provider/model" of the last attempt; absent: none was made. */
+  /** The route of the last attempt as "provider/model"; absent: no attempt was made. */
   readonly route?: string | undefined;
   /** The HTTP status; 499 if the client disconnected before there was one. */
   readonly status: number;
-  /** The error's code; absent: it was answered. */
+  /** The code of the error; absent: there was no error. */
   readonly code?: string | undefined;
   readonly durationMs: number;
-  /** Until the model's first event. */
+  /** The time until the first event of the model. */
   readonly firstEventMs?: number | undefined;
   readonly tokens?: TokenCounts | undefined;
   readonly costUsd?: number | undefined;
-  /** The provider's charge to the operator; absent: unknown. */
+  /** What the provider charges the operator; absent: unknown. */
   readonly providerCostUsd?: number | undefined;
 }
 
@@ -43,14 +44,14 @@ export type TokenCounts = Readonly<Partial<Record<(typeof tokenKinds)[number], n
 export interface AttemptSample {
   readonly provider: string;
   readonly model: string;
-  /** `completed`, or what ended it. */
+  /** How the attempt ended: `completed`, or why it failed. */
   readonly result: string;
   readonly durationMs: number;
-  /** Until its first event; absent if none came. */
+  /** The time until its first event; absent if none came. */
   readonly firstEventMs?: number | undefined;
 }
 
-/** How a provider's counts differ for one kind of text. */
+/** How the tokens that a provider counts differ from our estimate, for one kind of text. */
 export interface LearnedSample {
   readonly provider: string;
   /** The listed id of the model. */
@@ -60,22 +61,22 @@ export interface LearnedSample {
   readonly ratio: number;
 }
 
-/** The number of a provider's keys in one state. */
+/** The number of a provider's keys that are in one state. */
 export interface KeySample {
   readonly provider: string;
   readonly state: 'working' | 'resting' | 'probing';
   readonly count: number;
 }
 
-/** Values that are read whenever the metrics are requested. */
+/** Functions that are called whenever the metrics are requested. */
 export interface GaugeSources {
   breakers(): readonly BreakerSample[];
   providerKeys(): readonly KeySample[];
-  /** The holds of running requests, in dollars. */
+  /** Returns the amount that running requests hold, in dollars. */
   heldUsd(): number;
-  /** Sizes of the files of the data directory, in bytes, by kind. */
+  /** Returns the sizes of the files in the data directory, in bytes, by kind. */
   fileBytes(): Readonly<Record<string, number>>;
-  /** Returns what was learned about the counts of providers. */
+  /** Returns how the token counts of providers differ from our estimates. */
   learnedTokens(): readonly LearnedSample[];
 }
 
@@ -134,26 +135,26 @@ export class Metrics {
   });
   readonly #attempts = new Numbers('counter', {
     name: 'tollgate_upstream_attempts_total',
-    help: 'Tries at the routes of models, by how they ended.',
+    help: 'Attempts at the routes of models, by how they ended.',
     labels: ['provider', 'model', 'result'],
   });
   readonly #attemptDuration = new Histograms(durationBuckets, {
     name: 'tollgate_upstream_attempt_duration_seconds',
-    help: 'Time of a try, from its start to its end.',
+    help: 'Time of an attempt, from its start to its end.',
     labels: ['provider'],
   });
   readonly #attemptFirstEvent = new Histograms(durationBuckets, {
     name: 'tollgate_upstream_first_event_seconds',
-    help: 'Time from the start of a try to its first event.',
+    help: 'Time from the start of an attempt to its first event.',
     labels: ['provider', 'model'],
   });
   readonly #ledgerWaits = new Histograms(ledgerBuckets, {
     name: 'tollgate_ledger_commit_seconds',
-    help: 'Time from the hand-over of a batch of commands to the ledger until it is durable.',
+    help: 'Time from sending a batch of commands to the ledger until it is durable.',
   });
   readonly #ledgerQueues = new Numbers('gauge', {
     name: 'tollgate_ledger_queue',
-    help: 'Commands that the ledger has not answered yet.',
+    help: 'Commands that have no reply from the ledger yet.',
   });
   readonly #breakers = new Numbers('gauge', {
     name: 'tollgate_route_breaker',
@@ -162,12 +163,12 @@ export class Metrics {
   });
   readonly #learned = new Numbers('gauge', {
     name: 'tollgate_learned_tokens_ratio',
-    help: 'Tokens that a provider reports for a text of 1,000 estimated tokens, divided by those: what unreported answers are charged by.',
+    help: 'Reported tokens divided by estimated tokens, for a text of 1,000 estimated tokens. Answers without reported usage are charged by it.',
     labels: ['provider', 'model', 'of'],
   });
   readonly #providerKeys = new Numbers('gauge', {
     name: 'tollgate_provider_keys',
-    help: 'Keys of a provider: working, resting after a refusal, or being tried again.',
+    help: 'Keys of a provider: working, in cooldown after a refusal, or being tried again.',
     labels: ['provider', 'state'],
   });
   readonly #keyRefusals = new Numbers('counter', {
@@ -194,7 +195,7 @@ export class Metrics {
   #sources: GaugeSources | undefined;
   readonly #further: (() => string)[] = [];
 
-  /** `version`: of the gateway. */
+  /** `version`: the version of the gateway. */
   constructor(version: string) {
     this.#build.of(version).value = 1;
   }
@@ -206,12 +207,12 @@ export class Metrics {
     if (firstEventMs !== undefined) this.#attemptFirstEvent.of(provider, model).observe(firstEventMs / 1000);
   }
 
-  /** Shows what `read` returns, families in Prometheus' text format, behind the others. */
+  /** Appends further metrics: `read` returns them in Prometheus' text format whenever metrics are requested. */
   add(read: () => string): void {
     this.#further.push(read);
   }
 
-  /** Reads the sources whenever metrics are read. */
+  /** Adds the gauges whose values `sources` returns. */
   show(sources: GaugeSources): void {
     this.#sources = sources;
   }
@@ -221,7 +222,7 @@ export class Metrics {
     this.#keyRefusals.of(provider, status).value += 1;
   }
 
-  /** A batch of commands to the ledger became durable; `waiting` commands were unanswered then. */
+  /** Counts a batch of commands to the ledger that became durable. `waiting`: the number of commands without a reply then. */
   committed(durationMs: number, waiting: number): void {
     this.#ledgerWait.observe(durationMs / 1000);
     this.#ledgerQueue.value = waiting;
@@ -247,7 +248,7 @@ export class Metrics {
     this.#margin.of(endpoint, model, route).value += costUsd - providerCostUsd;
   }
 
-  /** A stream began; call the answer when it has ended. */
+  /** Counts a stream that has begun. Call the returned function when the stream has ended. */
   streamOpened(endpoint: string): () => void {
     const series = this.#openStreams.of(endpoint);
     series.value += 1;
@@ -256,7 +257,7 @@ export class Metrics {
     };
   }
 
-  /** Returns metrics in Prometheus' text format: all, or those for anyone, which do not show what providers charge. */
+  /** Returns the metrics in Prometheus' text format. For `anyone`, leaves out those that show what providers charge. */
   text(reader: 'operator' | 'anyone' = 'operator'): string {
     if (this.#sources !== undefined) this.#look(this.#sources);
     const families = [
@@ -301,7 +302,7 @@ export class Metrics {
   }
 }
 
-/** Names that were used as labels; `other` once there are too many. */
+/** Bounds the number of different names used as labels: further ones become `other`. */
 class Names {
   readonly #known = new Set<string>();
 

@@ -6,7 +6,7 @@ import { Numbers } from './families.ts';
 const microseconds = 1e6;
 const startedAtSeconds = performance.timeOrigin / 1000;
 
-/** Returns what Prometheus' clients say of every process, under their usual names, as it is now. */
+/** Returns the current values of the metrics that Prometheus' client libraries have for every process, under the usual names. */
 export function processFamilies(): Numbers[] {
   const { user, system } = process.cpuUsage();
   const { rss, heapUsed } = process.memoryUsage();
@@ -30,7 +30,7 @@ export function processFamilies(): Numbers[] {
     plain(
       'gauge',
       'nodejs_eventloop_utilization',
-      'Share of its life that the main event loop was busy, 0 to 1.',
+      'Share of the time since the start in which the main event loop was busy, 0 to 1.',
       performance.eventLoopUtilization().utilization,
     ),
   ];
@@ -42,7 +42,7 @@ function plain(type: 'counter' | 'gauge', name: string, help: string, value: num
   return family;
 }
 
-/** Undefined if the system does not provide it. */
+/** Returns the number of open file descriptors; undefined if the system does not provide it. */
 function countOpenDescriptors(): number | undefined {
   try {
     return readdirSync('/proc/self/fd').length;

@@ -1,13 +1,13 @@
-/** Longer texts are cut first, so that a path of kilobytes costs no time. */
+/** Longer texts are cut first, so that a very long path takes no time. */
 const lengthMax = 300;
-/** Keys of this gateway and of the best-known providers, also masked or cut ones. */
+/** Matches keys of this gateway and of the best-known providers, even masked or cut ones. */
 const keyLike = /\b(?:sk|mk|pk|rk|gsk|xai|hf|nvapi|AIza)[-_]?[\w*….-]{8,}/gi;
-/** A run without a break that has digits and letters, or is longer than any word: an id, a token, a key. */
+/** Matches a long run of characters that can be an id, a token or a key. */
 const longRun = /[\w+/=-]{20,}/g;
 
 /**
- * Returns a text without what may be a secret: keys, and long runs of characters that are not words. Meant for texts that others wrote and that the log has to
- * show (an unknown path, a provider's message).
+ * Removes what may be a secret from a text: keys, and long runs of characters that are not words. It is for texts of others that the log must show, such as an
+ * unknown path or a provider's message.
  */
 export function redactTokens(text: string): string {
   return text
@@ -17,8 +17,8 @@ export function redactTokens(text: string): string {
 }
 
 /**
- * Returns whether a run is made of words, like names of fields and paths: each part between separators is short and
- * has no mix of digits and letters.
+ * Returns whether a run consists of words, like names of fields and paths: each part between separators is short and
+ * does not mix digits and letters.
  */
 function isWords(run: string): boolean {
   return run

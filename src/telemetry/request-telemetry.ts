@@ -8,15 +8,15 @@ export interface TelemetryRoute {
   readonly model: string;
 }
 
-/** Why a request took the route it took. */
+/** Why a request was sent to its route. */
 export type RouteReason =
-  /** The order of the configuration: priority, within one by weight. */
+  /** By the configuration: by priority, and by weight among routes of the same priority. */
   | 'priority'
-  /** The lowest cost among the routes. */
+  /** The route has the lowest cost. */
   | 'cheapest'
-  /** The fastest first event among the routes. */
+  /** The route has the fastest first event. */
   | 'fastest'
-  /** The route was chosen to measure its speed, which was not known well enough. */
+  /** The route was chosen to measure its speed, because too few measurements were known. */
   | 'measured'
   /** The conversation has been on this route before. */
   | 'conversation'
@@ -24,35 +24,35 @@ export type RouteReason =
   | 'fallback';
 
 /**
- * The operation of a request, in the terms of OpenTelemetry's conventions: text, images, vectors. They have no term
- * for reranking.
+ * The operation of a request: text, images, vectors or reranking. The names are those of OpenTelemetry's conventions, except
+ * `rerank`, for which they have none.
  */
 export type Operation = 'chat' | 'generate_content' | 'embeddings' | 'rerank';
 
 /** The end of an attempt, for a trace. */
 export interface AttemptEnd {
-  /** `completed`, or what ended it. */
+  /** How the attempt ended: `completed`, or why it failed. */
   readonly result: string;
   readonly status?: number | undefined;
-  /** Until its first event; absent if none came. In ms. */
+  /** Milliseconds until its first event; absent if none came. */
   readonly firstEventMs?: number | undefined;
 }
 
-/** The cost of a request. */
+/** The result of a settle, for logs, metrics and traces. */
 export interface SettledFacts {
   /** `completed`, `incomplete`, `client_aborted`, `upstream_failed`. */
   readonly state: string;
   readonly tokens: TokenCounts;
   readonly costNanoUsd: bigint;
-  /** The provider's charge to the operator; undefined: unknown. */
+  /** What the provider charges the operator; undefined: unknown. */
   readonly providerCostNanoUsd: bigint | undefined;
 }
 
-/** Receives the client's answer, to be kept. */
+/** Receives the answer that the client gets, so that it can be stored. */
 export interface AnswerTap {
-  /** Takes a piece of the answer's body, in order. */
+  /** Called with each piece of the answer's body, in order. */
   answered(text: string): void;
-  /** The client has its answer, or has left. */
+  /** Called when the client has its answer or has disconnected. */
   clientEnded(): void;
 }
 
@@ -64,31 +64,31 @@ export interface RequestEnd {
   readonly requestId: string;
   readonly status: number;
   readonly code: string | undefined;
-  /** Why the answer ended; undefined: it did not, or it generated nothing. */
+  /** The finish reason; undefined if the answer did not end, or nothing was generated. */
   readonly finish: string | undefined;
 }
 
-/** The trace of one request; every method is called at the moment it describes. Made only if traces are switched on. */
+/** The trace of one request. Each method is called when the event that it names happens. Exists only if OpenTelemetry is enabled. */
 export interface RequestTrace {
-  /** Undefined: only metrics are made. */
+  /** Undefined if only metrics are exported. */
   readonly traceId: string | undefined;
   admissionBegan(): void;
   admissionEnded(telemetry: RequestTelemetry, code: string | undefined): void;
   attemptBegan(route: TelemetryRoute, attempt: number, reason: RouteReason | undefined, operation: Operation): void;
-  /** The request was encoded for the provider's protocol, which took this long. In ms. */
+  /** The request was encoded for the provider's protocol, which took `durationMs`. */
   translated(protocol: string, durationMs: number): void;
   attemptEnded(telemetry: RequestTelemetry, end: AttemptEnd): void;
   settleBegan(): void;
   settleEnded(settled: SettledFacts | undefined): void;
-  /** The request was answered: nothing follows. */
+  /** The request has ended: no other method is called afterwards. */
   ended(telemetry: RequestTelemetry, end: RequestEnd): void;
-  /** The W3C `traceparent` that names the attempt; undefined: only metrics are made. */
+  /** The W3C `traceparent` for the current attempt; undefined if only metrics are exported. */
   readonly traceparent: string | undefined;
 }
 
 /**
- * Collects the facts of one request on its way through the gateway, for its log line, its metrics and its trace. The edge creates it, and
- * the core in the same process adds to it; a core in another process has its own.
+ * Collects the facts of one request on its way through the gateway, for its log line, its metrics and its trace. The edge creates it, and a
+ * core in the same process adds to it. A core in another process creates one itself.
  */
 export class RequestTelemetry {
   /** The client's own id of the request, which is sent upstream unchanged. */
@@ -100,33 +100,33 @@ export class RequestTelemetry {
   keyId: number | undefined;
   /** The listed id of the model; undefined until the catalogue has found it. */
   model: string | undefined;
-  /** The highest hold; undefined: nothing was admitted. */
+  /** The largest amount that was held; undefined: the request was not admitted. */
   heldNanoUsd: bigint | undefined;
   /** The route of the last attempt. */
   route: TelemetryRoute | undefined;
-  /** Undefined: there was no choice. */
+  /** Why the route was chosen; undefined if there was only one. */
   routeReason: RouteReason | undefined;
   attempts = 0;
   upstreamRequestId: string | undefined;
-  /** The provider's message about the last failure, without secrets and without anything of the request. */
+  /** The provider's message about the last failure, without secrets and without content of the request. */
   upstreamMessage: string | undefined;
   settled: SettledFacts | undefined;
-  /** Set by the core if the request's bodies are kept. */
+  /** Set by the core if the bodies of the request are stored. */
   bodies: AnswerTap | undefined;
-  /** Set by an edge that records its answers in `bodies`. */
+  /** Set by an edge that passes its answers to `bodies`. */
   rendersAnswer = false;
 
-  /** The trace that the request belongs to, in hexadecimal; undefined: none. */
+  /** The id of the trace that the request belongs to, in hexadecimal; undefined: none. */
   get traceId(): string | undefined {
     return this.trace?.traceId ?? this.traceparent?.slice(3, 35);
   }
 
-  /** Remembers a hold; the highest counts. */
+  /** Notes a held amount; the largest one counts. */
   holds(nanoUsd: bigint): void {
     if (this.heldNanoUsd === undefined || nanoUsd > this.heldNanoUsd) this.heldNanoUsd = nanoUsd;
   }
 
-  /** An attempt goes to a route. */
+  /** An attempt has begun at a route. */
   attemptBegan(
     route: TelemetryRoute,
     attempt: number,
@@ -141,7 +141,7 @@ export class RequestTelemetry {
     this.trace?.attemptBegan(route, attempt, reason, operation);
   }
 
-  /** Returns the headers to send upstream besides the provider's own, names and values in turn; undefined: none. */
+  /** Returns the headers to send upstream in addition to the provider's, as a list of alternating names and values; undefined: none. */
   get outgoingHeaders(): readonly string[] | undefined {
     const traceparent = this.trace?.traceparent ?? this.traceparent;
     if (traceparent === undefined && this.clientRequestId === undefined) return undefined;
@@ -156,12 +156,12 @@ export class RequestTelemetry {
     this.trace?.translated(protocol, durationMs);
   }
 
-  /** The upstream has begun to answer, with an id of its own if it gave one. */
+  /** The upstream has begun to answer. `upstreamRequestId`: its id of the request, if it gave one. */
   answered(upstreamRequestId: string | undefined): void {
     this.upstreamRequestId = upstreamRequestId;
   }
 
-  /** The attempt has ended. `message`: the provider's message about its failure, fit for a log. */
+  /** The attempt has ended. `message`: the provider's message about the failure, without secrets and content. */
   attemptEnded(end: AttemptEnd, message: string | undefined): void {
     this.upstreamMessage = message;
     this.trace?.attemptEnded(this, end);
@@ -175,31 +175,31 @@ export class RequestTelemetry {
     this.trace?.admissionBegan();
   }
 
-  /** It was admitted, with this hold, or refused with a code. */
+  /** The request was admitted with `heldNanoUsd`, or refused with `code`. */
   admissionEnded(heldNanoUsd: bigint | undefined, code?: string): void {
     if (heldNanoUsd !== undefined) this.holds(heldNanoUsd);
     this.trace?.admissionEnded(this, code);
   }
 
-  /** Called when its usage is charged; undefined: nothing is charged, and it leaves no record. */
+  /** Called when the request has been charged; undefined: nothing is charged, and there is no record. */
   settleEnded(settled: SettledFacts | undefined): void {
     this.settled = settled;
     this.trace?.settleEnded(settled);
   }
 }
 
-/** The version, trace id, parent id and flags of W3C Trace Context; all zeros are not an id. */
+/** Matches version, trace id, parent id and flags of W3C Trace Context. An id of only zeros is invalid. */
 const traceparentPattern = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}/;
 const clientIdPattern = /^[\x21-\x7e](?:[\x20-\x7e]{0,254}[\x21-\x7e])?$/;
 
 /** Returns a `traceparent` that can be sent on; undefined if it is malformed. Source: W3C Trace Context, section 3.2. */
 export function readTraceparent(header: string | readonly string[] | undefined): string | undefined {
   if (typeof header !== 'string' || !traceparentPattern.test(header)) return undefined;
-  // Version 00 has nothing behind the flags; of later ones only what version 00 has is known.
+  // Version 00 ends with the flags. Of later versions only the fields of version 00 are used.
   return header.length === 55 || !header.startsWith('00') ? `00${header.slice(2, 55)}` : undefined;
 }
 
-/** Returns a client's request id that can be sent on: printable ASCII, at most 256 characters; undefined otherwise. */
+/** Returns a client's request id if it can be sent on (printable ASCII, at most 256 characters), else undefined. */
 export function readClientRequestId(header: string | readonly string[] | undefined): string | undefined {
   return typeof header === 'string' && clientIdPattern.test(header) ? header : undefined;
 }

@@ -7,7 +7,7 @@ export type StoreName = 'ledger' | 'content';
 export class StorageMetrics {
   readonly #diskFree = new Numbers('gauge', {
     name: 'tollgate_disk_free_bytes',
-    help: 'Free space of the file system with the data directory.',
+    help: 'Free space of the file system that has the data directory.',
   });
   readonly #diskLow = new Numbers('gauge', {
     name: 'tollgate_disk_low',
@@ -24,7 +24,7 @@ export class StorageMetrics {
   });
   readonly #writtenOff = new Numbers('counter', {
     name: 'tollgate_written_off_dollars_total',
-    help: 'Dollars of requests that no funds covered.',
+    help: 'Dollars of the cost of requests that no funds covered.',
   });
   readonly #suspended = new Numbers('counter', {
     name: 'tollgate_account_suspensions_total',
@@ -38,13 +38,13 @@ export class StorageMetrics {
     this.#writtenOff.of().value = 0;
   }
 
-  /** The space that is free, and whether it is low. */
+  /** Sets the free space, and whether it is low. */
   disk(freeBytes: number, isLow: boolean): void {
     this.#diskFree.of().value = freeBytes;
     this.#diskLow.of().value = Number(isLow);
   }
 
-  /** A store can be written, or can't. */
+  /** Sets whether a store can be written. */
   writable(store: StoreName, isWritable: boolean): void {
     this.#writable.of(store).value = Number(isWritable);
   }
@@ -54,7 +54,7 @@ export class StorageMetrics {
     this.#oldestSnapshot.of().value = ageMs / 1000;
   }
 
-  /** Counts the part of a request that was written off. */
+  /** Counts an amount that was written off. */
   wroteOff(dollars: number): void {
     this.#writtenOff.of().value += dollars;
   }
@@ -64,7 +64,7 @@ export class StorageMetrics {
     this.#suspended.of(reason).value += 1;
   }
 
-  /** Returns them in Prometheus' text format. */
+  /** Returns these metrics in Prometheus' text format. */
   text(): string {
     const families = [
       this.#diskFree,

@@ -61,7 +61,7 @@ function rehearse(waitsMs: readonly number[]): Rehearsed {
 async function outcome(waitsMs: readonly number[]): Promise<unknown> {
   const { events, ended } = rehearse(waitsMs);
   const failure = await ended;
-  return failure instanceof UpstreamFailure ? [failure.kind, failure.facts.ordered] : (failure ?? events.length);
+  return failure instanceof UpstreamFailure ? [failure.kind, failure.facts.requested] : (failure ?? events.length);
 }
 
 function sleep(ms: number): Promise<string> {
@@ -79,7 +79,7 @@ describe('a rehearsed upstream', () => {
     ['first_event_timeout', [5_000]],
     ['idle_timeout', [10, 5_000]],
     ['total_timeout', Array.from({ length: 100 }, () => 50)],
-  ])('fails with %s, as ordered', async (kind, waits) => {
+  ])('fails with %s, as requested', async (kind, waits) => {
     expect(await outcome(waits)).toEqual([kind, true]);
   });
 

@@ -50,7 +50,7 @@ async function rehearse<Call extends { readonly signal: AbortSignal }, Answer>(
   run: (call: Call) => Promise<Answer>,
 ): Promise<Answer> {
   const late = new AbortController();
-  const deadlines = new Deadlines(timeouts, runtime, failure => late.abort(ordered(failure)));
+  const deadlines = new Deadlines(timeouts, runtime, failure => late.abort(asRequested(failure)));
   deadlines.enter('sent');
   try {
     return await run({ ...call, signal: AbortSignal.any([call.signal, late.signal]) });
@@ -98,10 +98,10 @@ class Rehearsal implements RunningAttempt, UpstreamReceiver {
 
   #expire(failure: UpstreamFailure): void {
     this.cancel();
-    this.#receiver.end(ordered(failure));
+    this.#receiver.end(asRequested(failure));
   }
 }
 
-function ordered({ kind, facts }: UpstreamFailure): UpstreamFailure {
-  return new UpstreamFailure(kind, { ...facts, ordered: true });
+function asRequested({ kind, facts }: UpstreamFailure): UpstreamFailure {
+  return new UpstreamFailure(kind, { ...facts, requested: true });
 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
 
-const main = resolve(import.meta.dirname, '../../src/main.ts');
+const main = resolve(import.meta.dirname, '../../bin/tollgate.js');
 const programs = resolve(import.meta.dirname, 'node_modules/.bin');
 
 /** How a program ended. */

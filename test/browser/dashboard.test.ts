@@ -243,7 +243,8 @@ test('filters are in the address, survive a reload, and sums have all their digi
   await page.reload();
   await page.getByTitle(digits, { exact: true }).first().waitFor();
   expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('sim/small');
-  expect(await page.getByRole('table', { name: 'Requests, newest first' }).getByRole('row').count()).toBe(3);
+  const rows = page.getByRole('table', { name: 'Requests, newest first' }).getByRole('row');
+  await expect.poll(() => rows.count()).toBe(3);
   await page.getByRole('button', { name: 'Remove the filter model' }).click();
   await page.waitForURL(url => !url.search.includes('model'));
   await page.getByRole('link', { name: ids[0] ?? '' }).click();

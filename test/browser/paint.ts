@@ -29,7 +29,7 @@ const environment = {
 };
 
 await buildDashboard();
-const gateway = spawn(process.execPath, ['src/main.ts', 'serve'], { cwd: root, env: environment });
+const gateway = spawn(process.execPath, ['bin/tollgate.js', 'serve'], { cwd: root, env: environment });
 const [url, rpcUrl] = await new Promise<[string, string]>((found, failed) => {
   let printed = '';
   gateway.stderr.on('data', (chunk: Buffer) => {

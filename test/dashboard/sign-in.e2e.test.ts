@@ -172,13 +172,16 @@ test('a path that is no method gets 404, on both listeners', async () => {
   expect(admin.status).toBe(404);
 });
 
-test('the audit lists a person’s changes under the session, and the session’s first entry names the person', async () => {
+test('the audit lists a person’s changes under the session and the person’s name', async () => {
   const page = new PageCaller(gateway.url);
   const { sessionId } = await page.signIn(gateway.managementKey);
   await page.client(AccountService).createKey({ settings: { label: 'audited' } });
   const { json } = await gateway.cli(['audit', '--account', '1', '--json']);
   const { data } = json as { data: { actor: { type: string; id: string }; action: string; address: string }[] };
-  expect(data[0]).toMatchObject({ actor: { type: 'session', id: String(sessionId) }, action: 'key.create' });
+  expect(data[0]).toMatchObject({
+    actor: { type: 'session', id: `${sessionId} (management key 1)` },
+    action: 'key.create',
+  });
   expect(data[0]?.address).toMatch(/127\.0\.0\.1$/);
   expect(data.slice(1).map(({ action }) => action)).toContain('session.create');
   expect(JSON.stringify(data)).toContain('management key 1');

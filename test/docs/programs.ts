@@ -11,7 +11,7 @@ export function writePrograms(folder: string, more: Readonly<Record<string, stri
   const bin = join(folder, 'bin');
   mkdirSync(bin);
   const scripts = {
-    tollgate: `exec ${process.execPath} ${join(root, 'src/main.ts')} "$@"`,
+    tollgate: `exec ${process.execPath} ${join(root, 'bin/tollgate.js')} "$@"`,
     npx: `case "$1" in tollgate) shift; exec tollgate "$@";; *) tool=$1; shift; exec ${join(root, 'node_modules/.bin')}/$tool "$@";; esac`,
     ...more,
   };

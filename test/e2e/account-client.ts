@@ -73,7 +73,11 @@ export interface SumsJson {
 /** The analytics of an account. */
 export interface AnalyticsJson {
   readonly metrics: SumsJson;
-  readonly series: readonly (SumsJson & { readonly timestamp: string; readonly group: string | number | null })[];
+  readonly series: readonly (SumsJson & {
+    readonly timestamp: string;
+    readonly group: string | number | null;
+    readonly rest?: true;
+  })[];
 }
 
 /** A limit. */

@@ -54,7 +54,7 @@ async function restore(source: string, dataDir: string): Promise<Sums | undefine
 
 /** Backs up, and kills the backup after that long unless it has ended; returns whether it ended by itself. */
 async function backUp({ home }: Gateway, backup: string, killAfterMs: number | undefined): Promise<boolean> {
-  const child = spawn(process.execPath, [join(root, 'src/main.ts'), 'backup', backup], {
+  const child = spawn(process.execPath, [join(root, 'bin/tollgate.js'), 'backup', backup], {
     cwd: home.folder,
     env: gatewayEnvironment(home),
     stdio: 'ignore',

@@ -226,6 +226,17 @@ test('tags and end users are in records, filters and sums', async () => {
   );
   expect((await sums('end_user')).get('ann')).toBe(1);
   expect(await sums('endpoint')).toEqual(new Map([['/v1/chat/completions', 3]]));
+  const most = await call<AnalyticsJson>(
+    gateway,
+    'GET',
+    '/v1/key/analytics?group_by=tag:team&groups_max=1&most=requests',
+    { key: key.key },
+  );
+  expect(most.body.series.map(({ group, rest, requests }) => [group, rest, requests])).toEqual([
+    ['search', undefined, 2],
+    [null, true, 1],
+  ]);
+  expect(most.body.metrics.requests).toBe(3);
   const { body } = await call<AnalyticsJson>(gateway, 'GET', '/analytics?group_by=tag:team');
   const ofTeam = body.series.find(({ group }) => group === 'search');
   expect(ofTeam?.requests).toBe(2);

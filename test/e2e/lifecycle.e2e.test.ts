@@ -48,7 +48,7 @@ async function startOnItsOwn(home: Home, command: readonly [string, ...string[]]
   return { ...running, url };
 }
 
-const serve = [process.execPath, join(root, 'src/main.ts'), 'serve'] as const;
+const serve = [process.execPath, join(root, 'bin/tollgate.js'), 'serve'] as const;
 const keysIn = (text: string): string[] => text.match(/\b[sm]k-tg-[0-9A-Za-z]{43}\b/g) ?? [];
 
 describe('a newcomer', () => {

@@ -55,7 +55,7 @@ test('a command loads nothing of the gateway, nor the libraries of its configura
       process.execPath,
       '--import',
       `data:text/javascript,${encodeURIComponent(hook)}`,
-      join(root, 'src/main.ts'),
+      join(root, 'bin/tollgate.js'),
       '--version',
     ],
     { cwd: gateway.home.folder, env: gatewayEnvironment(gateway.home) },
@@ -68,6 +68,21 @@ test('a command loads nothing of the gateway, nor the libraries of its configura
       /\/(?:zod|yaml|undici|better-sqlite3|fastify)\/|\/src\/(?:codecs|core|upstreams|ledger|edge)\//.test(url),
     ),
   ).toEqual([]);
+});
+
+test('what has run before runs again without Node.js’s compiler of TypeScript, which would stay in memory', async () => {
+  const print = `process.on('exit', () => console.error(process.moduleLoadList.filter(name => name.includes('deps/amaro'))));`;
+  const { stderr } = await runProcess(
+    [
+      process.execPath,
+      '--import',
+      `data:text/javascript,${encodeURIComponent(print)}`,
+      join(root, 'bin/tollgate.js'),
+      '--version',
+    ],
+    { cwd: gateway.home.folder, env: gatewayEnvironment(gateway.home) },
+  ).ended;
+  expect(stderr).toBe('[]\n');
 });
 
 test('usage adds up to the same by account, key, model and day', async () => {
@@ -144,7 +159,7 @@ test('a command without a subcommand lists, --version prints the version, and a 
   }
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
   expect(await gateway.cli(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' });
-  const main = join(root, 'src/main.ts');
+  const main = join(root, 'bin/tollgate.js');
   const { status, stdout, stderr } = spawnSync(
     'bash',
     [

@@ -204,7 +204,7 @@ test('completion scripts work, know the commands and contain no secret', async (
 });
 
 test('a command ends without an error if the reader closes the pipe early', () => {
-  const command = `${process.execPath} ${join(root, 'src/main.ts')} config schema | head -1`;
+  const command = `${process.execPath} ${join(root, 'bin/tollgate.js')} config schema | head -1`;
   const { status, stdout, stderr } = spawnSync('bash', ['-o', 'pipefail', '-c', command], {
     encoding: 'utf8',
     cwd: gateway.home.folder,

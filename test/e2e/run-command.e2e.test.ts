@@ -14,7 +14,7 @@ import {
   startGateway,
 } from '../gateway.ts';
 
-const main = resolve(import.meta.dirname, '../../src/main.ts');
+const main = resolve(import.meta.dirname, '../../bin/tollgate.js');
 let gateway: Gateway;
 /** A program that sends its first argument as a prompt, as often as the second says, and exits with the code in the third. */
 let agent = '';

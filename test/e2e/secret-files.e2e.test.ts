@@ -85,7 +85,7 @@ test('the first keys can go to a file that only the owner reads, and the command
   await prepareDatabase(home);
   mkdirSync(home.folder, { recursive: true });
   const file = join(home.folder, 'first keys');
-  const { child, output, ended } = run([process.execPath, join(root, 'src/main.ts'), 'serve'], {
+  const { child, output, ended } = run([process.execPath, join(root, 'bin/tollgate.js'), 'serve'], {
     cwd: home.folder,
     env: gatewayEnvironment(home, { TOLLGATE_BOOTSTRAP_FILE: file }),
   });
@@ -113,7 +113,7 @@ test('a file for the first keys that can’t be written is wrong configuration, 
   const home = makeHome();
   await prepareDatabase(home);
   const start = (file: string) =>
-    run([process.execPath, join(root, 'src/main.ts'), 'serve'], {
+    run([process.execPath, join(root, 'bin/tollgate.js'), 'serve'], {
       cwd: home.folder,
       env: gatewayEnvironment(home, { TOLLGATE_BOOTSTRAP_FILE: file }),
     });

@@ -94,7 +94,7 @@ test('if there can be no backup, nothing is upgraded', async () => {
   const home = makeOldHome();
   const before = readAll(home.dataDir);
   writeFileSync(join(home.dataDir, 'backups'), 'no folder');
-  const { ended } = run([process.execPath, join(root, 'src/main.ts'), 'serve'], {
+  const { ended } = run([process.execPath, join(root, 'bin/tollgate.js'), 'serve'], {
     cwd: home.folder,
     env: gatewayEnvironment(home),
   });

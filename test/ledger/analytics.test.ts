@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { AnalyticsQuery, AnalyticsRow, GroupRow } from '../../src/ledger/ledger.ts';
+import type { AnalyticsQuery, AnalyticsRow, GroupRow, LargestGroups } from '../../src/ledger/ledger.ts';
 import { makeAdmitCommand, type LedgerFixture, makeHash, openFixture, makeSettleCommand } from './fixture.ts';
 
 /** What the test knows of a record. */
@@ -181,6 +181,61 @@ test('sums by anything of requests that pass any filters are those of their reco
     }),
     { numRuns: 600 },
   );
+});
+
+/** Returns the sums with those of all but the largest groups together, computed as simply as possible. */
+function splitByHand(rows: readonly AnalyticsRow[], { groups, of }: LargestGroups): AnalyticsRow[] {
+  const measure = (row: AnalyticsRow): bigint => {
+    if (of === 'cost') return row.costNanoUsd;
+    if (of === 'tokens') return BigInt(row.input + row.cacheRead + row.cacheWrite + row.output);
+    return BigInt(of === 'requests' ? row.requests : row.failed);
+  };
+  const names = [...new Set(rows.map(({ group }) => group))];
+  const size = (name: AnalyticsRow['group']): bigint =>
+    rows.filter(({ group }) => group === name).reduce((sum, row) => sum + measure(row), 0n);
+  const order = names.toSorted((a, b) =>
+    size(a) === size(b) ? ((a ?? '') < (b ?? '') ? -1 : 1) : size(a) > size(b) ? -1 : 1,
+  );
+  const largest = new Set(order.slice(0, groups));
+  const rest = Map.groupBy(
+    rows.filter(({ group }) => !largest.has(group)),
+    ({ periodMs }) => periodMs,
+  );
+  const together = [...rest].map(([periodMs, own]): AnalyticsRow => {
+    const plus = (a: AnalyticsRow, b: AnalyticsRow): AnalyticsRow => ({
+      ...a,
+      requests: a.requests + b.requests,
+      failed: a.failed + b.failed,
+      costNanoUsd: a.costNanoUsd + b.costNanoUsd,
+      providerCostNanoUsd: a.providerCostNanoUsd + b.providerCostNanoUsd,
+      marginNanoUsd: a.marginNanoUsd + b.marginNanoUsd,
+      input: a.input + b.input,
+      output: a.output + b.output,
+      latencyMs: a.latencyMs + b.latencyMs,
+    });
+    return { ...own.reduce(plus), periodMs, group: null, isRest: true };
+  });
+  const kept = rows.filter(({ group }) => largest.has(group));
+  // Within a period, the rest is last.
+  return [...kept, ...together].sort((a, b) => a.periodMs - b.periodMs);
+}
+
+test('the largest groups have sums of their own, all others one together, which nothing is missing from', async () => {
+  const largests = fc.record({
+    groups: fc.integer({ min: 1, max: 4 }),
+    of: fc.constantFrom('cost', 'requests', 'tokens', 'failed'),
+  });
+  let folded = 0;
+  await fc.assert(
+    fc.asyncProperty(queries, filtered, groupings, largests, async (span, filter, groupBy, largest) => {
+      const query = { ...span, ...filter, groupBy, limit: 1000 };
+      const expected = splitByHand(summed(query), largest);
+      folded += expected.some(({ isRest }) => isRest) ? 1 : 0;
+      expect(await fixture.ledger.analytics({ ...query, largest })).toEqual(expected);
+    }),
+    { numRuns: 400 },
+  );
+  expect(folded).toBeGreaterThan(40);
 });
 
 test('a query that has to read too many records one by one is refused; the limit applies after stored sums and indexed filters', async () => {

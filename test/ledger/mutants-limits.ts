@@ -286,7 +286,7 @@ export const limitMutants: readonly Mutant[] = [
   {
     mistake: 'a removed group keeps its money',
     file: 'rules/groups.ts',
-    from: '  sendBackGroup(rows, after, nowMs);\n',
+    from: '  returnBalanceOfRemovedGroup(rows, after, nowMs);\n',
     to: '',
   },
   {
@@ -311,8 +311,8 @@ export const limitMutants: readonly Mutant[] = [
   {
     mistake: 'another account’s key is rotated',
     file: 'rules/administration.ts',
-    from: "const key = findLiving(rows, keyId, accountId);\n  if (key === undefined) return 'not_found';\n  assert(",
-    to: "const key = findLiving(rows, keyId, undefined);\n  if (key === undefined) return 'not_found';\n  assert(",
+    from: "const key = findUnrevokedKey(rows, keyId, accountId);\n  if (key === undefined) return 'not_found';\n  assert(",
+    to: "const key = findUnrevokedKey(rows, keyId, undefined);\n  if (key === undefined) return 'not_found';\n  assert(",
   },
   {
     mistake: 'slices leave no room for others',

@@ -35,7 +35,7 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'the balance of an expired key stays with it',
     file: 'rules/sweep.ts',
-    from: 'endOne(key.accountId, () => sendBack(rows, key, nowMs));',
+    from: 'endOne(key.accountId, () => returnBalanceOfEndedKey(rows, key, nowMs));',
     to: '',
   },
   {
@@ -275,7 +275,7 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'money that returns to a revoked key stays with it',
     file: 'rules/holds.ts',
-    from: "  if (hold.payer === 'key_balance') sendBack(rows, present(rows.keys.get(hold.keyId)), atMs);\n",
+    from: "  if (hold.payer === 'key_balance') returnBalanceOfEndedKey(rows, present(rows.keys.get(hold.keyId)), atMs);\n",
     to: '',
   },
   {
@@ -317,7 +317,7 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a revoked key keeps its money',
     file: 'rules/administration.ts',
-    from: '  sendBack(rows, after, nowMs);\n',
+    from: '  returnBalanceOfEndedKey(rows, after, nowMs);\n',
     to: '',
   },
   {

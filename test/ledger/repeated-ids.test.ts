@@ -75,7 +75,7 @@ test.skipIf(isOnPostgres)('verify of a file reports a request that is live and s
   expect(verifyLedgerFile(fixture.dataDir)).toEqual([]);
   const db = new Database(join(fixture.dataDir, 'ledger.sqlite'));
   db.exec('UPDATE hold SET id = 1');
-  expect(verifyLedgerFile(fixture.dataDir)).toEqual(['a request is live or settled, never both: broken by request 1']);
+  expect(verifyLedgerFile(fixture.dataDir)).toEqual(['violated: a request is live or settled, never both; request 1']);
   db.exec('UPDATE hold SET id = 2');
   db.close();
   await fixture.open();

@@ -237,7 +237,7 @@ test.skipIf(isOnPostgres)('verify reads a closed file, a running one, and finds 
   db.exec('UPDATE account SET balance = balance + 1');
   db.close();
   const violation =
-    'an account has what was credited, less what was moved to keys, what plans cost and what its requests cost: broken by account 1 has 9999999961, its entries and costs make 9999999960';
+    'violated: an account’s balance is its credits, less what was moved to keys and groups and what its plans and requests cost; account 1 has 9999999961, but its entries and costs add up to 9999999960';
   expect(await fixture.ledger.verify()).toEqual([violation]);
   await fixture.reopen();
   expect(fixture.ledger.violationsAtStart).toEqual([violation]);

@@ -43,7 +43,10 @@ beforeAll(async () => {
   );
   await prepareDatabase(home);
   const env = gatewayEnvironment(home, { TOLLGATE_BOOTSTRAP_API_KEY: home.apiKey });
-  running = run([process.execPath, join(root, 'src/main.ts'), 'serve', '--config', config], { cwd: home.folder, env });
+  running = run([process.execPath, join(root, 'bin/tollgate.js'), 'serve', '--config', config], {
+    cwd: home.folder,
+    env,
+  });
   const readPort = (name: string): number =>
     Number(new RegExp(`^\\s*${name}\\s+https://[^:]+:(\\d+)`, 'm').exec(running.output.stdout)?.[1]);
   for (const end = performance.now() + 30_000; !(readPort('internal') > 0) && performance.now() < end;) await sleep(20);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 
-const program = join(import.meta.dirname, '../../src/main.ts');
+const program = join(import.meta.dirname, '../../bin/tollgate.js');
 const apiKey = `sk-tg-${'soak'.repeat(8)}`;
 const managementKey = `mk-tg-${'soak'.repeat(8)}`;
 const config = `simulator: { tokens_per_second: 0 }

@@ -77,7 +77,7 @@ export function toVerdict(failure: UpstreamFailure, delivered: boolean): Verdict
   const verdict = kindVerdict(failure);
   return {
     retry: delivered ? 'never' : verdict.retry,
-    counts: verdict.counts && failure.facts.ordered !== true,
+    counts: verdict.counts && failure.facts.requested !== true,
   };
 }
 

@@ -74,7 +74,7 @@ export class RouteRecord {
     this.attempts += 1;
     if (firstEventMs !== undefined) this.#firstEvents[whole ? 'whole' : 'streamed'].add(firstEventMs);
     if (result === 'completed') this.#durations.add(durationMs);
-    if (failure === undefined || failure.facts.ordered === true) return;
+    if (failure === undefined || failure.facts.requested === true) return;
     this.failures += 1;
     this.lastFailure = { atMs: this.#clock.now(), result, status, message: failure.facts.logMessage };
   }

@@ -333,7 +333,7 @@ describe('the circuit breaker', () => {
   });
 
   const uncounted = [408, 409, 429, 400, 413, 422, 401, 403, 404, 402].map(code => status(code));
-  test.each([...uncounted, status(500, { ordered: true })])('never opens because of: %s', async failure => {
+  test.each([...uncounted, status(500, { requested: true })])('never opens because of: %s', async failure => {
     const { router } = failing(failure);
     for (let request = 0; request < 12; request += 1) await outcome(router);
     expect(router.isAvailable('m')).toBe(true);

@@ -1,6 +1,6 @@
 import { createRootRoute, createRoute, createRouter, redirect, retainSearchParams } from '@tanstack/react-router';
 import { readActivitySearch } from './activity/search.ts';
-import { Problem } from './parts/page.tsx';
+import { Empty, PageTitle, Problem } from './parts/page.tsx';
 import { Root } from './shell/root.tsx';
 
 /** The parameters of every address: the account that the operator looks at. */
@@ -128,7 +128,12 @@ export const router = createRouter({
   ]),
   basepath: '/dashboard',
   defaultPreload: 'intent',
-  defaultNotFoundComponent: () => <p>There is no such page. The navigation lists those there are.</p>,
+  defaultNotFoundComponent: () => (
+    <>
+      <PageTitle name="Page not found" />
+      <Empty title="No page has this address">Choose one in the navigation.</Empty>
+    </>
+  ),
   defaultErrorComponent: ({ error, reset }) => <Problem error={error} retry={reset} />,
 });
 

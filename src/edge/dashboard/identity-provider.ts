@@ -1,15 +1,4 @@
-import {
-  allowInsecureRequests,
-  authorizationCodeGrant,
-  buildAuthorizationUrl,
-  calculatePKCECodeChallenge,
-  type Configuration,
-  discovery,
-  fetchUserInfo,
-  randomNonce,
-  randomPKCECodeVerifier,
-  randomState,
-} from 'openid-client';
+import type { Configuration } from 'openid-client';
 
 /** The settings of an OpenID Connect provider. */
 export interface ProviderSettings {
@@ -32,7 +21,7 @@ export type Claims = Readonly<Record<string, unknown>>;
 
 /**
  * An OpenID Connect provider: authorization code with PKCE, state and nonce. The first request to it discovers its
- * endpoints.
+ * endpoints. The library is loaded with it, because most gateways have no provider.
  */
 export class IdentityProvider {
   readonly #settings: ProviderSettings;
@@ -47,11 +36,16 @@ export class IdentityProvider {
    */
   async begin(callback: string): Promise<{ readonly url: string; readonly login: PendingLogin }> {
     const configuration = await this.#discover();
-    const login = { state: randomState(), nonce: randomNonce(), verifier: randomPKCECodeVerifier() };
-    const url = buildAuthorizationUrl(configuration, {
+    const client = await loadClient();
+    const login = {
+      state: client.randomState(),
+      nonce: client.randomNonce(),
+      verifier: client.randomPKCECodeVerifier(),
+    };
+    const url = client.buildAuthorizationUrl(configuration, {
       redirect_uri: callback,
       scope: this.#settings.scopes.join(' '),
-      code_challenge: await calculatePKCECodeChallenge(login.verifier),
+      code_challenge: await client.calculatePKCECodeChallenge(login.verifier),
       code_challenge_method: 'S256',
       state: login.state,
       nonce: login.nonce,
@@ -62,6 +56,7 @@ export class IdentityProvider {
   /** Returns the provider's claims about the person who returns to this address. Rejects if the answer does not belong to this login. */
   async finish(address: URL, { state, nonce, verifier }: PendingLogin): Promise<Claims> {
     const configuration = await this.#discover();
+    const { authorizationCodeGrant, fetchUserInfo } = await loadClient();
     const tokens = await authorizationCodeGrant(configuration, address, {
       pkceCodeVerifier: verifier,
       expectedState: state,
@@ -77,15 +72,21 @@ export class IdentityProvider {
   }
 
   #discover(): Promise<Configuration> {
-    const { issuer, clientId, clientSecret } = this.#settings;
-    const url = new URL(issuer);
-    // oxlint-disable-next-line typescript/no-deprecated -- Marked to stand out: the configuration allows it for a provider on this machine alone.
-    const options = url.protocol === 'http:' ? { execute: [allowInsecureRequests] } : {};
-    this.#configuration ??= discovery(url, clientId, clientSecret, undefined, options).catch((thrown: unknown) => {
+    this.#configuration ??= discover(this.#settings).catch((thrown: unknown) => {
       // The next login tries again.
       this.#configuration = undefined;
       throw thrown;
     });
     return this.#configuration;
   }
+}
+
+const loadClient = () => import('openid-client');
+
+async function discover({ issuer, clientId, clientSecret }: ProviderSettings): Promise<Configuration> {
+  const client = await loadClient();
+  const url = new URL(issuer);
+  // oxlint-disable-next-line typescript/no-deprecated -- Marked to stand out: the configuration allows it for a provider on this machine alone.
+  const options = url.protocol === 'http:' ? { execute: [client.allowInsecureRequests] } : {};
+  return client.discovery(url, clientId, clientSecret, undefined, options);
 }

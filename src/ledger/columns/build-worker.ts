@@ -8,7 +8,7 @@ export interface BuildData {
   /** The path of the ledger's file. */
   readonly path: string;
   readonly nowMs: number;
-  /** Files of all times are compared with the ledger, not only recent ones. */
+  /** True to compare all files with the ledger, false to compare only recent ones. */
   readonly checksAll: boolean;
 }
 

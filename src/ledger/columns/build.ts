@@ -13,15 +13,15 @@ import type { ColumnStore } from './column-store.ts';
 import { combineRecords } from './combine.ts';
 import { countRequests, type Hours, toFingerprint, type Totals, TotalsReader } from './totals.ts';
 
-/** How many records files have. */
+/** How many records a column file has. */
 export interface BuildSizes {
-  /** Days are joined until they have so many. */
+  /** Whole days are joined into one file until they have this many records. */
   readonly recordsOfDaysMin: number;
-  /** The hours after the last of those days share a file once they have this many records; fewer are read from the ledger itself. */
+  /** The hours after the last whole day get a file once they have this many records. Fewer records are read from the ledger itself. */
   readonly recordsOfHoursMin: number;
-  /** A day with more has several files. */
+  /** A day with more records than this has several files. */
   readonly recordsOfDayMax: number;
-  /** A file also has combined records if each combines at least this many on average. */
+  /** A file also has combined rows if each combines at least this many records on average. */
   readonly recordsCombinedMin: number;
 }
 
@@ -32,14 +32,14 @@ export const buildSizes: BuildSizes = {
   recordsCombinedMin: 4,
 };
 
-/** Requests end within this time after their hour, nearly always; if one ends later, its file is made again. */
+/** Nearly all requests end within this time after the hour of their admission. If one ends later, its file is made again. */
 const graceMs = 600_000;
-/** Files of more recent hours are checked each time, all others when a process starts. */
+/** Files of the last 72 hours are compared with the ledger in each run, older ones only when a process starts. */
 const checkedHours = 72;
 const hoursOfDay = dayMs / hourMs;
-/** Ms since a file's first hour fit 4 bytes. */
+/** The most hours of a file: times in ms since its first hour must fit into 4 bytes. */
 const hoursMax = 30 * hoursOfDay;
-/** Sums of a file's numbers are exact. */
+/** The largest sum of a file's numbers: doubles are exact up to here. */
 const exactMax = 2n ** 53n;
 
 const dimensionColumns: Readonly<Record<Exclude<DimensionName, 'groups'>, string>> = {
@@ -72,7 +72,7 @@ const selected = [
 ];
 type Values = { account: number; first: number; last: number };
 
-/** Makes the column files that are missing, and removes those that the ledger no longer agrees with. */
+/** Makes missing column files, and removes those that differ from the ledger. */
 export class ColumnBuilder {
   readonly #db: Connection;
   readonly #store: ColumnStore;
@@ -99,7 +99,7 @@ export class ColumnBuilder {
       .raw();
   }
 
-  /** Makes and removes files as needed. `checksAll`: old files too are compared with the ledger. Returns how many files were made. */
+  /** Makes and removes files as needed. `checksAll`: compares old files with the ledger, too. Returns how many files were made. */
   run(nowMs: number, checksAll: boolean): number {
     const accounts = new Set(this.#accounts.all().map(({ id }) => Number(id)));
     for (const id of this.#store.listAccounts()) accounts.add(id);
@@ -118,7 +118,7 @@ export class ColumnBuilder {
     for (const days of this.#findDays(accountId, endDay)) {
       if (!this.#build(accountId, days)) continue;
       made += 1;
-      // The parts of days that had files of their own while they were the last.
+      // Removes the files of single hours that these days had while they were the last ones.
       for (const stored of this.#store.list(accountId))
         if (!isOfDays(stored) && stored.from < days.to && stored.to > days.from) this.#store.remove(accountId, stored);
     }
@@ -127,7 +127,7 @@ export class ColumnBuilder {
     return made;
   }
 
-  /** Removes files with records that the ledger may have removed, and files from `checkedFrom` on that no longer agree with it. */
+  /** Removes files with records that the ledger may have removed, and files from the hour `checkedFrom` on that differ from the ledger. */
   #removeOld(accountId: number, startHour: number, checkedFrom: number): void {
     const stored = this.#store.list(accountId);
     const checked = stored.filter(({ to }) => to > checkedFrom);
@@ -144,7 +144,7 @@ export class ColumnBuilder {
     });
   }
 
-  /** Returns the ranges of hours that need a file: of days that are too full for one, and the most recent. */
+  /** Returns the ranges of hours that need a file: parts of days that have too many records for one file, and the most recent hours. */
   #findHours(accountId: number, within: Hours): Hours[] {
     const stored = this.#store.list(accountId);
     const end = Math.max(within.from, ...stored.map(({ to }) => to));
@@ -161,7 +161,7 @@ export class ColumnBuilder {
     return countRequests(day) > this.#sizes.recordsOfDayMax;
   }
 
-  /** Joins periods of `step` hours in their order until they have enough records; what is left at the end needs no file yet. Excluded periods are in no range. */
+  /** Joins periods of `step` hours, in order, until they have enough records for a file. The last ones may be too few and need no file yet. Excluded periods are in no range. */
   #join(
     totals: ReadonlyMap<number, Totals>,
     step: number,
@@ -204,7 +204,7 @@ export class ColumnBuilder {
     }
   }
 
-  /** Reads the records of some hours; undefined: there are not that many. */
+  /** Reads the records of some hours; undefined if their number is not `rows`. */
   #readContent(account: number, hours: Hours, rows: number): ColumnContent | undefined {
     const columns = selected.slice(0, -1).map(() => new Float64Array(rows));
     const groups = new Float64Array(rows).fill(absent);

@@ -2,11 +2,11 @@ import { Worker } from 'node:worker_threads';
 import { siblingModule } from '../../lib/sibling-module.ts';
 import type { BuildData } from './build-worker.ts';
 
-/** Not while a gateway starts. */
+/** The wait before the first run, so that it does not slow the gateway's start. */
 const firstMs = 60_000;
 const intervalMs = 300_000;
 
-/** Makes column files of a ledger now and then, on a thread that ends each time. If it fails, the next one tries again, and sums read the ledger's records meanwhile. */
+/** Makes the column files of a ledger from time to time, each time on a new thread. If a run fails, the next one tries again; until then sums read the ledger's records. */
 export class ColumnBuilding {
   readonly #path: string;
   readonly #now: () => number;
@@ -21,7 +21,7 @@ export class ColumnBuilding {
     this.#timer = setTimeout(() => this.#build(), firstMs).unref();
   }
 
-  /** Resolves when no thread is left. */
+  /** Resolves when no thread is running. */
   async end(): Promise<void> {
     clearTimeout(this.#timer);
     this.#ended = Promise.withResolvers();

@@ -3,14 +3,15 @@ import { dirname } from 'node:path';
 import type { Hours } from './totals.ts';
 
 /**
- * A file with the records of an account of some consecutive hours, column by column, in the order of their times. A column has one number per record, in as few bytes as its
- * greatest needs, so that sums over millions of records read little. Behind them are the same records added up by day, if that makes far fewer rows. The file is never changed.
+ * A file with an account's records of some consecutive hours, in order of time, stored by column. A column has one number per record, in as few bytes as its greatest
+ * number needs, so that sums over millions of records read few bytes. After the records come the same records summed by day ("combined"), if that gives far fewer rows.
+ * A file is never changed.
  */
 
-/** What distinguishes records. A record without one has `absent`. `pocket`: whose balance paid, see `toPocket`. */
+/** The columns by which records can be grouped and filtered. A record that has no value has the number `absent`. `pocket`: whose balance paid, as `toPocket` numbers it. */
 export const dimensionNames = ['key', 'model', 'provider', 'endpoint', 'end_user', 'tags', 'groups', 'pocket'] as const;
 export type DimensionName = (typeof dimensionNames)[number];
-/** What is summed; nothing is negative. `requests`: 1, but of combined records their number. `charged`: the cost of records whose provider cost is known. */
+/** The columns that are summed; no amount is negative. `requests`: 1, or the number of records that a combined row stands for. `charged`: the cost, if the provider cost is known, else 0. */
 export const amountNames = [
   'requests',
   'failed',
@@ -26,10 +27,10 @@ export const amountNames = [
 export type AmountName = (typeof amountNames)[number];
 export type ColumnName = DimensionName | AmountName | 'offset_ms';
 
-/** The number of what a record does not have. */
+/** The number of a dimension that a record has no value of. */
 export const absent = -1;
 
-/** Returns the number of a balance: the account's, a key's or a group's. */
+/** Returns a number that identifies the balance that paid: the account's, a key's or a group's. */
 export function toPocket(keyId: number | null, groupId: number | null): number {
   return keyId ?? (groupId === null ? 0 : -1 - groupId);
 }
@@ -37,25 +38,25 @@ export function toPocket(keyId: number | null, groupId: number | null): number {
 export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array;
 type Width = 1 | 2 | 4 | 8;
 
-/** Where a column stands in the file; one whose numbers are all the same is not stored. */
+/** Where the file has a column. If all its numbers are the same, only that number is stored. */
 type Place = { readonly same: number } | { readonly at: number; readonly width: Width };
 
 interface Header extends Hours {
   readonly rows: number;
-  /** The first row of each hour, and behind them the number of rows. */
+  /** The first row of each hour, and, as the last element, the number of rows. */
   readonly starts: readonly number[];
-  /** The columns of dimensions have places in these lists. */
+  /** The distinct values of each dimension; its column has indexes of this list. */
   readonly values: Readonly<Record<DimensionName, readonly number[]>>;
-  /** The group lists; a value of `groups` is an index of them. */
+  /** The distinct lists of groups; a value of the dimension `groups` is an index of this list. */
   readonly groupLists: readonly string[];
   readonly columns: Readonly<Record<ColumnName, Place>>;
-  /** The records of each UTC day added up by all dimensions but the end user; absent if they would be hardly fewer. */
+  /** The records of each UTC day, summed by all dimensions except the end user; absent if that would save few rows. */
   readonly combined?: Header;
 }
 
 /** The columns of a file that is to be written. */
 export interface ColumnContent extends Hours {
-  /** Ms since the first of the hours, rising. */
+  /** The times of the records in ms since the first hour, ascending. */
   readonly offsetsMs: Float64Array;
   readonly dimensions: Readonly<Record<DimensionName, Float64Array>>;
   readonly groupLists: readonly string[];
@@ -67,7 +68,7 @@ const headAt = magic.length + 4;
 const alignment = 8;
 const hourMs = 3_600_000;
 
-/** Writes a file, which is there whole or not at all. `combined`: see the header. */
+/** Writes a file, wholly or not at all. `combined`: see `Header`. */
 export function writeColumns(path: string, content: ColumnContent, combined?: ColumnContent): void {
   const records = layOut(content, 0);
   const sums = combined === undefined ? undefined : layOut(combined, records.end);
@@ -103,7 +104,7 @@ export function writeColumns(path: string, content: ColumnContent, combined?: Co
 interface Layout {
   readonly header: Header;
   readonly parts: readonly { at: number; numbers: Numbers }[];
-  /** Where the next can stand. */
+  /** Where the next column can begin. */
   readonly end: number;
 }
 
@@ -151,7 +152,7 @@ function toNarrow(numbers: Float64Array): Numbers | number {
   return max < 2 ** 32 ? Uint32Array.from(numbers) : numbers;
 }
 
-/** Returns the distinct numbers, rising, and for each number its place among them. */
+/** Returns the distinct numbers, ascending, and for each given number its index among them. */
 function toCodes(numbers: Float64Array): { values: number[]; codes: Float64Array } {
   const values = [...new Set(numbers)].sort((one, other) => one - other);
   const places = new Map(values.map((value, index) => [value, index]));
@@ -180,7 +181,7 @@ export class ColumnFile {
     this.#dataAt = dataAt;
   }
 
-  /** Opens a file; `known`: its header, if it was read before. Throws if it is not there or is no such file. */
+  /** Opens a file. `known`: its header, if it was read before. Throws if the file does not exist or is not a column file. */
   static open(path: string, known?: { readonly header: Header; readonly dataAt: number }): ColumnFile {
     const file = openSync(path, 'r');
     try {
@@ -192,7 +193,7 @@ export class ColumnFile {
     }
   }
 
-  /** What `open` may be given the next time. */
+  /** The value to pass to `open` the next time. */
   get known(): { readonly header: Header; readonly dataAt: number } {
     return { header: this.header, dataAt: this.#dataAt };
   }
@@ -201,13 +202,13 @@ export class ColumnFile {
     closeSync(this.#file);
   }
 
-  /** Returns the combined records as a file that is open as long as this one; undefined if it has none. */
+  /** Returns the combined rows like a file of their own, which is open as long as this one; undefined if there are none. */
   get combined(): ColumnFile | undefined {
     const { combined } = this.header;
     return combined && new ColumnFile(this.#file, combined, this.#dataAt);
   }
 
-  /** Returns the first row at or after a time of the file's hours. */
+  /** Returns the first row whose time is `atMs` or later. `atMs` is within the file's hours. */
   findRow(atMs: number): number {
     const { from, to, starts, rows } = this.header;
     if (atMs <= from * hourMs) return 0;
@@ -224,7 +225,7 @@ export class ColumnFile {
     return first + found;
   }
 
-  /** Returns the numbers of a column from row `first` up to but not including `last`; one number if all are the same. They are overwritten when `into` is used again. */
+  /** Returns the numbers of a column from row `first` up to but not including `last`; a single number if all are the same. `into`: memory for them, which the next read may overwrite. */
   read(name: ColumnName, { first, last }: { first: number; last: number }, into?: ArrayBuffer): Numbers | number {
     const place = this.header.columns[name];
     if ('same' in place) return place.same;

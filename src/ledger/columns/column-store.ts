@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { ColumnFile } from './column-file.ts';
 import { type Hours, toFingerprint, type Totals } from './totals.ts';
 
-/** A column file of an account: which hours it has, and the fingerprint of their totals when it was made. */
+/** A column file of an account: its hours, and the fingerprint of their totals when it was made. */
 export interface StoredColumns extends Hours {
   readonly name: string;
   readonly fingerprint: string;
@@ -12,7 +12,7 @@ export interface StoredColumns extends Hours {
 const nameForm = /^(\d+)-(\d+)-([0-9a-f]{16})\.columns$/;
 const headersMax = 4000;
 
-/** Returns where the column files of a ledger are. They can be removed at any time: they are made again from the ledger. */
+/** Returns the folder of a ledger's column files. It can be removed at any time: the files are made again from the ledger. */
 export function findColumnsFolder(ledgerPath: string): string {
   return join(dirname(ledgerPath), 'columns');
 }
@@ -45,7 +45,7 @@ export class ColumnStore {
     return join(this.#folder, String(accountId), `${from}-${to}-${toFingerprint(totals)}.columns`);
   }
 
-  /** Opens a file; undefined if it is not there any more or can't be read. */
+  /** Opens a file. Returns undefined if it no longer exists or can't be read. */
   open(accountId: number, { name }: StoredColumns): ColumnFile | undefined {
     const path = join(this.#folder, String(accountId), name);
     try {
@@ -62,7 +62,7 @@ export class ColumnStore {
     rmSync(join(this.#folder, String(accountId), name), { force: true });
   }
 
-  /** Removes drafts that an ended process has left. */
+  /** Removes unfinished files that an ended process has left. */
   removeDrafts(accountId: number): void {
     for (const name of list(join(this.#folder, String(accountId)))) {
       if (name.endsWith('.draft')) this.remove(accountId, { name });

@@ -8,14 +8,14 @@ export interface ColumnQuery {
   readonly endMs: number;
   readonly granularity: 'hour' | 'day';
   readonly filters: ColumnFilters;
-  /** `read` returns what records are grouped by; null: those that are in no group. */
+  /** `read` returns the value by which records are grouped; null for records that have none. */
   readonly group: {
     readonly dimension: DimensionName;
     readonly read: (value: number, lists: readonly string[]) => number | string | null;
   } | null;
 }
 
-/** The sums of a group in a period. */
+/** The sums of one value of the grouping in a period. */
 export interface ColumnSums {
   readonly periodMs: number;
   readonly group: number | string | null;
@@ -24,7 +24,7 @@ export interface ColumnSums {
 
 type SumsByGroup = Map<number | string | null, ColumnSums>;
 
-/** Sums the records of column files. Numbers are added as doubles within a file, where they are exact, and as bigints beyond. */
+/** Sums the records of column files. Within a file it adds doubles, which are exact there; over several files it adds bigints. */
 export class ColumnSummer {
   readonly #query: ColumnQuery;
   readonly #sums = new Map<number, SumsByGroup>();
@@ -41,17 +41,17 @@ export class ColumnSummer {
     return [...this.#sums.values()].flatMap(groups => [...groups.values()]);
   }
 
-  /** How many sums there are so far. */
+  /** The number of sums so far. */
   get size(): number {
     return this.#size;
   }
 
-  /** Adds the records of a file that are in the query's span. */
+  /** Adds those records of a file that are in the query's span of time. */
   add(file: ColumnFile): void {
     this.#addRows(this.#isCombined(file.header) ? (file.combined ?? file) : file);
   }
 
-  /** Returns whether the combined records of a file answer the query. */
+  /** Returns whether the combined rows of a file are enough for the query. */
   #isCombined({ from, to }: ColumnFile['header']): boolean {
     const { startMs, endMs, granularity, filters, group } = this.#query;
     const isWhole = startMs <= from * hourMs && endMs >= to * hourMs;
@@ -79,7 +79,7 @@ export class ColumnSummer {
     }
   }
 
-  /** Returns each row's group, as a place in the list of groups. */
+  /** Returns the group of each row, as an index of the list of groups. */
   #readGroups(file: ColumnFile, rows: Rows): Groups {
     const { group } = this.#query;
     if (group === null) return { names: [null], places: Int32Array.of(0), codes: 0 };
@@ -96,7 +96,7 @@ export class ColumnSummer {
     return { names, places, codes: this.#buffers.read(file, group.dimension, rows) };
   }
 
-  /** Returns the periods of rows, with the row behind each, counted from the first. */
+  /** Yields the periods of rows, with the row after the last one of each, counted from the first row. */
   *#findPeriods(file: ColumnFile, rows: Rows): Generator<{ periodMs: number; last: number }> {
     const { from, to, starts } = file.header;
     const unit = this.#query.granularity === 'day' ? dayMs / hourMs : 1;
@@ -146,7 +146,7 @@ interface Groups {
 
 interface PeriodRows {
   readonly periodMs: number;
-  /** Which of the chosen rows. */
+  /** The part of the chosen rows. */
   readonly from: number;
   readonly to: number;
   readonly groups: Groups;

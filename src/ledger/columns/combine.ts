@@ -1,7 +1,7 @@
 import { dayMs, hourMs } from '../rules/calendar.ts';
 import { absent, type AmountName, amountNames, type ColumnContent, type DimensionName } from './column-file.ts';
 
-/** What distinguishes combined rows, besides the day: all but the end user, of whom there can be as many as records. */
+/** The dimensions by which records of a day are combined: all except the end user, because there can be as many end users as records. */
 const keptNames = [
   'key',
   'model',
@@ -12,7 +12,7 @@ const keptNames = [
   'pocket',
 ] as const satisfies DimensionName[];
 
-/** Returns the records of some hours added up by UTC day and everything but the end user, in the form of records; undefined if fewer than `recordsMin` of them make one on average. */
+/** Returns rows that each combine the records of a UTC day that differ at most in the end user; undefined if a row would combine fewer than `recordsMin` records on average. */
 export function combineRecords(content: ColumnContent, recordsMin: number): ColumnContent | undefined {
   const { from, offsetsMs, dimensions, amounts } = content;
   const days = offsetsMs.map(offset => Math.floor((from * hourMs + offset) / dayMs));
@@ -37,7 +37,7 @@ export function combineRecords(content: ColumnContent, recordsMin: number): Colu
   };
 }
 
-/** Returns for each row the place of its combination of numbers, and for each place the first row that has it. Places are in the order in which combinations appear. */
+/** Numbers the combinations of numbers in the order in which they first appear. Returns the number (`places`) for each row, and the first row for each number. */
 function findPlaces(columns: readonly Float64Array[]): { places: Float64Array; firstRows: number[] } {
   let places = new Float64Array(columns[0]?.length ?? 0);
   let firstRows: number[] = [];

@@ -1,6 +1,6 @@
 import type { ColumnFile, ColumnName, DimensionName, Numbers } from './column-file.ts';
 
-/** Conditions on dimensions: each returns whether a record with this value passes. `lists`: the group lists; a value of `groups` is an index of them. */
+/** Conditions on dimensions: each returns whether a record with this value passes. `lists`: the lists of groups; a value of the dimension `groups` is an index of them. */
 export type ColumnFilters = readonly {
   readonly dimension: DimensionName;
   readonly passes: (value: number, lists: readonly string[]) => boolean;
@@ -12,11 +12,11 @@ export interface Rows {
   readonly last: number;
 }
 
-/** Reads columns into memory that the next file uses again. */
+/** Reads columns. The memory is used again for the next file. */
 export class ColumnBuffers {
   readonly #buffers = new Map<string, ArrayBuffer>();
 
-  /** Returns the numbers of a column until the same column is read again; one number if all are the same. */
+  /** Returns the numbers of a column; a single number if all are the same. They are valid until the same column is read again. */
   read(file: ColumnFile, name: ColumnName, rows: Rows): Numbers | number {
     const bytes = (rows.last - rows.first) * Float64Array.BYTES_PER_ELEMENT;
     let buffer = this.#buffers.get(name);
@@ -32,7 +32,7 @@ export class ColumnBuffers {
 export class RowChoice {
   readonly #filters: ColumnFilters;
   readonly #buffers: ColumnBuffers;
-  /** The rows that the last search found, ascending, relative to the first searched row. */
+  /** The rows that the last `find` found, ascending, counted from the first searched row. */
   rows = new Uint32Array(0);
 
   constructor(filters: ColumnFilters, buffers: ColumnBuffers) {
@@ -40,7 +40,7 @@ export class RowChoice {
     this.#buffers = buffers;
   }
 
-  /** Returns how many rows pass. */
+  /** Finds the rows that pass all filters. Returns how many there are. */
   find(file: ColumnFile, rows: Rows): number {
     const length = rows.last - rows.first;
     if (this.rows.length < length) this.rows = new Uint32Array(length);
@@ -63,7 +63,7 @@ export class RowChoice {
   }
 }
 
-/** Rows that pass are searched one after the other while they are this far apart; otherwise each row is looked at. */
+/** As long as matching rows are this far apart on average, each next one is found by a search for its byte; otherwise every row is compared. */
 const apartMin = 64;
 
 function findPassing(codes: Numbers, isPassing: Uint8Array, chosen: Uint32Array): number {

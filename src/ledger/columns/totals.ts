@@ -9,10 +9,10 @@ export interface Hours {
   readonly to: number;
 }
 
-/** What is summed of the records of some hours, in the order of `totalNames`. */
+/** The totals over the records of some hours, in the order of `totalNames`. */
 export type Totals = readonly bigint[];
 
-/** The columns of `usage_sum` that sums of records must agree with. */
+/** The columns of `usage_sum` that the sums over records must equal. */
 const totalNames = [
   'requests',
   'failed',
@@ -33,7 +33,7 @@ type Values = { account: number; first: number; last: number };
 const hoursOfDay = dayMs / hourMs;
 const none: Totals = totalNames.map(() => 0n);
 
-/** Reads the totals of an account's records from the sums that each settle raises. They belong to one snapshot of the ledger if they are read in one. */
+/** Reads the totals of an account's records from the sums that each settle updates. */
 export class TotalsReader {
   readonly #periods: Readonly<Record<'hour' | 'day', Query<[Values], Row>>>;
 
@@ -47,7 +47,7 @@ export class TotalsReader {
     this.#periods = { hour: prepare('hour'), day: prepare('day') };
   }
 
-  /** Returns the totals by the UTC hour or day since 1970; absent periods have no records. */
+  /** Returns the totals by UTC hour or day, counted from 1970; a period that is absent has no records. */
   read(account: number, period: 'hour' | 'day', { from, to }: Hours): Map<number, Totals> {
     const unit = period === 'day' ? hoursOfDay : 1;
     const rows = this.#periods[period].all({ account, first: Math.ceil(from / unit), last: Math.floor(to / unit) });
@@ -70,10 +70,10 @@ export class TotalsReader {
   }
 }
 
-/** Changes with the form of the files: those of another form are made again. */
+/** Names the format of the files. A file in another format gets another fingerprint, so it is made again. */
 const form = 'combined';
 
-/** Returns a text that differs if any of the totals does. */
+/** Returns a text that differs if any total or the format differs. */
 export function toFingerprint(totals: Totals): string {
   return createHash('sha256')
     .update([form, ...totals].join())
@@ -81,7 +81,7 @@ export function toFingerprint(totals: Totals): string {
     .slice(0, 16);
 }
 
-/** Returns how many requests the totals are of. */
+/** Returns the number of requests in the totals. */
 export function countRequests(totals: Totals | undefined): number {
   return Number(totals?.[0] ?? 0n);
 }
@@ -90,7 +90,7 @@ function add(one: Totals, other: Totals): Totals {
   return one.map((value, index) => value + (other[index] ?? 0n));
 }
 
-/** Returns the whole days in a range, in hours. */
+/** Returns the whole days of a range, as a range of hours. */
 function toWholeDays({ from, to }: Hours): Hours {
   return { from: Math.ceil(from / hoursOfDay) * hoursOfDay, to: Math.floor(to / hoursOfDay) * hoursOfDay };
 }
@@ -99,7 +99,7 @@ function isSome({ from, to }: Hours): boolean {
   return from < to;
 }
 
-/** Returns what is left of a range without a part of it. */
+/** Returns the parts of a range before and after `part`. */
 function cutOut({ from, to }: Hours, part: Hours): Hours[] {
   return [
     { from, to: part.from },

@@ -4,13 +4,13 @@ import type { Limit, Webhook } from '../rows.ts';
 import { RowCodec, type Stored } from '../sqlite/columns.ts';
 import { limitTable, webhookTable } from '../sqlite/tables.ts';
 
-/** What of an account changes by its administration alone. */
+/** The data of an account that only administrative commands change. */
 export interface AccountConfig {
-  /** Of `account.config`, or, of account 0, of `operator_config`. */
+  /** The value of `account.config`; for account 0 that of `operator_config`. */
   readonly version: number;
-  /** By `scope id`, each by their ids. */
+  /** The limits of each scope, by id. The key is `scope id`, for example `key 7`. */
   readonly limits: ReadonlyMap<string, readonly Limit[]>;
-  /** With those that are disabled. */
+  /** Includes disabled ones. */
   readonly webhooks: readonly Webhook[];
   readonly hasGroups: boolean;
 }
@@ -19,17 +19,17 @@ const limitCodec = new RowCodec(limitTable);
 const webhookCodec = new RowCodec(webhookTable);
 const accountsMax = 50_000;
 
-/** Configurations as they were last loaded. Each is compared with the version in its account's row, which is read under the account's lock, before it is used. */
+/** Caches configurations of accounts. Before one is used, its version is compared with that in the account's row, which is read while the account is locked. */
 export class AccountConfigs {
   readonly #known = new Map<number, AccountConfig>();
 
-  /** Returns a configuration of that version; undefined: it must be loaded. */
+  /** Returns the configuration if the cached one has this version; else undefined: it must be loaded. */
   find(accountId: number, version: number): AccountConfig | undefined {
     const known = this.#known.get(accountId);
     return known?.version === version ? known : undefined;
   }
 
-  /** Returns what is known without a look at its version: good for guesses alone. */
+  /** Returns the cached configuration, which may be out of date: only for guesses at what to load. */
   guess(accountId: number): AccountConfig | undefined {
     return this.#known.get(accountId);
   }
@@ -38,7 +38,7 @@ export class AccountConfigs {
     this.#known.delete(accountId);
   }
 
-  /** Takes what `configSteps` returned for accounts of these versions. */
+  /** Caches the results of `configSteps` for accounts with these versions. */
   take(versions: ReadonlyMap<number, number>, [limits, webhooks, groups]: readonly StepResult[]): void {
     if (this.#known.size > accountsMax) this.#known.clear();
     const ofAccount = Map.groupBy(

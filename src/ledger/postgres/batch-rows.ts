@@ -32,25 +32,25 @@ import { type AccountConfig, type AccountConfigs, configSteps } from './account-
 import { BatchTable, type BatchScope, toColumnArrays, type TableStatements } from './batch-table.ts';
 import type { ColumnTypes } from './column-types.ts';
 import type { Dictionary } from './dictionary.ts';
-import { Dues, holdEndMs, keyEndMs, periodEndMs } from './dues.ts';
+import { Deadlines, holdEndMs, keyEndMs, periodEndMs } from './deadlines.ts';
 import { MissingRow, UnlockedAccount } from './missing-row.ts';
 import { MissingResult, Results } from './replay.ts';
 import { bootColumn, type LedgerStatements } from './statements.ts';
 import { SumBounds } from './sum-bounds.ts';
 
-/** What batches of one process share. */
+/** What all batches of one process share. */
 export interface Shared {
   readonly types: ColumnTypes;
   readonly statements: LedgerStatements;
   readonly dictionary: Dictionary;
   readonly configs: AccountConfigs;
-  /** Sums of end users and tags that are committed: see `SumBounds`. */
-  readonly knownSums: Set<string>;
-  /** Sums of all kinds that this process has committed, by their keys: sums are never removed. */
-  readonly storedSums: Set<string>;
+  /** Keys of committed sums of end users and tags, whose number per account and day is bounded: see `SumBounds`. */
+  readonly countedSums: Set<string>;
+  /** Keys of the sums of all kinds that this process has committed. Sums are never removed. */
+  readonly committedSums: Set<string>;
   /** Makes the id of an event. */
   readonly nextEventId: (nowMs: number) => number;
-  /** Of the instance; 0: none is registered, which only tests have. */
+  /** The number of this run of the gateway, as the table `instance` has it; 0 in tests that register none. */
   boot: number;
 }
 
@@ -61,7 +61,7 @@ const noLimits: readonly Limit[] = [];
 const hashSelect =
   'SELECT 1 FROM api_key WHERE hash = @hash UNION ALL SELECT 1 FROM old_secret WHERE hash = @hash UNION ALL SELECT 1 FROM management_key WHERE hash = @hash UNION ALL SELECT 1 FROM session WHERE hash = @hash';
 
-/** The rows that a batch of commands reads and changes, in one transaction that holds the locks of their accounts. */
+/** The rows that a batch of commands reads and changes, in one transaction that has locked their accounts. */
 export class BatchRows implements Rows {
   readonly accounts: Rows['accounts'];
   readonly keys: Rows['keys'];
@@ -83,7 +83,7 @@ export class BatchRows implements Rows {
   readonly webhooks: Rows['webhooks'];
   readonly deliveries;
   readonly eventMarks;
-  /** The tables themselves, for the engine to fill. */
+  /** The tables, for the engine to load rows into. */
   readonly tables;
   readonly sumBounds: SumBounds;
   readonly undo: (() => void)[] = [];
@@ -91,12 +91,12 @@ export class BatchRows implements Rows {
   readonly #locked: Set<number>;
   readonly #results = new Results();
   readonly #tallies: Tallies;
-  readonly #dues: Dues;
+  readonly #deadlines: Deadlines;
   readonly #versions = new Map<number, number>();
   readonly #configChanged = new Set<number>();
   readonly #forgotten = new Set<number>();
   readonly #sums: SumChange[] = [];
-  /** Those that this batch has written and that may not have been there before. */
+  /** Keys of the sums that this batch has written and that `committedSums` did not contain. */
   readonly #writtenSums: string[] = [];
   readonly #secrets: OldSecret[] = [];
   #nowMs = 0;
@@ -139,8 +139,8 @@ export class BatchRows implements Rows {
       key: statements.key.codec.names.join(', '),
       period: statements.period.codec.names.join(', '),
     };
-    this.#dues = new Dues({ holds, keys: tables.key, periods: tables.period, columns });
-    this.sumBounds = new SumBounds(shared.knownSums, this.undo);
+    this.#deadlines = new Deadlines({ holds, keys: tables.key, periods: tables.period, columns });
+    this.sumBounds = new SumBounds(shared.countedSums, this.undo);
     this.#tallies = new Tallies(new Sql(this.#results.asConnection()));
     this.accounts = { get: id => this.#account(id), put: row => tables.account.put(row) };
     this.managementKeys = tables.managementKey;
@@ -152,31 +152,35 @@ export class BatchRows implements Rows {
     this.auditChains = tables.auditChain;
     this.deliveries = tables.delivery;
     this.eventMarks = tables.eventMark;
-    this.keys = watched<Key, [number]>(tables.key, key => this.#dues.lower(key.accountId, keyEndMs(key)));
+    this.keys = withPutListener<Key, [number]>(tables.key, key =>
+      this.#deadlines.bringForward(key.accountId, keyEndMs(key)),
+    );
     this.holds = {
-      ...watched<Hold, [number]>(holds, hold => this.#dues.lower(hold.accountId, holdEndMs(hold))),
+      ...withPutListener<Hold, [number]>(holds, hold => this.#deadlines.bringForward(hold.accountId, holdEndMs(hold))),
       remove: id => holds.remove(id),
     };
-    this.periods = watched<PlanPeriod, [number, number]>(tables.period, period =>
-      this.#dues.lower(period.accountId, periodEndMs(period)),
+    this.periods = withPutListener<PlanPeriod, [number, number]>(tables.period, period =>
+      this.#deadlines.bringForward(period.accountId, periodEndMs(period)),
     );
-    this.groups = watched<Group, [number]>(tables.group, group => {
+    this.groups = withPutListener<Group, [number]>(tables.group, group => {
       if (group.removed || !tables.group.has(group.id)) this.#changeConfig(group.accountId);
     });
-    this.limits = watched<Limit, [number]>(tables.limit, limit => this.#changeLimit(limit));
-    this.webhooks = watched<Webhook, [number]>(tables.webhook, webhook => this.#changeConfig(webhook.accountId));
+    this.limits = withPutListener<Limit, [number]>(tables.limit, limit => this.#changeLimit(limit));
+    this.webhooks = withPutListener<Webhook, [number]>(tables.webhook, webhook =>
+      this.#changeConfig(webhook.accountId),
+    );
     this.limitUses = { get: (...key) => this.#use(key), put: row => tables.limitUse.put(row) };
     this.usage = { get: id => tables.usage.get(id), put: (row: Usage) => tables.usage.put(row) };
     this.voided = { get: id => this.#lastVoided(id), put: (row: Voided) => tables.voided.put(row) };
     this.counters = { get: name => this.#counter(name), put: row => this.#putCounter(row) };
   }
 
-  /** Which labels records have. */
+  /** The dictionary of the names of models, providers, tags and so on, and their ids. */
   get labels(): Dictionary {
     return this.#shared.dictionary;
   }
 
-  /** Begins a command that is judged at that time. */
+  /** Begins a command. The rules use `nowMs` as the current time. */
   begin(nowMs: number): void {
     this.#nowMs = nowMs;
     this.undo.length = 0;
@@ -188,18 +192,18 @@ export class BatchRows implements Rows {
     for (const step of this.undo.splice(length).reverse()) step();
   }
 
-  /** Takes an account that is locked, as its row is; `config`, `dueAtMs`: its columns that rules don't know. */
-  learnAccount(account: Account, config: number, dueAtMs: number | null): void {
-    this.tables.account.learn(account);
+  /** Adds a locked account as the database has it. `config` and `dueAtMs` are columns that the rules do not use. */
+  addLoadedAccount(account: Account, config: number, dueAtMs: number | null): void {
+    this.tables.account.addLoaded(account);
     this.#versions.set(account.id, config);
-    this.#dues.learn(account.id, dueAtMs);
+    this.#deadlines.addLoaded(account.id, dueAtMs);
   }
 
-  learnOperatorConfig(version: number): void {
+  setOperatorConfigVersion(version: number): void {
     this.#versions.set(0, version);
   }
 
-  /** Stores the result that a rule needed. */
+  /** Stores the result of a query that a rule needed. */
   addResult(missing: MissingResult, result: StepResult): void {
     this.#results.add(missing, result);
   }
@@ -247,7 +251,7 @@ export class BatchRows implements Rows {
     return keys.filter(key => key.accountId === accountId && key.state !== 'revoked');
   }
 
-  /** Throws `UnlockedAccount` for the first whose account is not locked. */
+  /** Returns the keys that expire after `afterMs` and not after `byMs`. Throws `UnlockedAccount` if one of them belongs to an account that is not locked. */
   expiringKeys(afterMs: number, byMs: number): readonly Key[] {
     const where = 'expires_at_ms > ? AND expires_at_ms <= ?';
     return this.#select(this.tables.key, this.#shared.statements.key, where, [afterMs, byMs]);
@@ -259,7 +263,7 @@ export class BatchRows implements Rows {
     return this.#select(this.tables.entry, this.#shared.statements.entry, 'reference = ?', [reference])[0];
   }
 
-  /** Adds to a sum, or to the sum of all others if the account has too many of its kind on that day. */
+  /** Adds to a sum; to the sum `(other)` instead if the account has too many different sums of this kind on that day. */
   raiseSum(change: SumChange): void {
     this.#sums.push(this.#bounded(change));
     this.undo.push(() => this.#sums.pop());
@@ -323,13 +327,13 @@ export class BatchRows implements Rows {
   }
 
   expiredHolds(nowMs: number): readonly Hold[] {
-    if (!this.#dues.hasEnded(nowMs)) return [];
+    if (!this.#deadlines.hasEnded(nowMs)) return [];
     const ended = this.tables.hold.rows().filter(hold => holdEndMs(hold) <= nowMs);
     return ended.sort((a, b) => holdEndMs(a) - holdEndMs(b) || a.id - b.id);
   }
 
   expiredKeys(nowMs: number): readonly Key[] {
-    if (!this.#dues.hasEnded(nowMs)) return [];
+    if (!this.#deadlines.hasEnded(nowMs)) return [];
     return this.tables.key
       .rows()
       .filter(key => keyEndMs(key) <= nowMs)
@@ -337,28 +341,28 @@ export class BatchRows implements Rows {
   }
 
   endedPeriods(nowMs: number): readonly PlanPeriod[] {
-    if (!this.#dues.hasEnded(nowMs)) return [];
+    if (!this.#deadlines.hasEnded(nowMs)) return [];
     const ended = this.tables.period.rows().filter(period => periodEndMs(period) <= nowMs);
     return ended.sort((a, b) => a.endMs - b.endMs || a.accountId - b.accountId);
   }
 
-  /** Returns none: the holds that a stopped instance has left are ended by commands that name each of them. */
+  /** Returns none: the holds that a stopped instance left are ended by commands, one for each hold. */
   ownHolds(): readonly Hold[] {
     return [];
   }
 
-  /** Counts the present windows of limits, so that they are stored. */
+  /** Makes sure that the use of limits in their current windows is counted and stored. */
   showUses(wanted: LimitFilter | number, nowMs: number): void {
     const limits = typeof wanted === 'number' ? [this.limits.get(wanted)] : this.#listLimits(wanted);
     for (const limit of limits) if (limit?.removed === false) ensureCounted(this, limit, nowMs);
   }
 
-  /** Whether something is to be written. */
+  /** Whether there is anything to write. */
   get hasChanges(): boolean {
     return Object.values(this.tables).some(table => table.hasChanges) || this.#sums.length > 0;
   }
 
-  /** Returns the statements that write what changed: each table's rows together, and rows after those that they refer to. */
+  /** Returns the statements that write all changes, one table after the other; rows come after the rows that they refer to. */
   writeSteps(): Step[] {
     const { limitUse, hold, ...tables } = this.tables;
     const { account, subscription, period, group, key, ...rest } = tables;
@@ -371,33 +375,33 @@ export class BatchRows implements Rows {
       ...Object.values(rest).flatMap(table => table.writeSteps()),
       ...this.#sumSteps(),
       ...this.#configSteps(),
-      ...this.#dues.writeSteps(),
+      ...this.#deadlines.writeSteps(),
       ...(tables.applied.hasChanges ? [pruneApplied] : []),
     ];
   }
 
-  /** What changed is written, and the batch goes on. */
-  settle(): void {
-    for (const table of Object.values(this.tables)) table.settle();
-    this.#dues.settle();
+  /** Forgets the pending changes, because they have been written. The batch continues. */
+  markWritten(): void {
+    for (const table of Object.values(this.tables)) table.markWritten();
+    this.#deadlines.markWritten();
     this.#sums.length = 0;
     this.#secrets.length = 0;
     this.#forgotten.clear();
     this.undo.length = 0;
   }
 
-  /** Called when the batch is undone: configurations that it has loaded may contain its changes. */
+  /** Called if the batch is rolled back: configurations that it has loaded may contain its changes. */
   abandon(): void {
     for (const accountId of this.#configChanged) this.#shared.configs.forget(accountId);
   }
 
-  /** The batch is committed. */
+  /** Called when the batch has been committed. */
   finish(): void {
     for (const accountId of this.#configChanged) this.#shared.configs.forget(accountId);
     this.sumBounds.finish();
-    const { storedSums } = this.#shared;
-    if (storedSums.size > storedSumsMax) storedSums.clear();
-    for (const name of this.#writtenSums) storedSums.add(name);
+    const { committedSums } = this.#shared;
+    if (committedSums.size > storedSumsMax) committedSums.clear();
+    for (const name of this.#writtenSums) committedSums.add(name);
   }
 
   #account(id: number): Account | undefined {
@@ -424,14 +428,14 @@ export class BatchRows implements Rows {
     });
   }
 
-  /** A limit that a rule has from `listLimits` is stored, although its table has not loaded it. */
+  /** Called before a limit is put. If the rule got it from `listLimits`, adds its stored row to the table first, so that it is updated, not inserted. */
   #changeLimit({ id, accountId, scope, scopeId }: Limit): void {
     this.#changeConfig(accountId);
     if (this.tables.limit.has(id)) return;
     const stored = this.#config(accountId)
       .limits.get(`${scope} ${scopeId}`)
       ?.find(limit => limit.id === id);
-    if (stored !== undefined) this.tables.limit.learn(stored);
+    if (stored !== undefined) this.tables.limit.addLoaded(stored);
   }
 
   #changeConfig(accountId: number): void {
@@ -453,7 +457,10 @@ export class BatchRows implements Rows {
     )[0];
   }
 
-  /** Ids of events are made here, and ids of requests are compared when the gateway starts: neither may be a row that all accounts wait for. */
+  /**
+   * These two counters have no row here, because all accounts would wait for its lock: ids of events come from `nextEventId`, and the highest id
+   * of requests is looked up when a gateway starts. `last_id` is the highest number, so that no rule raises it.
+   */
   #counter(name: Counter['name']): Counter | undefined {
     if (name === 'event') return { name, value: this.#shared.nextEventId(this.#nowMs) - 1 };
     if (name === 'last_id') return { name, value: Number.MAX_SAFE_INTEGER };
@@ -483,7 +490,7 @@ export class BatchRows implements Rows {
     );
   }
 
-  /** Returns stored rows that fulfil a condition; rows that this batch has loaded are returned as it has changed them. */
+  /** Returns stored rows that fulfil a condition. Rows that this batch has changed are returned as changed. */
   #select<R>(
     table: BatchTable<R>,
     { spec, codec }: TableStatements<R>,
@@ -491,10 +498,10 @@ export class BatchRows implements Rows {
     values: readonly Sendable[],
   ): R[] {
     const text = `SELECT ${codec.names.join(', ')} FROM ${spec.table} WHERE ${where} ORDER BY 1`;
-    return table.learnAll(this.#read(() => this.#results.read(text, values)));
+    return table.addAllLoaded(this.#read(() => this.#results.read(text, values)));
   }
 
-  /** Reads what the commands before have left in the database. */
+  /** Returns the result of a query. Throws `MissingRow` if it has not been run yet: it is run after the changes of earlier commands are written. */
   #read<T>(read: () => T): T {
     try {
       return read();
@@ -523,11 +530,11 @@ export class BatchRows implements Rows {
 
   #sumSteps(): Step[] {
     if (this.#sums.length === 0) return [];
-    const { storedSums, statements } = this.#shared;
+    const { committedSums, statements } = this.#shared;
     const steps: Step[] = [];
     const named = sumUp(this.#sums).map(sum => ({ sum, name: sum.slice(0, sumKeys).join(' ') }));
-    const stored = named.filter(({ name }) => storedSums.has(name)).map(({ sum }) => sum);
-    const others = named.filter(({ name }) => !storedSums.has(name));
+    const stored = named.filter(({ name }) => committedSums.has(name)).map(({ sum }) => sum);
+    const others = named.filter(({ name }) => !committedSums.has(name));
     for (const { name } of others) this.#writtenSums.push(name);
     if (stored.length > 0) {
       steps.push({ text: statements.raiseSums, values: [...toColumnArrays(stored), String(stored.length)] });
@@ -558,8 +565,8 @@ const pruneApplied: Step = {
   values: [toParameter(appliedMax)],
 };
 
-/** A table that says of each row that is put what it changes. */
-function watched<R, K extends readonly (number | string)[]>(
+/** Returns the table with `onPut` called before each row is put. */
+function withPutListener<R, K extends readonly (number | string)[]>(
   table: BatchTable<R>,
   onPut: (row: R) => void,
 ): Table<R, K> {
@@ -572,7 +579,7 @@ function watched<R, K extends readonly (number | string)[]>(
   };
 }
 
-/** Returns rows with those that changed instead of, or beside, them, by id. */
+/** Returns the stored rows with the changed ones replaced or added, sorted by id. */
 function overlay<R extends { readonly id: number }>(stored: readonly R[], changed: readonly R[]): R[] {
   const rows = new Map(stored.map(row => [row.id, row]));
   for (const row of changed) rows.set(row.id, row);

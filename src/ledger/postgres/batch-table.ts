@@ -10,10 +10,10 @@ type KeyPart = number | string;
 interface Entry<R> {
   readonly key: readonly KeyPart[];
   row: R | undefined;
-  /** The table has a row with this key. */
+  /** True if the database's table has a row with this key. */
   isStored: boolean;
   isChanged: boolean;
-  /** It was removed in this batch; another row may have taken its place. */
+  /** True if this batch has removed the row; another row with the same key may have been put since. */
   isRemoved: boolean;
 }
 
@@ -26,13 +26,13 @@ export interface BatchScope {
   readonly undo: (() => void)[];
 }
 
-/** A column that rows do not have. */
+/** A column that is no property of the rows. */
 export interface ExtraColumn<R> {
   readonly name: string;
   readonly value: (row: R) => Sendable;
 }
 
-/** The statements of a table, made once. */
+/** The SQL statements for a table. They are made once. */
 export class TableStatements<R> {
   readonly spec: TableSpec<R>;
   readonly codec: RowCodec<R>;
@@ -40,7 +40,7 @@ export class TableStatements<R> {
   readonly insert: string;
   readonly update: string;
   readonly remove: string;
-  /** Of the columns that change. */
+  /** The indexes of the columns that can change. */
   readonly changing: readonly number[];
   readonly keyIndexes: readonly number[];
   readonly requestIndex: number;
@@ -76,7 +76,7 @@ export class TableStatements<R> {
     }
     const place = keys.map((key, index) => `t.${key} = ($${index + 1}::${findType(key)}[])[n]`).join(' AND ');
     const gone = keys.length === 1 ? `t.${only ?? ''} = ANY(${arrays(keys)})` : place;
-    // Fails unless all rows existed. If one is missing, another gateway has ended it; a batch may only find that out by reading first.
+    // Divides by 0, which fails the batch, unless all rows existed. A batch reads a row before it removes it, and finds out then if another gateway has ended it.
     this.remove = `WITH gone AS (DELETE FROM ${spec.table} t WHERE ${gone} RETURNING 1) SELECT 1 / ((SELECT count(*) FROM gone) = $${keys.length + 1}::int)::int`;
   }
 }
@@ -87,9 +87,9 @@ export class BatchTable<R> {
   readonly #scope: BatchScope;
   readonly #extra: readonly ExtraColumn<R>[];
   readonly #entries = new Map<KeyPart, Entry<R>>();
-  /** Changed, and not written yet. */
+  /** Entries that are changed and not written yet. */
   readonly #changed: Entry<R>[] = [];
-  /** Changed and written, while the batch goes on. */
+  /** Entries that were changed and written earlier in this batch. */
   readonly #written = new Set<Entry<R>>();
   readonly #wanted = new Map<KeyPart, readonly KeyPart[]>();
 
@@ -147,24 +147,24 @@ export class BatchTable<R> {
     entry.isStored = false;
   }
 
-  /** Has a row loaded with the next `loadSteps`. */
+  /** Includes a row in the next `loadSteps`. */
   want(...key: readonly KeyPart[]): void {
     const name = toMapKey(key);
     if (!this.#entries.has(name)) this.#wanted.set(name, key);
   }
 
-  /** Notes that there is no such row. */
+  /** Notes that the database has no row with this key. */
   lack(...key: readonly KeyPart[]): void {
     this.#add(key, undefined);
   }
 
-  /** Says how a row is stored. */
-  learn(row: R): void {
+  /** Adds a row as the database has it. Does nothing if the batch knows the row already. */
+  addLoaded(row: R): void {
     this.#add(this.#readKey(row), row);
   }
 
-  /** Takes rows that another statement has selected, in the order of the codec's columns. Returns them as the batch has left them. */
-  learnAll({ rows }: StepResult): R[] {
+  /** Adds rows that another statement has selected, in the order of the codec's columns. Returns them with the changes of this batch; removed ones are left out. */
+  addAllLoaded({ rows }: StepResult): R[] {
     return rows.flatMap(stored => {
       const row = this.#read(stored);
       const key = this.#readKey(row);
@@ -173,7 +173,7 @@ export class BatchTable<R> {
     });
   }
 
-  /** Returns the statement that loads what is wanted; none if nothing is. */
+  /** Returns the statement that loads the wanted rows; none if no row is wanted. */
   loadSteps(): Step[] {
     if (this.#wanted.size === 0) return [];
     const keys = [...this.#wanted.values()];
@@ -181,24 +181,24 @@ export class BatchTable<R> {
     return [{ text: this.#statements.select, values }];
   }
 
-  /** Takes what `loadSteps` has returned. */
+  /** Adds the rows that the statement of `loadSteps` has returned. Wanted rows that are not among them do not exist. */
   take([result]: readonly StepResult[]): void {
-    if (result !== undefined) this.learnAll(result);
+    if (result !== undefined) this.addAllLoaded(result);
     for (const key of this.#wanted.values()) this.#add(key, undefined);
     this.#wanted.clear();
   }
 
-  /** Returns the rows that are known. */
+  /** Returns all rows that the batch has loaded or put. */
   rows(): R[] {
     return [...this.#entries.values()].flatMap(({ row }) => (row === undefined ? [] : [row]));
   }
 
-  /** Returns the rows that changed and are not written yet: what the database has is older. */
+  /** Returns the rows that are changed and not written yet: the database has older ones. */
   changed(): R[] {
     return this.#changed.flatMap(({ row }) => (row === undefined ? [] : [row]));
   }
 
-  /** Returns all rows that the batch has changed, also those that it has written: what was known before it is older. */
+  /** Returns all rows that the batch has changed, whether they are written or not. */
   changedInBatch(): R[] {
     return this.#allChanged().flatMap(({ row }) => (row === undefined ? [] : [row]));
   }
@@ -216,7 +216,7 @@ export class BatchTable<R> {
     return this.#changed.length > 0;
   }
 
-  /** Returns the statements that write what changed. */
+  /** Returns the statements that write the changed rows. */
   writeSteps(): Step[] {
     const removed = this.#changed.filter(entry => entry.isStored && entry.isRemoved);
     const present = this.#changed.filter(entry => entry.row !== undefined);
@@ -228,7 +228,7 @@ export class BatchTable<R> {
       const keys = keyIndexes.map((_, index) => toArray(removed.map(({ key }) => key[index] ?? null)));
       steps.push({ text: remove, values: [...keys, String(removed.length)] });
     }
-    // First: a row that ends makes place for one that begins.
+    // Updates come before inserts: a row that ends may make place for a new one.
     if (updated.length > 0) {
       const rows = updated.map(({ row, key }) => {
         const values = this.#write(row as R);
@@ -247,8 +247,8 @@ export class BatchTable<R> {
     return steps;
   }
 
-  /** What changed is written. */
-  settle(): void {
+  /** Forgets the pending changes, because they have been written. */
+  markWritten(): void {
     for (const entry of this.#changed) {
       entry.isStored = entry.row !== undefined;
       entry.isChanged = false;

@@ -9,15 +9,15 @@ import type { WireCommand, WireReply } from '../sqlite/wire.ts';
 import type { CommitFacts } from '../sqlite/writer.ts';
 import { type BatchOutcome, type Engine, LeaseEnded } from './engine.ts';
 
-/** The most commands that may wait: above it, new admissions are refused. Commands for admitted requests are always accepted. */
+/** The most commands that may wait. If there are more, new admissions are refused; commands for admitted requests are always accepted. */
 const waitingMax = 20_000;
-/** The most commands of one batch. */
+/** The most commands in one batch. */
 const batchMax = 500;
 /** How long a command waits for the database before it is refused. Settles and voids wait longer: see `waits`. */
 const patienceMs = { admit: 2500, others: 4000 };
-/** While batches are being committed, commands may wait this much longer before they are refused. */
+/** As long as batches are being committed, commands may wait this much longer. */
 const movingMs = 7500;
-/** Without a commit for that long, the longer wait does not apply. */
+/** If no batch was committed for this long, the longer wait does not apply. */
 const stillMs = 2500;
 const impatienceMs = 200;
 const backoffMs = { min: 50, max: 1000 };
@@ -28,7 +28,7 @@ interface Pending {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
   readonly untilMs: number;
-  /** It was sent before, and its outcome is unknown. */
+  /** True if the command was sent before and its outcome is unknown. */
   isRepeat: boolean;
   isAnswered: boolean;
 }
@@ -50,9 +50,9 @@ export interface BatchWriterTools {
 const unreachable = (cause?: unknown): GatewayError => overloaded('The ledger can’t be written.', cause);
 
 /**
- * Sends commands in batches over one connection. A batch has the commands that arrived while the previous batch ran, and its commands are answered once it
- * is committed. If the connection is lost, commands are sent again with the same id, and the engine looks up their outcome. Settles and voids must not be
- * lost, so they wait until the database is back.
+ * Sends commands in batches over one connection. A batch consists of the commands that arrived while the previous batch ran. Its commands get their replies
+ * once it is committed. If the connection is lost, the commands are sent again with the same ids, and the engine looks up their outcome. Settles and voids
+ * must not be lost, so they wait until the database is back.
  */
 export class BatchWriter implements CommandWriter {
   readonly isUnsynced = false;
@@ -72,7 +72,7 @@ export class BatchWriter implements CommandWriter {
     this.#impatience = setInterval(() => this.#giveUp(), impatienceMs).unref();
   }
 
-  /** Whether the database can't be written. */
+  /** True if the database can't be written now. */
   get isFailing(): boolean {
     return this.#isFailing;
   }
@@ -169,11 +169,11 @@ export class BatchWriter implements CommandWriter {
     else if (first !== undefined) refuse(first, error);
   }
 
-  /** Answers a batch after the lease has ended, and registers again. Other instances may have ended all holds of this one, so it settles none of them. */
+  /** Replies to a batch whose instance has lost its lease, and registers again. Other instances may have ended this one's holds, so none of them is settled. */
   async #onLeaseEnded(batch: readonly Pending[]): Promise<void> {
     this.#tools.engine.forgetHolds();
     for (const command of batch) {
-      const reply = repliesOfTheDead(command.request);
+      const reply = replyAfterLeaseEnded(command.request);
       if (reply !== undefined) answer(command, ['done', reply]);
       else if (command.request[0] === 'admit') command.reject(unreachable());
       else this.#queue.unshift(command);
@@ -211,7 +211,7 @@ export class BatchWriter implements CommandWriter {
     this.#tools.watch.failing(undefined);
   }
 
-  /** Refuses commands that have waited too long. If a refused admission may have been stored, its hold is voided later. */
+  /** Refuses commands that have waited too long. A refused admission may have been stored: then its hold is voided later. */
   #giveUp(): void {
     const nowMs = performance.now();
     const overMs = nowMs - this.#committedAtMs < stillMs ? nowMs - movingMs : nowMs;
@@ -222,7 +222,7 @@ export class BatchWriter implements CommandWriter {
       const isUnderWay = command.isRepeat || this.#batch.includes(command);
       if (command.request[0] === 'admit' && isUnderWay) {
         const [, sentAtMs, id, , , accountId] = command.request;
-        // Under its account's lock: a transaction whose connection was lost may still be committed, and must be over by then.
+        // The void locks the account, so that it waits for the transaction whose connection was lost, which may still be committed.
         const accounts = accountId === undefined ? [] : [accountId];
         this.#queue.push({ ...unheard, accounts, request: ['void', sentAtMs, id, 'gateway_failure'] });
         this.#wake();
@@ -236,7 +236,7 @@ export class BatchWriter implements CommandWriter {
   }
 }
 
-/** A command of the writer itself; nobody waits for its reply. */
+/** A command that the writer sends for itself: no one waits for its reply. */
 const unheard: Omit<Pending, 'request'> = {
   accounts: [],
   resolve: () => undefined,
@@ -264,8 +264,8 @@ function waits(request: WireCommand): boolean {
   return request[0] === 'settle' || request[0] === 'void';
 }
 
-/** Returns the reply to a command of an instance whose lease has ended; undefined if the command does not concern a hold. */
-function repliesOfTheDead(request: WireCommand): unknown {
+/** Returns the reply to a command whose instance has lost its lease; undefined if the command does not concern a hold. */
+function replyAfterLeaseEnded(request: WireCommand): unknown {
   if (request[0] === 'settle') return ['not_held', 0n, 0n];
   if (request[0] === 'void') return 'not_held';
   if (request[0] !== 'extend') return undefined;

@@ -22,7 +22,7 @@ import type { Dictionary } from './dictionary.ts';
 const sheets = new Map<string, PriceSheet>();
 const sheetsMax = 10_000;
 
-/** Does a command by the rules. Returns its reply as the SQLite engine does. Throws `MissingRow` and `UnlockedAccount` as the rows do. */
+/** Executes a command. Returns the same reply as the SQLite engine. Throws `MissingRow` or `UnlockedAccount` if the rows throw it. */
 export function execute(context: Context, rows: BatchRows, command: WireCommand, nowMs: number): unknown {
   const { labels } = rows;
   switch (command[0]) {
@@ -61,7 +61,7 @@ export function execute(context: Context, rows: BatchRows, command: WireCommand,
       rows.showUses(command[2], nowMs);
       return undefined;
     case 'prune':
-      throw new Error('old rows are removed beside the commands');
+      throw new Error('on PostgreSQL, no command removes old rows');
     case 'sweep':
     case 'sync':
     case 'probe':
@@ -69,7 +69,7 @@ export function execute(context: Context, rows: BatchRows, command: WireCommand,
   }
 }
 
-/** Notes the names that a command carries. `findTags`: the tags that requests of a key get besides their own; undefined: they are not known. */
+/** Notes the names that a command contains, so that they can be looked up together. `findTags`: returns the tags that requests of a key get from it and its groups; undefined if they are unknown. */
 export function wantNames(
   labels: Dictionary,
   command: WireCommand,
@@ -107,12 +107,12 @@ function readSheet(text: string): PriceSheet {
   return sheet;
 }
 
-/** Returns whether a command takes numbers from counters, or changes data of the operator: its batch locks both, after its accounts. */
+/** Returns true if a command takes ids from counters or changes data of the operator. Its batch then locks both, after the accounts. */
 export function locksCounters(command: WireCommand): boolean {
   return command[0] === 'admin' || command[0] === 'report' || command[0] === 'remind';
 }
 
-/** Returns the account that an administrative command names; undefined: it names none, or the rule finds the account in another way. */
+/** Returns the account that an administrative command names; undefined if it names none. */
 export function findAccountId({ command }: AdminCall): number | undefined {
   const { accountId } = command as { readonly accountId?: number | null };
   return typeof accountId === 'number' && accountId > 0 ? accountId : undefined;

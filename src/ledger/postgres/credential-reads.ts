@@ -12,7 +12,7 @@ interface PendingRead {
   readonly reject: (error: unknown) => void;
 }
 
-/** Reads credentials as they are committed, whichever gateway changed them: nothing of them is kept. All that one turn asks for takes one round trip. */
+/** Reads committed credentials, without a cache, because any gateway may change them. All reads of one turn of the event loop take one round trip. */
 export class CredentialReads implements CredentialSource {
   readonly #pool: PostgresPool;
   readonly #onFailure: () => void;
@@ -35,7 +35,7 @@ export class CredentialReads implements CredentialSource {
   }
 
   forget(): void {
-    // Nothing is kept.
+    // Nothing is cached.
   }
 
   #ask(read: (credentials: Credentials) => Credential | undefined): Promise<Credential | undefined> {
@@ -77,7 +77,7 @@ export class CredentialReads implements CredentialSource {
   }
 }
 
-/** Answers, or returns what is missing for that. */
+/** Resolves the read, or returns the result that is missing for it. */
 function tryToAnswer({ find, resolve, reject }: PendingRead): MissingResult | undefined {
   try {
     resolve(find());

@@ -1,8 +1,8 @@
 import type { Sendable } from '../../lib/postgres/values.ts';
 
 /**
- * Statements of the reader are written for SQLite. Returns one as PostgreSQL reads it: its parameters (`?`, `@name`) by number and with their types, and names with capital letters quoted, which
- * PostgreSQL would fold. What else differs are functions of the schema (migrations/0001-initial.sql).
+ * Translates a statement of the reader from SQLite's dialect to PostgreSQL's: parameters (`?`, `@name`) get numbers and types, and names with capital letters are quoted, because
+ * PostgreSQL would fold them. Functions that PostgreSQL lacks are defined by the schema (migrations/0001-initial.sql).
  */
 export function translate(text: string, given: readonly unknown[]): { text: string; values: Sendable[] } {
   const [first] = given;
@@ -48,7 +48,7 @@ function chooseCast(value: Sendable): string {
 function nameSubqueries(text: string): string {
   let named = '';
   let count = 0;
-  /** For each open parenthesis, whether it begins a subquery in a FROM clause. */
+  /** For each parenthesis that is open: whether a subquery of a FROM clause begins there. */
   const open: boolean[] = [];
   for (let index = 0; index < text.length; index += 1) {
     const letter = text.charAt(index);
@@ -67,6 +67,6 @@ function nameSubqueries(text: string): string {
   return named;
 }
 
-/** What follows a subquery that has a name. */
+/** Matches the text after a subquery if it has a name. */
 const hasName =
   /^\s*(?:AS\s+)?(?!WHERE\b|GROUP\b|ORDER\b|LIMIT\b|UNION\b|EXCEPT\b|HAVING\b|JOIN\b|LEFT\b|ON\b)[a-z]\w*/i;

@@ -26,31 +26,31 @@ const columns = {
 
 type DictionaryTable = keyof typeof columns;
 
-/** What a row of a table says. */
+/** The values of a row, and its table. */
 interface Name {
   readonly table: DictionaryTable;
   readonly values: readonly Sendable[];
 }
 
 const tables = Object.keys(columns) as DictionaryTable[];
-/** Of each table. */
+/** The most rows of each table in the cache. */
 const knownMax = 100_000;
 
 /**
- * Numbers for the names that records repeat, cached for ever because they never change. New names that the commands of a batch carry are added together, in one transaction before the batch takes its
- * locks (`want…`, `takeWanted`). A name that turns out to be unknown later is looked up, or added, in a transaction of its own before the rule runs again, so that no batch waits for another's names.
+ * Maps names that records repeat to ids. Ids never change, so they are cached without expiry. New names in the commands of a batch are added together, in one transaction before the batch locks its
+ * accounts (`want…`, `takeWanted`). A name that turns out to be unknown later is looked up or added in another transaction before the rule runs again, so that no batch waits for the names of another.
  */
 export class Dictionary {
   readonly #numbers = new Map(tables.map(table => [table, new Map<string, number>()]));
-  /** Names of models and tags, and texts of tag sets, by their table and number. */
+  /** Names of models and tags, and texts of tag sets, by their table and id. */
   readonly #texts = new Map<string, string>();
   readonly #tags = new Map<number, readonly number[]>();
-  /** By sheet: batches read each price text once. */
+  /** The ids of price sheets. The same object stands for the same prices, so each text is read only once. */
   readonly #prices = new WeakMap<PriceSheet, number>();
   /** Unknown names by their table and key. */
   readonly #wanted = new Map<string, Name>();
 
-  /** Notes the name of a model, an endpoint, an end user, a batch or a provider; undefined: there is none. */
+  /** Notes the name of a model, an endpoint, an end user, a batch or a provider to be looked up; does nothing for undefined. */
   want(table: 'model' | 'endpoint' | 'end_user' | 'batch' | 'provider', name: string | undefined): void {
     if (name !== undefined && !this.#known(table).has(name)) this.#note({ table, values: [name] });
   }
@@ -61,14 +61,14 @@ export class Dictionary {
     if (!this.#known('price').has(toKey(name.values))) this.#note(name);
   }
 
-  /** Notes a set of tags, and each of them. */
+  /** Notes a set of tags, and each of its tags, to be looked up. */
   wantTags(tags: Tags): void {
     const text = writeTags(tags);
     if (text === undefined || this.#known('tag_set').has(text)) return;
     for (const name of listTagNames(text)) this.#note(name);
   }
 
-  /** Returns what adds the noted names and brings their numbers, and forgets the notes; undefined: all are known. */
+  /** Returns how to add the noted names and load their ids, and clears the notes; undefined if all ids are known. */
   takeWanted(): Need | undefined {
     if (this.#wanted.size === 0) return undefined;
     const names = [...this.#wanted.values()];
@@ -84,7 +84,7 @@ export class Dictionary {
     return this.#text('model', 'name', modelId);
   }
 
-  /** Returns the number of an end user; null for nobody. */
+  /** Returns the id of an end user; null if there is none. */
   endUser(name: string | undefined): number | null {
     return name === undefined ? null : this.#number('end_user', [name]);
   }
@@ -93,7 +93,7 @@ export class Dictionary {
     return this.#number('endpoint', [path]);
   }
 
-  /** Returns the number of a batch; null for none. */
+  /** Returns the id of a batch; null if there is none. */
   batch(id: string | undefined): number | null {
     return id === undefined ? null : this.#number('batch', [id]);
   }
@@ -110,12 +110,12 @@ export class Dictionary {
     return number;
   }
 
-  /** Returns the number of a kind of calls. */
+  /** Returns the id of a combination of model, provider and endpoint. */
   kind(modelId: number, providerId: number, endpointId: number): number {
     return this.#number('call_kind', [modelId, providerId, endpointId]);
   }
 
-  /** Returns the number of this set of tags; null: there are none. */
+  /** Returns the id of a set of tags; null if it is empty. */
   tagSet(tags: Tags): number | null {
     const text = writeTags(tags);
     if (text === undefined) return null;
@@ -124,7 +124,7 @@ export class Dictionary {
     throw new MissingRow(this.#add(listTagNames(text)));
   }
 
-  /** Returns the numbers of the tags in a set of tags. */
+  /** Returns the ids of the tags in a set. */
   listTags(tagsId: number): readonly number[] {
     const known = this.#tags.get(tagsId);
     if (known !== undefined) return known;
@@ -134,12 +134,12 @@ export class Dictionary {
     return this.#keepTags(tagsId, names);
   }
 
-  /** Returns the numbers of the tags in a set if they are known; undefined: they must be looked up. */
+  /** Returns the ids of the tags in a set if they are cached, else undefined. */
   findTags(tagsId: number): readonly number[] | undefined {
     return this.#tags.get(tagsId);
   }
 
-  /** Returns the number of `other`, under which sums are kept if there are too many end users or values of a tag. */
+  /** Returns the id of the name `other`, under which usage is summed if there are too many end users or values of a tag. */
   other(grouped: 'end_user' | 'tag', groupId: number, other: string): number {
     return grouped === 'end_user'
       ? (this.endUser(other) ?? 0)
@@ -161,8 +161,8 @@ export class Dictionary {
   }
 
   /**
-   * Returns what adds those names that the database does not have, and brings the numbers of all. All gateways add names in the same order, by table and digest, so that none waits for another in a
-   * circle.
+   * Returns how to add the names that the database does not have, and to load the ids of all. All gateways add names in the same order, by table and digest, so that they can't wait for each other in
+   * a circle.
    */
   #add(names: readonly Name[]): Need {
     const steps: Step[] = [];
@@ -193,7 +193,7 @@ export class Dictionary {
     }
   }
 
-  /** Notes which tags a set has, if all their numbers are known. */
+  /** Caches which tags a set has, if the ids of all are cached. */
   #learnTags(text: string): void {
     const tagsId = this.#known('tag_set').get(text);
     const names = listTagNames(text).slice(1);
@@ -226,7 +226,7 @@ export class Dictionary {
   }
 }
 
-/** Returns the statements that add rows to a table, in the order of their digests, and select the numbers of all. Rows that are there are not touched. */
+/** Returns the statements that add rows to a table, in the order of their digests, and select the ids of all. Existing rows are not changed. */
 function addSteps(table: DictionaryTable, names: readonly Name[]): Step[] {
   const cells = columns[table].map(cell => cell.split('::') as [column: string, type: string]);
   const own = cells.map(([column]) => column).join(', ');
@@ -242,26 +242,26 @@ function addSteps(table: DictionaryTable, names: readonly Name[]): Step[] {
   ];
 }
 
-/** What a row says in its digest. */
-function toSaid(values: readonly Sendable[]): string {
+/** Returns the text of which a row's digest is made. */
+function toDigestText(values: readonly Sendable[]): string {
   return JSON.stringify(values, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
 }
 
 function toDigest(values: readonly Sendable[]): Buffer {
-  return createHash('sha256').update(toSaid(values)).digest();
+  return createHash('sha256').update(toDigestText(values)).digest();
 }
 
-/** Returns the key of a row in the map of its table: the text itself where a row says one text, which is quicker. */
+/** Returns the key of a row in the map of its table. A row with a single text has that text as its key, which is faster. */
 function toKey(values: readonly Sendable[]): string {
   const [only] = values;
-  return values.length === 1 && typeof only === 'string' ? only : toSaid(values);
+  return values.length === 1 && typeof only === 'string' ? only : toDigestText(values);
 }
 
 function listPrices({ input, cacheRead, cacheWrite5m, cacheWrite1h, output, image }: PriceSheet): Sendable[] {
   return [input, cacheRead, cacheWrite5m, cacheWrite1h, output, image];
 }
 
-/** Returns the text of a set of tags; undefined: there are none. PostgreSQL reads no JSON with characters that it can't store. */
+/** Returns the text of a set of tags; undefined if the set is empty. Characters that PostgreSQL can't store in JSON are replaced. */
 function writeTags(tags: Tags): string | undefined {
   const names = Object.keys(tags);
   if (names.length === 0) return undefined;
@@ -269,7 +269,7 @@ function writeTags(tags: Tags): string | undefined {
   return JSON.stringify(Object.fromEntries(values));
 }
 
-/** Returns the rows of a set of tags: first the set's, then each tag's. */
+/** Returns the rows for a set of tags: the set's first, then one for each tag. */
 function listTagNames(text: string): Name[] {
   const tags = Object.entries(JSON.parse(text) as Tags);
   return [{ table: 'tag_set', values: [text] }, ...tags.map((values): Name => ({ table: 'tag', values }))];

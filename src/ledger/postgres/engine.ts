@@ -19,11 +19,11 @@ import { MissingRow, UnlockedAccount } from './missing-row.ts';
 export interface BatchCommand {
   readonly request: WireCommand;
   readonly isRepeat: boolean;
-  /** Accounts that it must find locked, beside those that it names. */
+  /** Accounts that must be locked in addition to those that the command names. */
   readonly accounts?: readonly number[];
 }
 
-/** What a batch has done, once it is committed. */
+/** The outcome of a committed batch. */
 export interface BatchOutcome {
   readonly replies: readonly WireReply[];
   readonly suspended: readonly SuspendedAccount[];
@@ -32,13 +32,13 @@ export interface BatchOutcome {
   readonly roundTrips: number;
 }
 
-/** What the engine works with. */
+/** The dependencies of the engine. */
 export interface EngineTools {
   readonly shared: Shared;
   readonly context: Omit<Context, 'rows' | 'onSuspended'>;
-  /** For what is committed beside a batch. */
+  /** Connections for work outside the batch's transaction. */
   readonly pool: PostgresPool;
-  /** Whose clock judges commands: the database's, or, for tests that drive time, that of each command. */
+  /** Which clock rules use: the database's, or, in tests that control time, the time in each command. */
   readonly clock: 'database' | 'commands';
   /** The highest id of a request that was stored when the process started. */
   readonly lastId: number;
@@ -47,32 +47,32 @@ export interface EngineTools {
   readonly guessNow: () => number;
 }
 
-/** The lease of this instance has ended: others may have ended its holds, so nothing of it may be done any more. */
+/** Thrown if the lease of this instance has ended. Others may have ended its holds, so its commands must not be executed any more. */
 export class LeaseEnded extends Error {
   override readonly name = 'LeaseEnded';
 }
 
 const ownHoldsMax = 200_000;
-/** Ids of requests are the number of their instance, modulo that. */
+/** The id of a request modulo this number is the number of its instance. */
 const instancesMax = 64;
 const clockText = `SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, (SELECT lease_until_ms FROM instance WHERE boot = $1::bigint) AS lease,
   (SELECT value FROM meta WHERE name = 'operator_config') AS config`;
 
 /**
- * Runs batches of commands: each is one transaction of two round trips, whatever is in it. The first takes the locks of the accounts, in the order of their ids, and then loads, with statements of their
- * own, so that what they see is younger than the locks; the second writes each row once and commits.
+ * Runs batches of commands. A batch is one transaction with two round trips, whatever its commands are. The first locks the accounts, in the order of their ids, and then loads rows; these are separate statements,
+ * so that they see everything that was committed before the locks. The second writes each changed row once and commits.
  */
 export class Engine {
   readonly #tools: EngineTools;
   readonly #lockText: string;
-  /** Holds that this instance made, as it committed them last: another can only have ended them, which their removal notices. */
+  /** Holds of this instance, as it committed them last. Another instance can only have ended them, which is noticed when they are removed. */
   readonly #ownHolds = new Map<number, Hold>();
   readonly #keyOwners = new Map<number, number>();
-  /** The tags that requests of a key got from it and its groups when it was last seen; for guesses alone. */
+  /** The tags that a key and its groups had when the key was last used: only for guesses at what to load. */
   readonly #keyTags = new Map<number, Tags>();
-  /** Of the requests that were stored when the engine started, and that it has sent since. */
+  /** The highest id among the requests that were stored when the engine started and those that it has sent since. */
   #highestId: number;
-  /** Accounts that had a plan when they were last seen. */
+  /** Accounts that had a plan when they were last used. */
   readonly #planned = new Map<number, number>();
 
   constructor(tools: EngineTools) {
@@ -82,17 +82,17 @@ export class Engine {
     this.#lockText = `SELECT ${account.codec.names.join(', ')}, config, due_at_ms FROM account WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE`;
   }
 
-  /** Holds of this instance that are live. */
+  /** The number of live holds of this instance. */
   get liveHolds(): number {
     return this.#ownHolds.size;
   }
 
-  /** Forgets what is known of holds: they may have been ended by others. */
+  /** Clears the cache of holds, because other instances may have ended them. */
   forgetHolds(): void {
     this.#ownHolds.clear();
   }
 
-  /** Does a batch. Throws what the database threw; then nothing of it is done, or, if the connection was lost, it is not known. */
+  /** Runs a batch. Throws the database's error; then nothing was done, or, if the connection was lost, the outcome is unknown. */
   async run(connection: PostgresConnection, batch: readonly BatchCommand[]): Promise<BatchOutcome> {
     const names = await this.#addNames(connection, batch);
     const locked = new Set(batch.flatMap(command => this.#listAccounts(command)));
@@ -103,8 +103,8 @@ export class Engine {
       } catch (error) {
         if (!connection.isLost) await connection.run([{ text: 'ROLLBACK' }]);
         if (!(error instanceof UnlockedAccount) || restarts > 1000) {
-          // What it took for there may be what was not.
-          this.#tools.shared.storedSums.clear();
+          // A sum that was taken for committed may not exist.
+          this.#tools.shared.committedSums.clear();
           throw error;
         }
         locked.add(error.accountId);
@@ -112,7 +112,7 @@ export class Engine {
     }
   }
 
-  /** Adds the names of a batch that are not known, all in one transaction, before accounts are locked. Returns how many round trips that took. */
+  /** Adds the unknown names in a batch's commands, in one transaction, before accounts are locked. Returns the number of round trips. */
   async #addNames(connection: PostgresConnection, batch: readonly BatchCommand[]): Promise<number> {
     const { dictionary } = this.#tools.shared;
     const findTags = (keyId: number): Tags | undefined => this.#keyTags.get(keyId);
@@ -145,7 +145,7 @@ export class Engine {
       }
       const steps = rows.writeSteps();
       const results = await connection.run([...steps, { text: 'COMMIT' }]);
-      // A transaction that has failed answers so, and throws nothing.
+      // COMMIT of a failed transaction does not throw, but has another tag.
       const tag = results.at(-1)?.tag;
       if (tag !== 'COMMIT') throw new Error(`COMMIT was answered by ${tag ?? 'nothing'}`);
     } catch (error) {
@@ -157,7 +157,7 @@ export class Engine {
     return { replies, suspended, nowMs, roundTrips: work.roundTrips };
   }
 
-  /** Begins the transaction: locks, and loads what the commands will ask for. Returns the time. */
+  /** Begins the transaction, locks the accounts and loads the rows that the commands will need. Returns the time. */
   async #load(
     connection: PostgresConnection,
     rows: BatchRows,
@@ -198,11 +198,11 @@ export class Engine {
     this.#learnAccounts(rows, ids, next());
     if (counters)
       for (const [name, value] of next()?.rows ?? [])
-        tables.counter.learn({ name: name as never, value: Number(value) });
+        tables.counter.addLoaded({ name: name as never, value: Number(value) });
     const [nowMs = null, lease = null, config = null] = next()?.rows[0] ?? [];
     if (shared.boot !== 0 && (lease === null || Number(lease) <= Number(nowMs)))
       throw new LeaseEnded('the lease has ended');
-    rows.learnOperatorConfig(Number(config ?? 0n));
+    rows.setOperatorConfigVersion(Number(config ?? 0n));
     for (const { table, steps: own } of loads) if (own.length > 0) table.take(own.map(() => next() as StepResult));
     return Number(nowMs);
   }
@@ -213,14 +213,14 @@ export class Engine {
     for (const stored of result?.rows ?? []) {
       const due = stored[columns + 1] ?? null;
       const account = codec.read(stored);
-      rows.learnAccount(account, Number(stored[columns]), due === null ? null : Number(due));
+      rows.addLoadedAccount(account, Number(stored[columns]), due === null ? null : Number(due));
       if (account.period !== null) this.#planned.set(account.id, account.period);
       else if (this.#planned.size > 0) this.#planned.delete(account.id);
     }
     for (const id of ids) if (!rows.tables.account.has(id)) rows.tables.account.lack(id);
   }
 
-  /** Returns the accounts that a command names. Others that it needs are found by `UnlockedAccount`. */
+  /** Returns the accounts that a command names. If it needs others, `UnlockedAccount` is thrown when it runs. */
   #listAccounts({ request, accounts = [] }: BatchCommand): readonly number[] {
     return accounts.length > 0 ? accounts : this.#namedBy(request);
   }
@@ -248,7 +248,7 @@ export class Engine {
     }
   }
 
-  /** Loads what a command will need, as far as that is known before it runs. */
+  /** Notes the rows that a command will need, as far as they are known before it runs. */
   #want(rows: BatchRows, { request, isRepeat }: BatchCommand): void {
     const { tables } = rows;
     const nowMs = this.#tools.guessNow();
@@ -278,7 +278,7 @@ export class Engine {
       tables.hold.want(id);
       return;
     }
-    tables.hold.learn(hold);
+    tables.hold.addLoaded(hold);
     tables.key.want(hold.keyId);
     tables.keyDay.want(hold.keyId, toDay(hold.admittedAtMs));
     if (hold.period !== null) tables.period.want(hold.accountId, hold.period);
@@ -289,7 +289,7 @@ export class Engine {
     this.#wantLimits(rows, { accountId, keyId, model: undefined, groups: hold.groups }, hold.admittedAtMs);
   }
 
-  /** Whether a settle will add sums of an end user and of tags. */
+  /** Notes the sums of the end user and of tags that a settle will change. */
   #wantSums({ sumBounds }: BatchRows, { accountId, endUserId, tagsId, admittedAtMs }: Hold): void {
     if (endUserId !== null) sumBounds.want({ accountId, grouped: 'end_user', groupId: endUserId }, admittedAtMs);
     if (tagsId === null) return;
@@ -297,14 +297,14 @@ export class Engine {
       sumBounds.want({ accountId, grouped: 'tag', groupId }, admittedAtMs);
   }
 
-  /** Returns whether an id was made by this instance and is higher than all that it has sent: then nobody knows it. */
+  /** Returns true if this instance has made an id and it is higher than all that it has sent: then the database can't have it. */
   #isNew(id: number): boolean {
     if (id <= this.#highestId || id % instancesMax !== this.#tools.instanceNumber()) return false;
     this.#highestId = id;
     return true;
   }
 
-  /** Uses of the limits that the account had when it was last seen, and its plan. */
+  /** Notes the uses of the limits that the account had when it was last used, and its plan. */
   #wantLimits(rows: BatchRows, { accountId, keyId, model, groups = [] }: WantedLimits, atMs: number): void {
     const { tables } = rows;
     const period = this.#planned.get(accountId);
@@ -323,7 +323,7 @@ export class Engine {
     }
   }
 
-  /** Does one command. Before it, ends everything that is over by its time, in a step of its own, so that the command's reads of the database see the result. */
+  /** Executes a command. First ends everything that is over, as a separate step, so that the command's reads see the result. */
   async #do(work: Work, request: WireCommand, nowMs: number): Promise<WireReply> {
     const { rows, context } = work;
     // Holds of stopped gateways are ended first, so that a plan that is over is renewed with all of the account's money.
@@ -334,7 +334,7 @@ export class Engine {
     return this.#attempt(work, nowMs, () => execute(context, rows, request, nowMs));
   }
 
-  /** Applies a rule. What it asks for and is not there is loaded, and it begins again. */
+  /** Applies a rule. If it reads a row that is not loaded, loads the row and applies the rule again. */
   async #attempt(work: Work, nowMs: number, apply: () => unknown): Promise<WireReply> {
     const { rows } = work;
     rows.begin(nowMs);
@@ -361,11 +361,11 @@ export class Engine {
     }
     const writes = need.when === 'changes' && rows.hasChanges ? rows.writeSteps() : [];
     const results = await connection.run([...writes, ...need.steps]);
-    if (writes.length > 0) rows.settle();
+    if (writes.length > 0) rows.markWritten();
     need.take(results.slice(writes.length));
   }
 
-  /** If one thing can't be ended, its account is suspended, and everything else goes on. */
+  /** Ends one thing. If that fails, suspends its account, so that everything else can continue. */
   #endApart({ rows, suspended }: Work): EndOne {
     return (accountId, end) => {
       const before = rows.undo.length;
@@ -380,7 +380,7 @@ export class Engine {
     };
   }
 
-  /** Remembers this instance's holds as a committed batch has left them. */
+  /** Caches this instance's holds as a committed batch has left them. */
   #keep(rows: BatchRows): void {
     const { hold, key } = rows.tables;
     for (const [id] of hold.removedInBatch()) this.#ownHolds.delete(Number(id));
@@ -396,7 +396,7 @@ export class Engine {
 
   #keepTags(rows: BatchRows, key: Key): void {
     const { group } = rows.tables;
-    // Groups that the batch has not loaded were not needed: what is known of the key stays.
+    // The batch has not loaded the key's group, so the cached tags stay.
     if (key.groupId !== null && !group.has(key.groupId)) return;
     try {
       this.#keyTags.set(key.id, mergeTags(rows, key, pathFrom(rows, key.groupId), undefined));
@@ -419,7 +419,7 @@ interface WantedLimits {
   readonly groups?: readonly number[];
 }
 
-/** A transaction that is under way. */
+/** A running transaction. */
 interface Work {
   readonly connection: PostgresConnection;
   readonly rows: BatchRows;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { lockHome } from './home-lock.ts';
 
-test('a data directory has one name, and one process at a time has it', () => {
+test('a data directory has one name, and one process at a time can lock it', () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-home-'));
   const dataDir = join(folder, 'data');
   const first = lockHome(dataDir);
@@ -17,7 +17,7 @@ test('a data directory has one name, and one process at a time has it', () => {
   rmSync(folder, { recursive: true });
 });
 
-test('a data directory that can’t be made has none', () => {
+test('a data directory that can’t be created is not locked', () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-home-'));
   writeFileSync(join(folder, 'file'), '');
   expect(lockHome(join(folder, 'file/data'))).toBeUndefined();

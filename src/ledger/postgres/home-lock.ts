@@ -4,16 +4,16 @@ import { join } from 'node:path';
 import { acquireNodeLock } from '../sqlite/node-lock.ts';
 import { makeDirectory } from '../../lib/make-directory.ts';
 
-/** A data directory that this process alone serves. */
+/** A data directory that this process has locked. */
 export interface HomeLock {
-  /** A name of the directory: every process that serves it has the same one, and no process elsewhere. */
+  /** A name for the directory, which is the same in every process that locks it and different from that of any other directory. */
   readonly name: string;
   readonly release: () => void;
 }
 
 /**
- * Reserves a data directory, so that a gateway knows that the one that served it before is gone. Returns undefined if another process serves it, or it
- * can't be written: gateways on a database run without it.
+ * Locks a data directory, so that the gateway knows that the one that used it before has ended. Returns undefined if another process has locked it or it
+ * can't be written; a gateway on PostgreSQL can run without the lock.
  */
 export function lockHome(dataDir: string): HomeLock | undefined {
   try {
@@ -35,7 +35,7 @@ function readName(path: string): string {
     const name = readFileSync(path, 'utf8').trim();
     if (name !== '') return name;
   } catch {
-    // The first start on this directory.
+    // The file does not exist before the first start on this directory.
   }
   const name = randomUUID();
   writeFileSync(path, `${name}\n`, { mode: 0o600 });

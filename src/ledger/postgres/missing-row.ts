@@ -1,6 +1,6 @@
 import type { Step, StepResult } from '../../lib/postgres/connection.ts';
 
-/** Something that a rule needs and that the batch has not loaded. The engine loads it and runs the rule again, which is safe because rules are pure. */
+/** Thrown if a rule reads something that the batch has not loaded. The engine loads it and runs the rule again, which is safe because rules have no side effects. */
 export class MissingRow extends Error {
   override readonly name = 'MissingRow';
   readonly need: Need;
@@ -11,16 +11,16 @@ export class MissingRow extends Error {
   }
 }
 
-/** How something is loaded. */
+/** What to load, and how. */
 export interface Need {
   readonly steps: readonly Step[];
-  /** Takes what each step returned. */
+  /** Called with the result of each step. */
   readonly take: (results: readonly StepResult[]) => void;
-  /** `changes`: sees what the commands before have changed, which must be written first. `apart`: committed by itself, outside the batch's transaction. */
+  /** `changes`: the steps must see the changes of earlier commands, which are written first. `apart`: the steps run outside the batch's transaction and are committed by themselves. */
   readonly when?: 'changes' | 'apart';
 }
 
-/** A rule needs a row of an account that the batch has not locked: the batch must begin again with that lock. */
+/** Thrown if a rule needs a row of an account that the batch has not locked. The batch then begins again and locks that account too. */
 export class UnlockedAccount extends Error {
   override readonly name = 'UnlockedAccount';
   readonly accountId: number;

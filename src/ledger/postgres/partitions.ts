@@ -2,13 +2,13 @@ import type { PostgresConnection } from '../../lib/postgres/connection.ts';
 import type { PostgresPool } from '../../lib/postgres/pool.ts';
 import { isDuplicate, postgresCode } from '../../lib/postgres/errors.ts';
 
-/** Ids of requests are that many times the ms of their making. */
+/** The id of a request, divided by this, is the time in ms at which it was made. */
 const idsPerMs = 4096;
 const monthsAhead = 2;
-/** How long a look into a partition and a change of them may take. */
+/** How long a query of a partition, or a change of the partitions, may take. */
 const dropMs = 30_000;
 
-/** Makes the partitions of `usage` for this month and the next ones. A month that has records in the partition for all others stays there. */
+/** Creates the partitions of `usage` for this month and the next ones. A month that already has records in the default partition stays there. */
 export async function addPartitions(connection: PostgresConnection): Promise<void> {
   const [row] = await connection.query('SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now');
   const now = new Date(Number(row?.['now']));
@@ -21,8 +21,8 @@ export async function addPartitions(connection: PostgresConnection): Promise<voi
 }
 
 /**
- * Drops the partitions of `usage` that have nothing but records from before that time, all of which may go: a month in one step, which leaves no dead rows behind. `kept` is true of
- * accounts, named `a`, whose records stay. Returns about how many records that were.
+ * Drops those partitions of `usage` that have only records from before `beforeMs` that may all be removed: this removes a month at once and leaves no dead rows. `kept`: an SQL condition on
+ * accounts `a` whose records must stay. Returns the approximate number of removed records.
  */
 export async function dropPartitions(pool: PostgresPool, beforeMs: number, kept: string): Promise<number> {
   const rows = await pool.query(
@@ -34,7 +34,7 @@ export async function dropPartitions(pool: PostgresPool, beforeMs: number, kept:
     const month = String(name);
     const [, year, number] = month.split('_');
     if (Date.UTC(Number(year), Number(number), 1) > beforeMs) continue;
-    // Ids carry the gateways' clocks, records the database's: a record may lie in the month before its own.
+    // Ids have the time of the gateway's clock, records that of the database's: a record may be in the partition of the month before its own.
     const [stays] = await pool.query(
       `SELECT 1 AS one FROM account a WHERE EXISTS (SELECT 1 FROM ${month} u WHERE u.account_id = a.id AND (u.created_at_ms >= $1::bigint OR ${kept})) LIMIT 1`,
       [beforeMs],
@@ -47,10 +47,10 @@ export async function dropPartitions(pool: PostgresPool, beforeMs: number, kept:
   return dropped;
 }
 
-/** Does one change of the partitions. Returns false if it can't be made now: another gateway made it, or somebody reads or writes for too long. */
+/** Makes one change of the partitions. Returns false if it can't be made now, because another gateway has made it or another transaction blocks it for too long. */
 async function changePartitions(connection: PostgresConnection, change: string): Promise<boolean> {
   try {
-    // Settles wait behind this lock, so it is not waited for longer than a settle can wait.
+    // Settles queue behind this lock, so the wait for it must be shorter than a settle can wait.
     await connection.script(`BEGIN; SET LOCAL lock_timeout = '1s'; ${change}; COMMIT`, dropMs);
     return true;
   } catch (error) {
@@ -66,6 +66,6 @@ async function addPartition(connection: PostgresConnection, startMs: number, end
   const known = await connection.query('SELECT 1 AS one FROM pg_class WHERE relname = $1::text', [name]);
   if (known.length > 0) return;
   const range = `FROM (${startMs * idsPerMs}) TO (${endMs * idsPerMs})`;
-  // If it can't be made, because it has rows elsewhere or somebody reads, the partition for all others takes its records, and the next day tries again.
+  // If it can't be created, the default partition takes the month's records, and the next day tries again.
   await changePartitions(connection, `CREATE TABLE ${name} PARTITION OF usage FOR VALUES ${range}`);
 }

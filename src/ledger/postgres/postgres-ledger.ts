@@ -27,9 +27,9 @@ import { SnapshotWatch } from './snapshot-watch.ts';
 import { makeStatements } from './statements.ts';
 import { verifyPostgres } from './verify.ts';
 
-/** Connections beside the one of the batches: credentials, leases and sweeps, and reads. */
+/** The number of connections in addition to the one for batches: for credentials, for leases and sweeps, and for reads. */
 const poolConnections = 3;
-/** Those of them that reads and the removal of old rows may have at a time. Every request needs its credential, and leases must be renewed, however long these take. */
+/** How many of them reads and the removal of old rows may use at a time. One stays free for credentials and leases, which must not wait for these. */
 const longConnections = 2;
 const sweepsMax = 500;
 const dayMs = 86_400_000;
@@ -39,38 +39,38 @@ export interface PostgresLedgerOptions {
   /** `postgres://…` */
   readonly url: string;
   readonly clock: Clock;
-  /** How keys' `daily_limit` is read. */
+  /** The unit of keys' `daily_limit`. */
   readonly dailyLimitUnit: DailyLimitUnit;
   readonly plans: Plans;
-  /** An account of whose requests more is written off is suspended; absent: none is. */
+  /** An account is suspended if more nano-dollars than this have been written off; absent: never. */
   readonly writeOffMax?: bigint | undefined;
-  /** How long a settle may wait if its caller can't wait longer; absent: 10 s. */
+  /** How long a bounded settle may wait; absent: 10 s. */
   readonly settleMs?: number;
   readonly observe?: (commit: CommitFacts) => void;
   readonly watch?: LedgerWatch;
-  /** Called when this instance's lease had ended: everything that it runs must end. */
+  /** Called if this instance's lease has ended: all its running requests must end. */
   readonly onLeaseEnded?: () => void;
-  /** Called every few seconds with how old the database's oldest snapshot is, which keeps dead rows from being removed; 0: there is none. */
+  /** Called every few seconds with the age of the database's oldest snapshot, which keeps PostgreSQL from removing dead rows; 0: there is no snapshot. */
   readonly onSnapshotAge?: (ageMs: number) => void;
   /** Called for a snapshot that is older than a minute, every ten minutes at most. */
   readonly onOldSnapshot?: (ageMs: number) => void;
-  /** Held until the ledger is closed. Holds of a process that served it before are voided at once; absent: when its lease ends. */
+  /** The lock of the data directory, which is released when the ledger is closed. With it, holds of the process that had it before are voided at once; absent: when the lease of that process ends. */
   readonly home?: HomeLock | undefined;
-  /** Tests only: `clock` judges commands instead of the database's. */
+  /** Tests only: rules use `clock`, not the database's clock. */
   readonly drivesTime?: true;
-  /** Tests only: how long leases last, and how often they are renewed and ended ones are looked for. */
+  /** Tests only: how long leases last, and the interval at which they are renewed and ended ones are searched for. */
   readonly lease?: { readonly leaseMs: number; readonly renewMs: number };
   /** Tests only: how long a read may take. */
   readonly readMs?: number;
 }
 
-/** The ledger in PostgreSQL, of one of several gateways. */
+/** The ledger in PostgreSQL, as one of several gateways uses it. */
 export interface PostgresLedger extends Ledger {
-  /** Of its instance; carried by the ids of its requests. */
+  /** The number of this gateway's instance, which is part of the ids of its requests. */
   readonly instanceNumber: number;
-  /** The number of its instance that is never used twice. */
+  /** See `Instance.boot`. */
   readonly boot: number;
-  /** Whether the database can be written, as far as this gateway has seen. */
+  /** True if the database could be written when this gateway last tried. */
   readonly isReachable: boolean;
   readonly voidedHoldsAtStart: number;
   readonly violationsAtStart: readonly string[];
@@ -80,14 +80,14 @@ export interface PostgresLedger extends Ledger {
   readonly databaseBytes: () => Promise<number>;
 }
 
-/** What was done since the start. */
+/** Counts since the start. */
 export interface PostgresStats {
   batches: number;
   commands: number;
   roundTrips: number;
 }
 
-/** Brings the database up to date and opens the ledger in it. Throws `LedgerStartError` if it is newer than the program, or what the database throws if it can't be reached. */
+/** Migrates the database and opens the ledger in it. Throws `LedgerStartError` if the database is newer than the program, or the error of the connection if it can't be reached. */
 export async function openPostgresLedger(options: PostgresLedgerOptions): Promise<PostgresLedger> {
   const database = { url: options.url };
   try {
@@ -108,7 +108,7 @@ export async function openPostgresLedger(options: PostgresLedgerOptions): Promis
   return ledger;
 }
 
-/** Returns the highest id of a gateway's own requests; 0: there is none. */
+/** Returns the highest id of a request of a gateway; 0 if there is none. */
 export async function readLastId(connection: PostgresConnection): Promise<number> {
   const [last] = await connection.query(
     'SELECT greatest((SELECT max(id) FROM hold WHERE boot IS NOT NULL), (SELECT max(id) FROM usage WHERE expires_at_ms IS NULL), 0) AS id',
@@ -116,11 +116,11 @@ export async function readLastId(connection: PostgresConnection): Promise<number
   return Number(last?.['id'] ?? 0n);
 }
 
-/** What an instance is made of. */
+/** The parts of an instance. */
 export interface Parts {
   readonly options: PostgresLedgerOptions;
   readonly pool: PostgresPool;
-  /** The part of the pool for work that takes long. */
+  /** The connections of the pool that may be used for work that takes long. */
   readonly longPool: PostgresPool;
   readonly shared: Shared;
   readonly number: { value: number };
@@ -130,18 +130,18 @@ export interface Parts {
   readonly writer: BatchWriter;
   readonly reader: PostgresReader;
   readonly lastId: number;
-  /** By the database's clock, as far as it is known. */
+  /** Returns the estimated time of the database's clock. */
   readonly now: () => number;
   readonly register: () => Promise<void>;
 }
 
-/** What is read from the database first. */
+/** What is read from the database at the start. */
 interface Found {
   readonly types: Shared['types'];
   readonly lastId: number;
 }
 
-/** Makes the parts of an instance, which still must be registered. */
+/** Makes the parts of an instance. It must be registered afterwards. */
 export function makeParts(options: PostgresLedgerOptions, pool: PostgresPool, { types, lastId }: Found): Parts {
   const { clock, watch = unwatched, settleMs = 10_000, plans, observe, drivesTime = false, url } = options;
   const number = { value: 0 };
@@ -182,8 +182,8 @@ function makeShared(types: Shared['types'], number: { readonly value: number }):
     statements: makeStatements(types),
     dictionary: new Dictionary(),
     configs: new AccountConfigs(),
-    knownSums: new Set(),
-    storedSums: new Set(),
+    countedSums: new Set(),
+    committedSums: new Set(),
     nextEventId: makeEventIds(number),
     boot: 0,
   };
@@ -232,7 +232,7 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
     return !this.#own.writer.isFailing;
   }
 
-  /** Registers the instance, and begins to renew its lease and to end what others have left. */
+  /** Registers the instance, and starts to renew its lease and to end the holds of instances that have ended. */
   async join(): Promise<void> {
     await this.#own.register();
     await this.#tick();
@@ -244,7 +244,7 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
     return this.#isLeader ? super.listDueDeliveries(limit) : [];
   }
 
-  /** Reminders concern keys of any account, whose locks are taken first. */
+  /** Reminders can concern keys of all accounts, which are locked first. */
   override async remindOfExpiry(): Promise<void> {
     if (!this.#isLeader) return;
     const nowMs = this.#own.options.clock.now();
@@ -280,7 +280,7 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
     this.#own.options.home?.release();
   }
 
-  /** Renews the lease, and ends what is over: holds of instances that are gone, and what ends by itself. What fails is tried again at the next time. */
+  /** Renews the lease, and ends holds of instances that have ended and everything that is over. If something fails, the next call tries again. */
   async #tick(): Promise<void> {
     if (this.#isTicking) return;
     this.#isTicking = true;
@@ -289,7 +289,7 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
       await endLeft(this.#own);
       await this.#snapshots.look(this.#own.pool);
     } catch {
-      // The writer finds out whether the database is gone, and says so.
+      // The writer finds out whether the database can be written, and reports it.
       this.#own.writer.probe();
     } finally {
       this.#isTicking = false;
@@ -312,7 +312,7 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
   }
 }
 
-/** Ends holds of instances that are gone, and what is over by itself. Returns how many holds it voided. */
+/** Ends holds of instances that have ended, and everything that is over. Returns how many holds were voided. */
 export async function endLeft({ instances, writer, options }: Parts): Promise<number> {
   const nowMs = options.clock.now();
   const orphans = await instances.listOrphans(sweepsMax);
@@ -323,7 +323,7 @@ export async function endLeft({ instances, writer, options }: Parts): Promise<nu
   return replies.filter(reply => reply === 'voided').length;
 }
 
-/** Ids of events begin with the time, as those of requests do, and carry the instance's number: no two gateways make the same. */
+/** Returns a function that makes ids of events. Like ids of requests, they consist of the time and the instance's number, so no two gateways make the same id. */
 function makeEventIds(number: { readonly value: number }): (nowMs: number) => number {
   let last = 0;
   return nowMs => {

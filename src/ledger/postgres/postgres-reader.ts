@@ -8,7 +8,7 @@ import type { Plans } from '../plans.ts';
 import { prepareReads, type Reads } from '../reader/reads.ts';
 import { MissingResult, Results } from './replay.ts';
 
-/** Reads are planned for their values: pages and sums read many rows, unlike the engine's statements. */
+/** Begins a read. Its statements are planned for their actual values, because pages and sums read many rows, unlike the engine's statements. */
 const begin = [
   { text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' },
   {
@@ -16,31 +16,31 @@ const begin = [
   },
 ];
 const limitText = "SELECT set_config('statement_timeout', $1::text, true)";
-/** How long all statements of a read may take together; of a check of the ledger, each. Longer reads keep a snapshot open, which slows busy accounts. */
+/** How long all statements of a read may take together, or each statement of a check of the ledger. Long reads keep a snapshot open, which slows busy accounts. */
 const readMsDefault = 30_000;
-/** The server ends a statement first, so that its connection is kept. */
+/** The client waits this much longer than the server, so that the server ends the statement and the connection stays usable. */
 const marginMs = 3000;
-/** A statement may exceed what is left for it by that much. */
+/** How much longer than the remaining time a statement may take. */
 const renewedMs = 500;
 
-/** A read took longer than it may. */
+/** Thrown if a read takes too long. */
 class ReadTooLong extends Error {
   override readonly name = 'ReadTooLong';
 }
 
 /** The dependencies and settings of a `PostgresReader`. */
 export interface PostgresReaderTools {
-  /** Its connections may be taken for as long as a read lasts. */
+  /** The connections for reads. */
   readonly pool: PostgresPool;
-  /** Absent: there is no read of a subscription. */
+  /** Absent: subscriptions can't be read. */
   readonly plans?: Plans;
-  /** Ends what is over. */
+  /** Ends everything that is over at `nowMs`. */
   readonly sweep?: (nowMs: number) => Promise<unknown>;
   /** How long a read may take; absent: 30 s. */
   readonly readMs?: number | undefined;
 }
 
-/** Runs reads of the SQLite reader on one snapshot of PostgreSQL. A read runs as often as it takes until all results that it asks for are there. */
+/** Runs the read functions, which are written for SQLite, on PostgreSQL, each on one snapshot. A read is repeated until all results that it needs have been queried. */
 export class PostgresReader implements LedgerReader {
   readonly #pool: PostgresPool;
   readonly #plans: Plans;
@@ -82,13 +82,13 @@ export class PostgresReader implements LedgerReader {
     return this.read(name, ...args);
   }
 
-  /** Does a read that is not one of the reader's. Each of its statements may take as long as a read. */
+  /** Runs a read other than those of `Reads`. Each of its statements may take as long as a whole read. */
   run<T>(read: (results: Results) => T): Promise<T> {
     return this.#pool.use(connection => readWith(connection, () => this.#readMs, read));
   }
 
   async close(): Promise<void> {
-    // Its connections are the pool's.
+    // The pool owns the connections.
   }
 
   async #run<T>(read: (reads: Reads) => T): Promise<T> {
@@ -113,7 +113,7 @@ export class PostgresReader implements LedgerReader {
   }
 }
 
-/** Runs code that reads at once until all its results are there. `left`: how long the next statement may take, in ms. */
+/** Runs synchronous read code again and again until all its results have been queried. `left`: returns how long the next statement may take, in ms. */
 async function readWith<T>(
   connection: PostgresConnection,
   left: () => number,
@@ -130,7 +130,7 @@ async function readWith<T>(
         if (!(error instanceof MissingResult)) throw error;
         const leftMs = Math.floor(left());
         if (leftMs < 1) throw new ReadTooLong('the statements of a read took too long together');
-        // Set anew only if that makes a difference: most reads are over within milliseconds.
+        // The time limit is set again only if much time has passed: most reads end within milliseconds.
         const limit = limitMs - leftMs > renewedMs || limitMs === 0;
         if (limit) limitMs = leftMs;
         const steps = [...(limit ? [{ text: limitText, values: [String(leftMs)] }] : []), error.step];

@@ -5,14 +5,14 @@ import { type CalendarWindow, dayMs, windowAt } from '../rules/calendar.ts';
 import { dropPartitions } from './partitions.ts';
 import { endedSessionMs, usesMs } from '../sqlite/pruning.ts';
 
-/** Rows that one call removes at most, so that no lock is held long. */
+/** The most rows that one call removes, so that no lock is held for long. */
 const rowsMax = 2000;
 const pruneMs = 30_000;
 const goes = "account_id NOT IN (SELECT account_id FROM usage_limit WHERE removed = 0 AND per = 'total')";
-/** Is true of an account `a` that keeps its records, because a limit without an end counts them. */
+/** An SQL condition: the account `a` keeps its records, because a limit with the window `total` counts them. */
 const keeps = "a.id IN (SELECT account_id FROM usage_limit WHERE removed = 0 AND per = 'total')";
 
-/** Removes some of what is older than it is kept, records in whole months where it can; sums, entries and balances stay. Returns about how many rows; 0: nothing is left. */
+/** Removes some rows whose retention time is over, records by whole months if possible. Sums, entries and balances stay. Returns the approximate number of removed rows; 0: none is left. */
 export async function removeOld(pool: PostgresPool, limits: RetentionLimits, nowMs: number): Promise<number> {
   const beforeMs = Math.floor(limits.activityBeforeMs / dayMs) * dayMs;
   const uses = await removeUses(pool, nowMs - usesMs);
@@ -49,12 +49,12 @@ export async function removeOld(pool: PostgresPool, limits: RetentionLimits, now
   });
 }
 
-/** Accounts that lose ended windows in one call, and windows of each. */
+/** For how many accounts one call removes ended windows, and how many windows of each. */
 const usersMax = 20;
 const windowsMax = 100;
 
 /**
- * Removes what limits have counted in windows of the calendar that ended that long ago. All uses of a window are removed at once, under its account's lock: its row without an end user says that the window has been counted, and without that row the next reader counts it again. Returns how many rows.
+ * Removes the uses of calendar windows that ended before `beforeMs`. All uses of a window are removed together, while its account is locked: the row with `end_user` 0 marks the window as counted, and without it the next reader counts the window again. Returns the number of removed rows.
  */
 async function removeUses(pool: PostgresPool, beforeMs: number): Promise<number> {
   const kinds = await pool.query(
@@ -80,7 +80,7 @@ async function removeUses(pool: PostgresPool, beforeMs: number): Promise<number>
   return removed;
 }
 
-/** Rows go from the beginning of a chain alone, and the chain remembers the hash of the last of them. */
+/** Removes rows only from the beginning of a chain; the chain keeps the hash of the last removed row. */
 async function shortenAudit(
   connection: PostgresConnection,
   beforeMs: number,

@@ -3,7 +3,7 @@ import { toParameter, type Value } from '../../lib/postgres/values.ts';
 import type { Connection } from '../../lib/sqlite/database.ts';
 import { translate } from './dialect.ts';
 
-/** A result that a read needs and that has not been queried yet. */
+/** Thrown if a read needs the result of a query that has not been sent yet. */
 export class MissingResult extends Error {
   override readonly name = 'MissingResult';
   readonly step: Step;
@@ -17,8 +17,8 @@ export class MissingResult extends Error {
 }
 
 /**
- * Results of queries, for code that reads synchronously, as with SQLite: a query that was not sent yet is thrown as `MissingResult`, and once the result is there the code runs again from its
- * beginning. It must do nothing but read.
+ * Results of queries, for code that reads synchronously because it was written for SQLite. A query that was not sent yet is thrown as
+ * `MissingResult`; once its result is there, the code runs again from its beginning. The code must therefore do nothing but read.
  */
 export class Results {
   readonly #known = new Map<string, StepResult>();
@@ -31,7 +31,7 @@ export class Results {
     this.#known.clear();
   }
 
-  /** Returns what a statement of SQLite's dialect returns. */
+  /** Returns the result of a statement in SQLite's dialect. */
   read(text: string, given: readonly unknown[]): StepResult {
     const { text: own, values } = translate(text, given);
     const parameters = values.map(toParameter);
@@ -41,7 +41,7 @@ export class Results {
     return known;
   }
 
-  /** Returns these results as a connection of SQLite's that reads. */
+  /** Returns a read-only SQLite connection whose queries have these results. */
   asConnection(): Connection {
     const prepare = (text: string) => this.#prepare(text, false);
     const transaction = (work: () => unknown) => work;
@@ -66,13 +66,13 @@ export class Results {
   }
 }
 
-/** A request's part is a number or a text, in one column. */
+/** Reads the random part of a request's id from its column, which stores it as a number or, with a colon before it, as a text. */
 export function readPart(stored: Value): Value {
   if (typeof stored !== 'string') return stored;
   return stored.startsWith(':') ? stored.slice(1) : BigInt(stored);
 }
 
-/** Returns a request's part as the column has it. */
+/** Returns the random part of a request's id as its column stores it. */
 export function writePart(part: unknown): unknown {
   return typeof part === 'string' ? `:${part}` : part;
 }

@@ -1,12 +1,12 @@
 import type { PostgresPool } from '../../lib/postgres/pool.ts';
 
-/** A snapshot as old as that slows busy accounts down. */
+/** A snapshot that is older than this slows busy accounts. */
 const oldMs = 60_000;
 const warnAgainMs = 600_000;
 
 /**
- * Finds what keeps dead rows of this database from being removed: transactions with a snapshot, replication slots, prepared transactions. Vacuums are left out, because they keep none.
- * `age_ms` is NULL if the owner is another role, whose times PostgreSQL hides.
+ * Finds what keeps PostgreSQL from removing dead rows of this database: transactions with a snapshot, replication slots and prepared transactions. Vacuums are left out, because they do not.
+ * `age_ms` is NULL if PostgreSQL hides the time, because the transaction belongs to another role.
  */
 const text = `
   WITH clock AS (SELECT clock_timestamp() AS now)
@@ -20,18 +20,18 @@ const text = `
 
 /** How a `SnapshotWatch` reports. */
 export interface SnapshotWatchOptions {
-  /** Monotonic, in ms. */
+  /** Returns the time of a monotonic clock, in ms. */
   readonly now: () => number;
-  /** Called after each look with the age of the oldest snapshot; 0: there is none. */
+  /** Called after each check with the age of the oldest snapshot; 0: there is none. */
   readonly onAge?: ((ageMs: number) => void) | undefined;
   /** Called for a snapshot that is older than a minute, every ten minutes at most. */
   readonly onOld?: ((ageMs: number) => void) | undefined;
 }
 
-/** Finds out how old the oldest snapshot of the database is. A snapshot whose start PostgreSQL hides is as old as the time for which this process has seen it. */
+/** Measures the age of the database's oldest snapshot. If PostgreSQL hides when a snapshot was taken, its age is the time since this process first saw it. */
 export class SnapshotWatch {
   readonly #options: SnapshotWatchOptions;
-  /** When each was seen first. */
+  /** When each snapshot was first seen. */
   #seen = new Map<string, number>();
   #warnedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -39,7 +39,7 @@ export class SnapshotWatch {
     this.#options = options;
   }
 
-  /** Looks once. Throws what the database throws. */
+  /** Checks once. Throws the database's error. */
   async look(pool: PostgresPool): Promise<void> {
     const rows = await pool.query(text);
     const { now, onAge, onOld } = this.#options;

@@ -4,7 +4,7 @@ import * as tables from '../sqlite/tables.ts';
 import { sumColumns, sumKeys } from '../sqlite/sum-raises.ts';
 import type { Hold } from '../rows.ts';
 
-/** The column of a hold that names its instance: none if another service made it, because then it survives all of them. */
+/** The column of a hold that names the gateway's instance; NULL for a hold of another service, because it does not end with an instance. */
 export const bootColumn = (boot: number) => ({
   name: 'boot',
   value: ({ expiresAtMs }: Hold): number | null => (expiresAtMs === null ? boot : null),
@@ -45,7 +45,7 @@ export function makeStatements(types: ColumnTypes) {
     secret: new TableStatements(tables.secretTable, types),
     addSums: `INSERT INTO usage_sum AS t (${sumColumns.join(', ')}) SELECT * FROM unnest(${arrays.join(', ')})
       ON CONFLICT (${keys.join(', ')}) DO UPDATE SET ${raised('excluded')}`,
-    // Of sums that are there: half as much for the log as the statement above, which locks each row first. Fails if one is not there.
+    // For sums that exist: writes half as much to the log as the statement above, which locks each row first. Fails if one of them does not exist.
     raiseSums: `WITH done AS (UPDATE usage_sum t SET ${raised('v')} FROM unnest(${arrays.join(', ')}) AS v(${sumColumns.join(', ')})
       WHERE ${keys.map(key => `t.${key} = v.${key}`).join(' AND ')} RETURNING 1) SELECT 1 / ((SELECT count(*) FROM done) = $${sumColumns.length + 1}::int)::int`,
   };

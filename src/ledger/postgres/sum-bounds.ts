@@ -6,7 +6,7 @@ import { codes, encode } from '../sqlite/codes.ts';
 import { valuesMax } from '../sqlite/sum-table.ts';
 import { MissingRow } from './missing-row.ts';
 
-/** A sum of a day of which an account has a bounded number: of an end user or of a tag. */
+/** The usage of an end user or of a tag on a day. The number of these sums of an account is bounded. */
 type BoundedSum = Pick<SumChange, 'accountId' | 'groupId'> & { readonly grouped: 'end_user' | 'tag' };
 
 type Keys = readonly [accountId: number, grouped: number, day: number, groupId: number];
@@ -16,22 +16,22 @@ const dayPeriod = encode(codes.period, 'day');
 const day = 'account_id = v.account_id AND s.grouped = v.grouped AND s.number = v.number';
 const columns = 'v(account_id, grouped, number';
 const arrays = '$1::bigint[], $2::smallint[], $3::bigint[]';
-/** Which of these sums are there. */
+/** Selects those of the sums that exist. */
 const presentText = `SELECT s.account_id, s.grouped, s.number, s.group_id FROM unnest(${arrays}, $4::bigint[]) AS ${columns}, group_id)
   JOIN usage_sum s ON s.${day} AND s.period = ${dayPeriod} AND s.group_id = v.group_id`;
-/** How many an account has on a day. */
+/** Counts the sums of an account on a day. */
 const countText = `SELECT v.account_id, v.grouped, v.number, (SELECT count(*) FROM usage_sum s WHERE s.${day} AND s.period = ${dayPeriod})
   FROM unnest(${arrays}) AS ${columns})`;
 
 /**
- * Which end users and tags the accounts of a batch have sums of, so that none has more than `valuesMax` of a kind on a day. What is looked up is looked up under the accounts' locks, before the batch
- * adds any: `take` never replaces what the batch has counted since.
+ * Knows which sums of end users and tags the accounts of a batch have, so that no account gets more than `valuesMax` of a kind on a day. They are
+ * looked up while the accounts are locked, before the batch adds sums of its own; `take` never replaces what the batch has counted since.
  */
 export class SumBounds {
-  /** Of all batches: sums that are committed, which are never removed. */
+  /** Committed sums; shared by all batches. Sums are never removed. */
   readonly #known: Set<string>;
   readonly #undo: (() => void)[];
-  /** Of this batch: sums that are there, or that it adds. */
+  /** Sums that the database has or that this batch adds. */
   readonly #present = new Set<string>();
   readonly #absent = new Set<string>();
   readonly #counts = new Map<string, number>();
@@ -42,14 +42,14 @@ export class SumBounds {
     this.#undo = undo;
   }
 
-  /** Has a sum looked up with the next `loadSteps`, unless it is known. */
+  /** Includes a sum in the next `loadSteps`, unless it is known. */
   want({ accountId, grouped, groupId }: BoundedSum, admittedAtMs: number): void {
     const keys: Keys = [accountId, encode(codes.grouped, grouped), toDay(admittedAtMs), groupId];
     const name = keys.join(' ');
     if (!this.#known.has(name)) this.#wanted.set(name, keys);
   }
 
-  /** Returns the statements that look up what is wanted; none if nothing is. */
+  /** Returns the statements that look up the wanted sums; none if no sum is wanted. */
   loadSteps(): Step[] {
     const wanted = [...this.#wanted.values()];
     if (wanted.length === 0) return [];
@@ -62,7 +62,7 @@ export class SumBounds {
     ];
   }
 
-  /** Takes what `loadSteps` has returned. */
+  /** Takes the results of the statements of `loadSteps`. */
   take([present, counts]: readonly StepResult[]): void {
     const found = new Set((present?.rows ?? []).map(keys => keys.map(Number).join(' ')));
     for (const name of this.#wanted.keys()) {
@@ -76,7 +76,7 @@ export class SumBounds {
     this.#wanted.clear();
   }
 
-  /** Returns whether a sum may be raised: it is there, or the account has room for it, which is then taken. Throws `MissingRow` if it was not looked up yet. */
+  /** Returns true if a sum exists, or if the account may have one more, which is then counted. Throws `MissingRow` if the sum has not been looked up yet. */
   hasRoom(sum: BoundedSum, admittedAtMs: number): boolean {
     const { accountId, grouped, groupId } = sum;
     const keys: Keys = [accountId, encode(codes.grouped, grouped), toDay(admittedAtMs), groupId];
@@ -98,7 +98,7 @@ export class SumBounds {
     return true;
   }
 
-  /** The batch is committed. */
+  /** Called when the batch has been committed. */
   finish(): void {
     if (this.#known.size + this.#present.size > knownMax) this.#known.clear();
     for (const name of this.#present) this.#known.add(name);

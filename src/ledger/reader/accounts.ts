@@ -15,7 +15,7 @@ import { fieldValue, type KeyLimitField } from '../rules/limit-commands.ts';
 import { codes } from '../sqlite/codes.ts';
 import { type Stored, toRow } from './to-row.ts';
 
-/** Fields that are computed from others or stored in another form. */
+/** A key as it is stored: without the fields that are computed, or stored in another form. */
 type KeyRecord = Omit<
   KeyRow,
   ViewedField | 'allowedModels' | 'disabled' | 'paused' | 'useSubsFirst' | 'fallbackToPayg' | 'tags'
@@ -27,7 +27,7 @@ type KeyRecord = Omit<
   readonly useSubsFirst: number;
   readonly fallbackToPayg: number;
 };
-/** Views of the limits that these fields created. */
+/** The fields of a key that show limits which they have created. */
 type ViewedField = 'minuteLimit' | 'dailyLimit' | 'monthlyLimit';
 /** A limit that a field created, as `fieldValue` reads it. */
 type FieldRecord = {
@@ -54,11 +54,11 @@ const accountSelect =
   'SELECT id AS accountId, name, balance, held, created_at_ms AS createdAtMs, suspended, low_balance AS lowBalance, closed_at_ms AS closedAtMs FROM account';
 const managementKeySelect =
   'SELECT id AS keyId, account_id AS accountId, masked, scopes, state, created_at_ms AS createdAtMs FROM management_key';
-/** A charge counts on the day of its admission, which may be this many days ago. */
+/** A charge counts on the day on which its request was admitted, which may be up to this many days ago. */
 const settlingDays = 8;
 const oldChargesMax = 1_000;
 const minuteMs = 60_000;
-/** Values: today, and the time a minute ago. */
+/** Its parameters are the current day, and the time a minute ago. */
 const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, created_at_ms AS createdAtMs, label, allowed_models AS allowedModels,
     balance, use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg, expires_at_ms AS expiresAtMs, group_id AS groupId, tags, metadata, low_balance AS lowBalance,
     keep_bodies AS keepBodies, paused,
@@ -67,7 +67,7 @@ const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, c
       + (SELECT count(*) FROM minute WHERE key_id = k.id) AS usageMinute,
     (SELECT last_used_at_ms FROM key_day WHERE key_id = k.id ORDER BY day DESC LIMIT 1) AS lastUsedAtMs
   FROM api_key k`;
-/** Running and voided requests, which are few: read once, whatever the number of keys. */
+/** The running and voided requests of the last minute. They are few, so they are read once for all keys. */
 const minuteWith = `WITH minute (key_id) AS MATERIALIZED (
     SELECT key_id FROM hold WHERE account_id = @account AND admitted_at_ms > @minute
     UNION ALL SELECT key_id FROM voided WHERE account_id = @account AND admitted_at_ms > @minute)`;
@@ -76,7 +76,7 @@ const groupSelect = `SELECT id AS groupId, account_id AS accountId, name, parent
 const fieldSelect = `SELECT scope_id AS keyId, field, unit, max, time_zone AS timeZone, models, end_users AS endUsers, action FROM usage_limit
   WHERE removed = 0 AND scope = 'key' AND field IS NOT NULL`;
 
-/** Reads accounts with their keys and plans, and the voided holds. */
+/** Reads accounts, their keys, groups and plans, and the voided holds. */
 export class Accounts {
   readonly #plans: Plans;
   readonly #list: Query<[], Stored<AccountRow>>;
@@ -90,7 +90,7 @@ export class Accounts {
   readonly #group: Query<[number], Stored<GroupRecord>>;
   readonly #lastEntry: Query<[number], { entries: bigint }>;
   readonly #charges: Query<[number, number, number], { requests: bigint }>;
-  /** Charges of an account before a day, which do not change any more. */
+  /** The number of charges of each account before a day. It does not change any more. */
   readonly #oldCharges = new Map<number, { readonly day: number; readonly count: number }>();
   readonly #managementKeys: Query<[number], Stored<ManagementKeyRecord>>;
   readonly #managementKey: Query<[number], Stored<ManagementKeyRecord>>;
@@ -149,7 +149,7 @@ export class Accounts {
     return record === undefined ? undefined : accountRow(record);
   }
 
-  /** Returns an account's keys without the revoked ones, oldest first, filtered by page, group, or a text in the label. */
+  /** Returns the keys of an account that are not revoked and match the filter, oldest first. */
   keys({ accountId, ...filter }: KeyFilter & { readonly accountId: number }, nowMs: number): KeyRow[] {
     const { limit = Number.MAX_SAFE_INTEGER, offset = 0, label = '', groupId = 0 } = filter;
     const fields = Map.groupBy(this.#fields.all(accountId).map(fieldRecord), ({ keyId }) => keyId);
@@ -158,13 +158,13 @@ export class Accounts {
       .map(record => keyRow(record, fields.get(Number(record.keyId)) ?? []));
   }
 
-  /** Returns a key, also if it was revoked. */
+  /** Returns a key, even if it is revoked. */
   storedKey(keyId: number, nowMs: number): KeyRow | undefined {
     const record = this.#findKey(keyId, nowMs);
     return record && keyRow(record, this.#keyFields.all(keyId).map(fieldRecord));
   }
 
-  /** Returns a key of the account (undefined: of any), unless it was revoked. */
+  /** Returns a key that is not revoked. `accountId`: only if the key belongs to this account; undefined: any account. */
   key(keyId: number, accountId: number | undefined, nowMs: number): KeyRow | undefined {
     const record = this.#findKey(keyId, nowMs);
     if (record === undefined || record.state === 'revoked') return undefined;
@@ -182,14 +182,14 @@ export class Accounts {
     return this.#groups.all(accountId).map(groupRow);
   }
 
-  /** Returns a group of the account (undefined: of any). */
+  /** Returns a group. `accountId`: only if the group belongs to this account; undefined: any account. */
   group(groupId: number, accountId: number | undefined): GroupRow | undefined {
     const record = this.#group.get(groupId);
     const row = record && groupRow(record);
     return accountId === undefined || row?.accountId === accountId ? row : undefined;
   }
 
-  /** Returns how many entries and charges an account's ledger has; undefined: there is no such account. */
+  /** Returns the number of entries and charges of an account; undefined if there is no such account. */
   lastEntry(accountId: number, nowMs: number): number | undefined {
     const row = this.#lastEntry.get(accountId);
     if (row === undefined) return undefined;
@@ -204,12 +204,12 @@ export class Accounts {
     return Number(row.entries) + old.count + count(day, Number.MAX_SAFE_INTEGER);
   }
 
-  /** Returns an account's management keys without the revoked ones, oldest first. */
+  /** Returns the management keys of an account that are not revoked, oldest first. */
   managementKeys(accountId: number): ManagementKeyRow[] {
     return this.#managementKeys.all(accountId).map(managementKeyRow);
   }
 
-  /** Returns a management key, also if it was revoked. */
+  /** Returns a management key, even if it is revoked. */
   managementKey(keyId: number): ManagementKeyRow | undefined {
     const record = this.#managementKey.get(keyId);
     return record === undefined ? undefined : managementKeyRow(record);
@@ -224,17 +224,17 @@ export class Accounts {
     return { ...row, cancelled: cancelled === 1, freeLeftToday };
   }
 
-  /** Returns whether a request holds funds. */
+  /** Returns whether a request has a hold. */
   isHeld(id: number): boolean {
     return this.#held.get(id) !== undefined;
   }
 
-  /** Returns the latest holds that were voided, after a crash or because they expired, newest first. */
+  /** Returns the latest holds that were voided after a crash or because they expired, newest first. */
   voidedHolds(limit: number): VoidedHoldRow[] {
     return this.#voided.all(limit).map(record => toRow<VoidedHoldRow>(record, ['heldNanoUsd']));
   }
 
-  /** Returns true if a hold, a key with a balance or a plan's period is past its end and no command has ended it yet. */
+  /** Returns true if a hold, a key with a balance or a plan period is over and no command has ended it yet. */
   needsSweep(nowMs: number): boolean {
     return this.#ended.get(nowMs, nowMs, nowMs) !== undefined;
   }

@@ -32,7 +32,7 @@ type UsageRecord = UsageBuckets & {
   readonly tags: string | null;
 };
 
-/** With the prices that applied; all null if another service set the cost. */
+/** A record with the prices that applied; they are all null if another service computed the cost. */
 type PricedRecord = UsageRecord & {
   readonly admitted: bigint;
   readonly firstEventMs: number | null;
@@ -40,7 +40,7 @@ type PricedRecord = UsageRecord & {
   readonly attemptCount: number;
   readonly timeline: string | null;
   readonly tools: string | null;
-  /** The path of the interface. */
+  /** The public path. */
   readonly endpoint: string;
   readonly payer: number;
   readonly payers: number;
@@ -94,10 +94,10 @@ const prices = [
 
 const nothing = { attempts: [], extensions: [] };
 
-/** Beyond this many rows a page is read without the help of sums. */
+/** If more rows than this precede a page, it is read without the help of stored sums. */
 const skippedMax = 5_000;
 
-/** Reads usage records: pages, newest first, each from an index, and one record with its arithmetic. */
+/** Reads records: pages of them, newest first, and one record with the calculation of its cost. */
 export class Activity {
   readonly #db: Connection;
   readonly #pages = new Map<string, Query<[PageValues], Stored<UsageRecord>>>();
@@ -157,7 +157,7 @@ export class Activity {
     return this.#readParts(page, values, filter).map(stored => usageRow(toRow<UsageRecord>(stored, amounts)));
   }
 
-  /** Reads a page, the newest part of its span first, from parts that column files show. */
+  /** Reads a page, the newest part of its span first. Column files show which parts have records that match. */
   #readParts(
     page: Query<[PageValues], Stored<UsageRecord>>,
     values: PageValues,
@@ -177,7 +177,7 @@ export class Activity {
     return rows.slice(offset, wanted);
   }
 
-  /** Reads a page: hour by hour if the filter has no index and the sums show in which hours it has records. */
+  /** Reads a page. If no index fits the filter, reads only the hours in which stored sums show that there are matching records. */
   #read(
     page: Query<[PageValues], Stored<UsageRecord>>,
     values: PageValues,
@@ -196,7 +196,7 @@ export class Activity {
     return rows.slice(offset);
   }
 
-  /** Returns one record with its arithmetic; no lines if another service set the cost. */
+  /** Returns one record with the calculation of its cost; without lines if another service computed the cost. */
   find(accountId: number, requestId: string): { row: UsageRow; lines: PaidLine[] } | undefined {
     const id = parseLedgerId(requestId);
     const stored = id === undefined ? undefined : this.#one.get(id);
@@ -227,7 +227,7 @@ export class Activity {
   }
 }
 
-/** Returns whether a filter can have few records among many, and no index that finds them. */
+/** Returns true if few of many records may match a filter, and no index finds them. */
 function needsColumns({ model, keyId, endUser, provider, endpoint, groupId, tag, batchId }: ActivityFilter): boolean {
   if (batchId !== undefined) return false;
   const isIndexed = (provider ?? endpoint ?? groupId ?? tag) === undefined;
@@ -279,7 +279,7 @@ function paidLines(record: PricedRecord, { usage }: UsageRow): PaidLine[] {
   return [...tokenLines, ...tools.map(line => ({ ...line, paidBy: moneyPayer(record) }))];
 }
 
-/** Returns whose money paid the part that the plan did not pay. */
+/** Returns whose balance paid the part that the plan did not pay. */
 function moneyPayer({ payer, cost, writtenOff, planTokens }: PricedRecord): PaidLine['paidBy'] {
   return cost + writtenOff === 0n && planTokens === 0 ? 'free' : decode(codes.payer, payer);
 }

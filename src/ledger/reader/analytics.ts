@@ -1,5 +1,5 @@
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
-import type { AnalyticsGroup, AnalyticsQuery, AnalyticsRefusal, AnalyticsRow } from '../ledger.ts';
+import type { AnalyticsGroup, AnalyticsQuery, AnalyticsRefusal, AnalyticsRow, LargestGroups } from '../ledger.ts';
 import type { SumChange } from '../rows.ts';
 import type { ColumnStore } from '../columns/column-store.ts';
 import type { ColumnSums } from '../columns/column-sums.ts';
@@ -12,22 +12,22 @@ import { type Stored, toRow } from './to-row.ts';
 
 type SumRecord = { -readonly [Column in keyof AnalyticsRow]: Stored<AnalyticsRow>[Column] };
 
-/** Whole periods counted from 1970, from `from` up to but not including `to`; in ms for parts of an hour. */
+/** A range of whole periods, counted from 1970, or of ms for parts of an hour: from `from` up to but not including `to`. */
 interface Range {
   readonly from: number;
   readonly to: number;
 }
 
-/** The part of a span of time that each source covers. Ranges may be empty. */
+/** How a span of time is divided between the sums by day, the sums by hour, and single records. Ranges may be empty. */
 interface Cut {
   readonly days: Range;
-  /** Hours before and after the whole days. */
+  /** The hours before and after the whole days. */
   readonly hours: readonly [Range, Range];
   /** The parts of the first and the last hour, in ms. */
   readonly rest: readonly [Range, Range];
 }
 
-/** Later than any record: ten thousand years after 1970. */
+/** A time after every record: ten thousand years after 1970. */
 const endOfTimeMs = 10_000 * 366 * dayMs;
 
 const sumNames = [
@@ -61,16 +61,16 @@ type Values = FilterValues & {
 };
 type SumQuery = Query<[Values], SumRecord>;
 
-/** How sums and records are grouped: by this column, under this name. */
+/** A grouping of sums and records, in SQL. */
 interface Divider {
-  /** The stored sums to use, and the number of their owner; undefined: there are none. */
+  /** The stored sums that have this grouping. */
   readonly kept: SumChange['grouped'];
   readonly ofSum: string;
   readonly ofRecord: string;
-  /** Names the value of `by_column`, in sums and in records. */
+  /** The SQL expression for the name of a value of `by_column`, for sums and for records. */
   readonly name: string;
   readonly recordName?: string;
-  /** True if not every record has one: those without are the group null. */
+  /** Set if records can lack a value; such records form the group null. */
   readonly isPartial?: true;
 }
 
@@ -82,7 +82,7 @@ const dividers: Readonly<Record<Exclude<AnalyticsGroup, object> | 'tag', Divider
   provider: { kept: 'kind', ofSum: ofKind('provider_id'), ofRecord: 'provider_id', name: named('provider') },
   endpoint: { kept: 'kind', ofSum: ofKind('endpoint_id'), ofRecord: 'endpoint_id', name: named('endpoint') },
   api_key: { kept: 'key', ofSum: 'group_id', ofRecord: 'key_id', name: 'by_column' },
-  // The nearest group is the first of the list.
+  // The first group in the list is the nearest one.
   group: {
     kept: 'group',
     ofSum: 'group_id',
@@ -102,8 +102,8 @@ const dividers: Readonly<Record<Exclude<AnalyticsGroup, object> | 'tag', Divider
 };
 
 /**
- * Sums usage records by period and group from the stored sums of days and hours. Only parts of an hour are read record by record, so every span is
- * exact. The sums are stored in the order in which they are read, so hardly more rows are read than are returned.
+ * Sums records by period and grouping, from the stored sums of days and hours. Only for parts of an hour are records read one by one, so the result
+ * is exact for every span. Sums are stored in the order in which they are read, so hardly more rows are read than are returned.
  */
 export class Analytics {
   readonly #db: Connection;
@@ -121,17 +121,33 @@ export class Analytics {
   }
 
   read(query: AnalyticsQuery): AnalyticsRow[] | AnalyticsRefusal {
-    const { limit, groupBy, recordsMax } = query;
+    const { limit, groupBy, recordsMax, largest } = query;
     if (recordsMax !== undefined && this.#countRead(query) > recordsMax) return 'too_many_records';
+    if (largest !== undefined) return this.#readLargest(query, largest);
     const found = this.#sum(query);
-    // Records show which are in no group; stored sums do not.
+    // Stored sums do not include records without a value of the grouping.
     const lacksRest =
       dividers[chooseDivider(groupBy)].isPartial === true && this.#choose(query).filter.ofSum !== undefined;
     const rows = lacksRest ? withRest(found, this.#sum({ ...query, groupBy: 'none' })) : [...found.values()];
     return rows.length > limit ? 'too_many' : rows.sort(inOrder).map(analyticsRow);
   }
 
-  /** Returns about how many records would be read one by one, from the sums of the filters that have an index; 0 if stored sums fit. */
+  /** Returns the sums of the largest groups, and those of all others together. */
+  #readLargest(query: AnalyticsQuery, largest: LargestGroups): AnalyticsRow[] | AnalyticsRefusal {
+    const found = this.#sum({ ...query, limit: summedMax });
+    if (found.size > summedMax) return 'too_many';
+    const isPartial = dividers[chooseDivider(query.groupBy)].isPartial === true;
+    const lacksRest = isPartial && this.#choose(query).filter.ofSum !== undefined;
+    const all = lacksRest ? withRest(found, this.#sum({ ...query, groupBy: 'none' })) : [...found.values()];
+    const { own, rest } = splitLargest(all, largest);
+    if (own.length + rest.length > query.limit) return 'too_many';
+    return [
+      ...own.sort(inOrder).map(analyticsRow),
+      ...rest.map(row => ({ ...analyticsRow({ ...row, group: null }), isRest: true as const })),
+    ].sort((one, other) => one.periodMs - other.periodMs);
+  }
+
+  /** Returns the approximate number of records that would be read one by one, according to the sums for those filters that an index can serve; 0 if stored sums answer the query. */
   #countRead(query: AnalyticsQuery): number {
     if (this.#choose(query).filter.ofSum !== undefined) return 0;
     const { accountId, startMs, endMs = endOfTimeMs } = query;
@@ -153,7 +169,7 @@ export class Analytics {
     return Math.min(...counts.map(Number));
   }
 
-  /** Returns the values of a query's statements, and how its requests are chosen. */
+  /** Returns the parameters of a query's statements, and the conditions that select its requests. */
   #choose(query: AnalyticsQuery): { values: Omit<Values, 'first' | 'last'>; filter: SumFilter } {
     const { accountId: account, startMs, endMs = endOfTimeMs, limit, groupBy } = query;
     const tag = typeof groupBy === 'object' ? groupBy.tag : '';
@@ -184,14 +200,14 @@ export class Analytics {
     return found;
   }
 
-  /** Adds what column files have of a span, and returns the parts of it whose records are to be read. */
+  /** Adds the sums that column files give for a span, and returns the parts of the span whose records must be read. */
   #sumColumns(query: AnalyticsQuery, span: Range, found: Map<string, SumRecord>): Range[] {
     const { sums, left } = this.#columns?.sum(query, span) ?? { sums: [], left: [span] };
     for (const each of sums) add(found, toSumRecord(each));
     return left.flatMap(part => this.#findRanges(query, part));
   }
 
-  /** Returns the parts of a span, in ms, that can have records of a query's filters. */
+  /** Returns the parts of a span, in ms, that can have records that match a query. */
   #findRanges(query: AnalyticsQuery, span: Range): Range[] {
     const { from: startMs, to: endMs } = span;
     const hours = this.#hours.find({ ...query, startMs, endMs });
@@ -203,11 +219,11 @@ export class Analytics {
       if (later?.from === range.to) ranges[ranges.length - 1] = { from: range.from, to: later.to };
       else ranges.push(range);
     }
-    // Each range is a statement.
+    // Each range needs a statement of its own, so many ranges are read as one.
     return ranges.length > rangesMax ? [{ from: ranges.at(-1)?.from ?? startMs, to: ranges[0]?.to ?? endMs }] : ranges;
   }
 
-  /** Returns whether sums of end users or of a tag's values in these days stand for several of them. */
+  /** Returns true if on one of the days several end users, or values of a tag, share the sum `(other)`. */
   #hasOthers(grouped: 'end_user' | 'tag', values: Values): boolean {
     let query = this.#others.get(grouped);
     if (query === undefined) {
@@ -220,7 +236,7 @@ export class Analytics {
     return query.get(values) !== undefined;
   }
 
-  /** Returns the statement that sums a range of one source. */
+  /** Returns the statement that reads a range from one source. */
   #query(source: Source, { granularity, groupBy }: AnalyticsQuery, filter: SumFilter): SumQuery {
     const divider = chooseDivider(groupBy);
     const name = [source, granularity, divider, filter.ofSum?.grouped ?? '', ...filter.ofRecord].join(' ');
@@ -232,9 +248,11 @@ export class Analytics {
   }
 }
 
-/** More days than any span has. */
+/** The most sums that are in memory at once while the largest groups are found. */
+const summedMax = 250_000;
+/** The number of rows to read if there is no limit: more than any span has days. */
 const periodsMax = 1_000_000;
-/** More parts of a span are read as one. */
+/** If a span has more parts than this, they are read as one. */
 const rangesMax = 50;
 
 function chooseDivider(groupBy: AnalyticsGroup): keyof typeof dividers {
@@ -252,7 +270,7 @@ function queryText(source: Source, { granularity, divider, filter }: QueryParts)
   const isRecord = source === 'record';
   const [unitMs, at] = isRecord ? [1, 'created_at_ms'] : [sourceMs[source], 'number'];
   const perPeriod = (granularity === 'day' ? dayMs : hourMs) / unitMs;
-  // If a stored sum is a whole period, its number is already the order of the result.
+  // If each period has exactly one stored sum, its number is the sort key of the result.
   const period = perPeriod === 1 ? at : `${at} / ${perPeriod}`;
   const by = isRecord ? ofRecord : ofSum;
   const conditions = [
@@ -273,7 +291,7 @@ function queryText(source: Source, { granularity, divider, filter }: QueryParts)
       WHERE ${conditions.join(' AND ')} GROUP BY 1, 2 LIMIT @limit)`;
 }
 
-/** Returns the groups, and the remainder of each period as group null. */
+/** Returns the sums of all groups, and, as group null, what is left of each period's total. */
 function withRest(found: ReadonlyMap<string, SumRecord>, all: ReadonlyMap<string, SumRecord>): SumRecord[] {
   const rest = new Map([...all.values()].map(row => [row.periodMs, { ...row }]));
   for (const row of found.values()) {
@@ -283,11 +301,11 @@ function withRest(found: ReadonlyMap<string, SumRecord>, all: ReadonlyMap<string
   return [...found.values(), ...[...rest.values()].filter(({ requests }) => requests > 0n)];
 }
 
-/** The source of sums: `usage_sum` by its period, or the records themselves. */
+/** Where sums come from: the rows of `usage_sum` by day or hour, or the records themselves. */
 type Source = 'day' | 'hour' | 'record';
 const sourceMs = { day: dayMs, hour: hourMs } as const;
 
-/** Adds a row to the sums: a period at the edge of the span comes from several sources. */
+/** Adds a row to the sums. A period at the edge of the span can have rows from several sources. */
 function add(found: Map<string, SumRecord>, row: SumRecord): void {
   const name = `${row.periodMs} ${row.group ?? ''}`;
   const known = found.get(name);
@@ -312,7 +330,34 @@ function toSumRecord({ periodMs, group, amounts }: ColumnSums): SumRecord {
   };
 }
 
-/** Compares by period, then by group; the requests in no group are last. */
+const measures: Readonly<Record<LargestGroups['of'], (row: SumRecord) => bigint>> = {
+  cost: row => row.costNanoUsd,
+  requests: row => row.requests,
+  failed: row => row.failed,
+  tokens: row => row.input + row.cacheRead + row.cacheWrite + row.output,
+};
+
+/** Returns the rows of the groups that have the most, and the sums of the others by period. Of two with equal sums, the first by name counts as larger. */
+function splitLargest(rows: readonly SumRecord[], { groups, of }: LargestGroups) {
+  const measure = measures[of];
+  const sizes = new Map<SumRecord['group'], bigint>();
+  for (const row of rows) sizes.set(row.group, (sizes.get(row.group) ?? 0n) + measure(row));
+  const largest = [...sizes].sort(([one, size], [other, otherSize]) =>
+    size === otherSize ? ((one ?? '') < (other ?? '') ? -1 : 1) : size > otherSize ? -1 : 1,
+  );
+  const kept = new Set(largest.slice(0, groups).map(([group]) => group));
+  const own: SumRecord[] = [];
+  const rest = new Map<bigint, SumRecord>();
+  for (const row of rows) {
+    const sum = rest.get(row.periodMs);
+    if (kept.has(row.group)) own.push(row);
+    else if (sum === undefined) rest.set(row.periodMs, { ...row });
+    else for (const name of sumNames) sum[name] += row[name];
+  }
+  return { own, rest: [...rest.values()] };
+}
+
+/** Compares rows by period, then by group; group null is last. */
 function inOrder(one: SumRecord, other: SumRecord): number {
   if (one.periodMs !== other.periodMs) return one.periodMs < other.periodMs ? -1 : 1;
   if (one.group === other.group) return 0;
@@ -322,7 +367,7 @@ function inOrder(one: SumRecord, other: SumRecord): number {
 
 const empty: Range = { from: 0, to: 0 };
 
-/** Cuts a span into whole days (only if sums by the day are requested), whole hours, and the parts of the first and the last hour. */
+/** Divides a span into whole days (only if sums by day are requested), whole hours, and the parts of the first and the last hour. */
 function cut(startMs: number, endMs: number, granularity: AnalyticsQuery['granularity']): Cut {
   const [firstHour, lastHour] = [Math.ceil(startMs / hourMs), Math.floor(endMs / hourMs)];
   // The span lies within one hour.

@@ -7,38 +7,38 @@ import { ColumnBuffers, type ColumnFilters, RowChoice } from '../columns/row-cho
 import type { AnalyticsFilter, AnalyticsGroup, AnalyticsQuery } from '../ledger.ts';
 import { hourMs } from '../rules/calendar.ts';
 
-/** A span of time in ms, up to but not including `to`. */
+/** A span of time in ms, from `from` up to but not including `to`. */
 export interface Span {
   readonly from: number;
   readonly to: number;
 }
 
-/** What column files add to sums. */
+/** What column files have of a span. */
 export interface SummedColumns {
   readonly sums: readonly ColumnSums[];
-  /** The parts of the span that no file has. */
+  /** The parts of the span that no file covers. */
   readonly left: readonly Span[];
 }
 
-/** A part of a span to read from the ledger; `isInFile`: a file has shown that it has records. */
+/** A part of a span to read from the ledger. `isInFile`: true if a column file shows that it has matching records. */
 export interface Part extends Span {
   readonly isInFile: boolean;
 }
 
 interface FileQuestion {
-  /** What the file has of the span. */
+  /** The part of the span that the file covers. */
   readonly own: Span;
   readonly choice: RowChoice;
   readonly buffers: ColumnBuffers;
   readonly wanted: number;
 }
 
-/** Reading so many rows costs as much as a statement of its own for each record. */
+/** A statement that passes over this many rows for each wanted record costs as much as one statement for each. */
 const passedMax = 8;
 
 type Named = 'model' | 'provider' | 'endpoint' | 'end_user';
 
-/** Sums records from column files, as far as files agree with the ledger's sums: the rest is to be read from the ledger. */
+/** Sums records from those column files that agree with the ledger's sums. The caller reads the rest from the ledger. */
 export class ColumnRecords {
   readonly #store: ColumnStore;
   readonly #totals: TotalsReader;
@@ -62,12 +62,12 @@ export class ColumnRecords {
     this.#tagSets = db.prepare('SELECT id, json_extract(tags, @path) AS value FROM tag_set');
   }
 
-  /** Returns the parts of a span that no file has. */
+  /** Returns the parts of a span that no file covers. */
   findLeft(accountId: number, span: Span): Span[] {
     return cutOut(span, this.#choose(accountId, span));
   }
 
-  /** Sums what files have of a span. */
+  /** Sums the records of a span that are in files. */
   sum(query: AnalyticsQuery, span: Span): SummedColumns {
     const { accountId, groupBy, granularity, limit } = query;
     const { from: startMs, to: endMs } = span;
@@ -76,7 +76,7 @@ export class ColumnRecords {
     return { sums: this.#withNames(sums, groupBy), left };
   }
 
-  /** Sums what files have of a span by whose balance paid: see `toPocket`. */
+  /** Sums the records of a span that are in files, by whose balance paid: see `toPocket`. */
   sumPockets(accountId: number, { from: startMs, to: endMs }: Span): SummedColumns {
     const group = { dimension: 'pocket', read: (value: number) => value } as const;
     return this.#sum(accountId, { startMs, endMs, granularity: 'day', filters: [], group }, Infinity);
@@ -95,19 +95,19 @@ export class ColumnRecords {
         summer.add(file);
         summed.push(stored);
       } catch {
-        // The file is damaged. The ledger has the same records: sum again without the file.
+        // The file is damaged. The ledger has the same records, so the file is removed and the sum begins again without it.
         this.#store.remove(accountId, stored);
         return this.#sum(accountId, query, limit);
       } finally {
         file.close();
       }
-      // The caller refuses so many, so the rest does not matter.
+      // The caller refuses so many rows, so the rest is not needed.
       if (summer.size > limit) return { sums: summer.sums, left: [] };
     }
     return { sums: summer.sums, left: cutOut(span, summed) };
   }
 
-  /** Returns the parts of a span that can have records of a filter, the newest first. Of each file only the newest `wanted` records are in them. */
+  /** Yields the parts of a span that can have records that match a filter, the newest first. They contain only the newest `wanted` records of each file. */
   *listParts(filter: AnalyticsFilter & { readonly accountId: number }, span: Span, wanted: number): Generator<Part> {
     const { accountId } = filter;
     const buffers = new ColumnBuffers();
@@ -135,11 +135,11 @@ export class ColumnRecords {
       const [last, first] = [times[0], times.at(-1)];
       if (last === undefined || first === undefined) return [];
       const passed = (newest[0] ?? 0) - (newest.at(-1) ?? 0);
-      // Close to each other: one statement passes over the others between them.
+      // The records are close to each other: one statement reads them all and passes over the rows between them.
       if (passed < newest.length * passedMax) return [{ from: first, to: last + 1, isInFile: true }];
       return [...new Set(times)].map(time => ({ from: time, to: time + 1, isInFile: true }));
     } catch {
-      // Damaged: see `sum`.
+      // The file is damaged: see `sum`.
       this.#store.remove(accountId, stored);
       return [{ ...own, isInFile: false }];
     } finally {
@@ -147,7 +147,7 @@ export class ColumnRecords {
     }
   }
 
-  /** Returns the files of a span that have what the ledger has, in their order; none overlaps another. */
+  /** Returns the files of a span that agree with the ledger, in order of time. They do not overlap. */
   #choose(accountId: number, span: Span): StoredColumns[] {
     const startMs = Number(this.#start.get()?.value ?? 0n);
     const inSpan: StoredColumns[] = [];
@@ -195,7 +195,7 @@ export class ColumnRecords {
     });
     if (groupBy === 'api_key') return own('key');
     if (groupBy === 'group') {
-      // The nearest is the first.
+      // The first group in the list is the nearest one.
       return {
         dimension: 'groups',
         read: (value, lists) => (lists[value] ? Number.parseInt(lists[value].slice(1), 10) : null),

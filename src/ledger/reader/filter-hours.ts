@@ -13,22 +13,22 @@ type Values = {
   value: string;
 };
 
-/** The group of a day's sums for tags beyond the maximum number. */
+/** The value of a tag under which its usage is summed after a day has reached the maximum number of different tags. */
 export const others = '(other)';
 const hour = codes.period.indexOf('hour');
 
-/** Returns the statement that finds the hours, newest first, in which a sum has one of these groups. */
+/** Returns the statement that finds the hours, newest first, that have a sum for one of these ids. */
 function hoursText(grouped: (typeof codes.grouped)[number], groups: string): string {
   return `SELECT DISTINCT number FROM usage_sum WHERE account_id = @account AND period = ${hour} AND grouped = ${codes.grouped.indexOf(grouped)}
     AND number >= @first AND number <= @last AND group_id IN (${groups}) ORDER BY number DESC`;
 }
 
-/** Finds in the stored sums when requests of a provider, an endpoint, a group or a tag were made: their records have no index of their own. */
+/** Finds, from the stored sums, the hours in which requests of a provider, an endpoint, a group or a tag were made: records are not indexed by these. */
 export class FilterHours {
   readonly #ofProvider: Query<[Values], { number: bigint }>;
   readonly #ofEndpoint: Query<[Values], { number: bigint }>;
   /**
-   * For records of any group: a record also belongs to the groups that its own group lay in when it was admitted, which sums do not store.
+   * Finds the hours with requests of any group: a request also belongs to the groups above its own at the time of its admission, which the sums do not store.
    */
   readonly #ofGroups: Query<[Values], { number: bigint }>;
   readonly #ofTag: Query<[Values], { number: bigint }>;
@@ -52,7 +52,7 @@ export class FilterHours {
     );
   }
 
-  /** Returns the UTC hours since 1970 that can have records of a filter, newest first; undefined: the filter has an index, or is empty. */
+  /** Returns the hours (counted from 1970, UTC) that can have records of a filter, newest first; undefined if the records have an index for the filter, or it is empty. */
   find(filter: Omit<ActivityFilter, 'limit' | 'offset'>): number[] | undefined {
     const { accountId, provider, endpoint, tag, groupId, endUser, batchId } = filter;
     if (endUser !== undefined || batchId !== undefined) return undefined;

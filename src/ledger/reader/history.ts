@@ -30,8 +30,8 @@ const chargeSelect = `SELECT account_id, NULL, 'charge', iif(payer = 1, key_id, 
     FROM usage WHERE account_id = @account AND cost > 0 AND created_at_ms + latency_ms >= @start AND created_at_ms + latency_ms < @end AND created_at_ms < @end`;
 
 /**
- * Reads entries and charges of a span. Their balance is what their pocket has now, minus the changes behind them in the span: so it is right even if old records were removed. Changes
- * after the span are to be subtracted too.
+ * Reads the entries and charges of a span. The balance after each is the current balance of the account, key or group minus the later changes in the span, so it is right even if old records were
+ * removed. The caller must also subtract the changes after the span.
  */
 const movementsText = `WITH pocket AS (
      SELECT CAST(NULL AS INTEGER) AS keyId, CAST(NULL AS INTEGER) AS groupId, balance FROM account WHERE id = @account
@@ -49,7 +49,7 @@ const movementsText = `WITH pocket AS (
    SELECT b.*, u.request FROM balanced b LEFT JOIN usage u ON u.id = b.usageId
    ORDER BY b.createdAtMs DESC, b.entryId IS NULL, b.entryId DESC, b.usageId DESC LIMIT @limit OFFSET @offset`;
 
-/** Reads entries, charges and the audit, newest first. */
+/** Reads entries, charges and the audit log, newest first. */
 export class HistoryReads {
   readonly #entries: Query<[PageValues & { kinds: string }], Stored<MovementRecord>>;
   readonly #movements: Query<[PageValues], Stored<MovementRecord>>;
@@ -86,7 +86,7 @@ export class HistoryReads {
 
   movements(filter: EntryFilter): MovementRow[] {
     const values = toValues(filter);
-    // Reads no further back than the charges that this page and the pages before it can show: older entries are on later pages, and do not affect the balances here.
+    // Reads no further back than this page and those before it need: older entries are on later pages, and do not affect the balances here.
     const { account, end } = values;
     const oldest = this.#chargeStart.get({ account, end, skip: values.limit + values.offset - 1 });
     const start = Math.max(values.start, Number(oldest?.createdAtMs ?? 0n));

@@ -3,9 +3,9 @@ import { toPocket } from '../columns/column-file.ts';
 import type { ColumnStore } from '../columns/column-store.ts';
 import { ColumnRecords } from './column-records.ts';
 
-/** No request takes longer than this, so charges of requests that were admitted earlier need not be searched. */
+/** No request takes longer than this, so a charge is at most this much later than the admission. */
 export const longestMs = 2 * 86_400_000;
-/** Few requests take longer than this; they have an index of their own: migrations/0020-long-requests.sql. */
+/** Few requests take longer than this. A separate index finds them: migrations/0020-long-requests.sql. */
 export const longMs = 600_000;
 
 /** Records admitted from `first` up to but not including `last`. */
@@ -32,7 +32,7 @@ export class LaterChanges {
     this.#longCharges = db.prepare(`${chargesText} AND latency_ms >= ${longMs} GROUP BY 1, 2`);
   }
 
-  /** Returns the sum of the changes from a time on, by the number of the balance: see `toPocket`. */
+  /** Returns the sum of the changes of each balance since the time `end`. The keys are the numbers of `toPocket`. */
   read(account: number, end: number): Map<number, bigint> {
     const later = new Map<number, bigint>();
     const add = (pocket: number, amount: bigint): void => void later.set(pocket, (later.get(pocket) ?? 0n) + amount);
@@ -46,7 +46,7 @@ export class LaterChanges {
     };
     for (const { group, amounts } of sums) add(Number(group), -amounts.cost);
     for (const { from, to } of left) addAll(this.#charges.all({ account, end, first: from, last: to }));
-    // Requests that were admitted before that time and ended after it.
+    // Requests that were admitted before `end` and charged after it.
     addAll(this.#charges.all({ account, end, first: end - longMs, last: end }));
     addAll(this.#longCharges.all({ account, end, first: end - longestMs, last: end - longMs }));
     addAll(this.#entries.all({ account, end }));

@@ -12,10 +12,10 @@ type ListValues = { account: number; scope: string; id: number };
 const limitCodec = new RowCodec(limitTable);
 const useCodec = new RowCodec(limitUseTable);
 
-/** Limits of a revoked key still bind its running requests. */
+/** Limits of a revoked key are not shown, although they still apply to its running requests. */
 const isShown = `removed = 0 AND (scope <> 'key' OR (SELECT state FROM api_key WHERE id = scope_id) <> 'revoked')`;
 
-/** Reads limits in their present windows. */
+/** Reads limits, with their use in the current window. */
 export class Limits {
   readonly #list: Query<[ListValues], StoredValue[]>;
   readonly #one: Query<[number], StoredValue[]>;
@@ -41,7 +41,7 @@ export class Limits {
     return this.#list.all({ account, scope: scope ?? '', id: scopeId ?? 0 }).map(stored => this.#row(stored, nowMs));
   }
 
-  /** Returns a limit of the account (undefined: of any). */
+  /** Returns a limit. `accountId`: only if the limit belongs to this account; undefined: any account. */
   find(limitId: number, accountId: number | undefined, nowMs: number): LimitRow | undefined {
     const stored = this.#one.get(limitId);
     const row = stored && this.#row(stored, nowMs);
@@ -71,7 +71,7 @@ export class Limits {
     };
   }
 
-  /** Returns the use of the window; if the limit applies to each end user, that of the one who has used most. */
+  /** Returns the use in a window. If the limit applies to each end user separately, returns that of the end user who has used most. */
   #fullest(limitId: number, number: number, nowMs: number): { use: LimitUse | undefined; amounts: Amounts } {
     let fullest: { use: LimitUse | undefined; amounts: Amounts } = { use: undefined, amounts: { used: 0n, held: 0n } };
     for (const stored of this.#uses.all(limitId, number)) {

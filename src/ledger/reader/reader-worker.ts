@@ -4,7 +4,7 @@ import { serveCalls } from '../../lib/threads/serve-calls.ts';
 import { ColumnStore, findColumnsFolder } from '../columns/column-store.ts';
 import { prepareReads, type ReaderData, type ReadReply, type ReadRequest, type Reads } from './reads.ts';
 
-/** Does one read. */
+/** Runs one read. */
 function answer(reads: Reads, { name, args, sweptBy }: ReadRequest): ReadReply {
   try {
     if (sweptBy !== undefined && reads.needsSweep(sweptBy)) return { outcome: 'unswept' };
@@ -21,7 +21,7 @@ const db = openForReading(path);
 const reads = prepareReads(db, plans, new ColumnStore(findColumnsFolder(path)));
 serveCalls<ReadRequest, ReadReply>({
   run(batch, post) {
-    // One by one, so that no reply waits for a slower read that came after it.
+    // Each reply is posted at once, so that it does not wait for the later reads of the batch.
     for (const request of batch) post('now', [answer(reads, request)]);
   },
   end: () => void db.close(),

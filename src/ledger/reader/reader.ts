@@ -4,15 +4,15 @@ import { overloaded } from '../../errors/overloaded.ts';
 import { type Call, CallThread } from '../../lib/threads/call-thread.ts';
 import type { ReaderData, ReadReply, ReadRequest, Reads } from './reads.ts';
 
-/** Reads that wait; above it, further ones are refused. */
+/** The most reads that may wait; further ones are refused. */
 const waitingMax = 2000;
 
 interface ReadCall extends Call<ReadRequest> {
-  /** The thread died with it once. */
+  /** True if the thread has died once while it ran this read. */
   readonly isRepeat: boolean;
 }
 
-/** Reads the ledger's file on a thread of its own, which starts with the first read. If the thread dies, the next one repeats its reads, once. */
+/** Reads the ledger's file on a separate thread, which starts with the first read. If the thread dies, the next one repeats its reads, once. */
 export class Reader {
   readonly #data: ReaderData;
   readonly #sweep: (nowMs: number) => Promise<unknown>;
@@ -22,7 +22,7 @@ export class Reader {
   });
   #isClosed = false;
 
-  /** `sweep` ends expired holds and plan periods. */
+  /** `sweep` ends expired holds, balances of expired keys and plan periods. */
   constructor(data: ReaderData, sweep: (nowMs: number) => Promise<unknown>) {
     this.#data = data;
     this.#sweep = sweep;
@@ -33,7 +33,7 @@ export class Reader {
     return this.#call({ name, args, sweptBy: undefined }) as Promise<ReturnType<Reads[N]>>;
   }
 
-  /** Like `read`, after sweeping everything that has ended by `nowMs`. */
+  /** Like `read`, after ending everything that is over at `nowMs`. */
   readSwept<N extends keyof Reads>(
     nowMs: number,
     name: N,

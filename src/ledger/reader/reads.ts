@@ -10,7 +10,7 @@ import { WebhookReads } from './webhooks.ts';
 import { Limits } from './limits.ts';
 import { Sessions } from './sessions.ts';
 
-/** Returns the read functions by name. Arguments and results can be cloned between threads; each read sees everything that was committed before it began. `columns`: see `Analytics`. */
+/** Returns the read functions by name. Their arguments and results can be posted between threads. Each read sees everything that was committed before it began. `columns`: see `Analytics`. */
 export function prepareReads(db: Connection, plans: Plans, columns?: ColumnStore) {
   const accounts = new Accounts(db, plans);
   const activity = new Activity(db, columns);
@@ -57,21 +57,21 @@ export function prepareReads(db: Connection, plans: Plans, columns?: ColumnStore
 /** The read functions by name. */
 export type Reads = ReturnType<typeof prepareReads>;
 
-/** The data that the reader's worker thread gets when it starts. */
+/** The data with which the reader's thread starts. */
 export interface ReaderData {
   /** The path of the ledger's file. */
   readonly path: string;
   readonly plans: Plans;
 }
 
-/** A requested read. With `sweptBy`, the reply is `unswept` if a hold, a key or a plan period that ended by this time is not swept yet. */
+/** A requested read. With `sweptBy`, the reply is `unswept` if a hold, key or plan period is over at that time and no sweep has ended it yet. */
 export interface ReadRequest {
   readonly name: keyof Reads;
   readonly args: readonly unknown[];
   readonly sweptBy: number | undefined;
 }
 
-/** The outcome of a read; replies have the order of the requests. `unswept`: a sweep must run first. `storage`: the file could not be read. */
+/** The outcome of a read. `unswept`: a sweep must run first. `storage`: the file could not be read. Replies come in the order of the requests. */
 export type ReadReply =
   | { readonly outcome: 'done'; readonly value: unknown }
   | { readonly outcome: 'unswept' }

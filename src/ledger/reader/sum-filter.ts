@@ -2,15 +2,15 @@ import type { AnalyticsFilter, AnalyticsGroup, AnalyticsQuery } from '../ledger.
 import type { SumChange } from '../rows.ts';
 import { others } from './filter-hours.ts';
 
-/** How the requests of a query are chosen, as conditions of SQL. */
+/** The SQL conditions that select the requests of a query. */
 export interface SumFilter {
   /** Conditions on records. */
   readonly ofRecord: readonly string[];
-  /** The stored sums that contain exactly these requests, and their conditions; undefined: there are none, and records are read. */
+  /** The stored sums that contain exactly these requests, and the conditions that select them; undefined if there are none, so that records must be read. */
   readonly ofSum: { readonly grouped: SumChange['grouped']; readonly conditions: readonly string[] } | undefined;
 }
 
-/** The values of the conditions. */
+/** The parameters of the conditions. */
 export interface FilterValues {
   readonly key: number;
   readonly model: string;
@@ -39,7 +39,7 @@ const recordConditions: Readonly<Record<FilterName, string>> = {
 };
 const names = Object.keys(recordConditions) as FilterName[];
 
-/** Returns the values of a query's conditions; those of absent filters do not matter. */
+/** Returns the parameters of a query's conditions. Those of absent filters are not used. */
 export function toFilterValues({
   keyId,
   model,
@@ -63,8 +63,8 @@ export function toFilterValues({
 }
 
 /**
- * Returns how a query's requests are chosen. `kept`: the stored sums of what it groups by. `hasOthers` returns whether
- * sums of the filtered end user or tag may be among those of others.
+ * Returns the conditions for a query. `kept`: the stored sums that have the grouping of the query. `hasOthers` returns true if
+ * usage of the filtered end user or tag may be included in the sum `(other)`.
  */
 export function chooseFilter(
   query: AnalyticsQuery,
@@ -94,14 +94,14 @@ interface OwnSums {
   readonly condition: string;
 }
 
-/** The sums of one key, end user or tag. Those of a group are without the groups in it. */
+/** The filters that have stored sums: of one key, end user or tag. A group has none here, because its sums do not include its subgroups. */
 const ownSums: Readonly<Partial<Record<FilterName, OwnSums>>> = {
   keyId: { grouped: 'key', condition: 'group_id = @key' },
   endUser: { grouped: 'end_user', condition: 'group_id = (SELECT id FROM end_user WHERE name = @endUser)' },
   tag: { grouped: 'tag', condition: 'group_id IN (SELECT id FROM tag WHERE name = @tagName AND value = @tagValue)' },
 };
 
-/** Returns whether a query groups by what its one filter narrows. */
+/** Returns whether a query groups by the same dimension that its only filter selects. */
 function isSameDimension(
   groupBy: Exclude<AnalyticsGroup, 'none'>,
   { tag }: AnalyticsFilter,
@@ -111,7 +111,7 @@ function isSameDimension(
   return (groupBy === 'api_key' && only === 'keyId') || (groupBy === 'end_user' && only === 'endUser');
 }
 
-/** The statement that finds whether a day of the span has sums of an end user or a tag that stand for others. */
+/** The statements that find out whether a day of the span has a sum `(other)`, of end users or of the values of a tag. */
 export const othersTexts = {
   end_user: `SELECT id FROM end_user WHERE name = '${others}'`,
   tag: `SELECT id FROM tag WHERE name = @tagName AND value = '${others}'`,

@@ -2,7 +2,7 @@
 export type Stored<Row> = { [Column in keyof Row]: StoredValue<Row[Column]> };
 type StoredValue<Value> = Value extends number ? bigint : Value;
 
-/** Returns a stored row with its integers as numbers, but for `exact`: amounts of money, which can exceed 2^53. */
+/** Converts the integers of a stored row to numbers, except the columns in `exact`: amounts of money can exceed 2^53. */
 export function toRow<Row extends object>(stored: Stored<Row>, exact: readonly (keyof Row)[]): Row {
   const row: Partial<Record<keyof Row, unknown>> = { ...stored };
   for (const column of Object.keys(stored) as (keyof Row)[]) {

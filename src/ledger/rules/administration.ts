@@ -19,7 +19,7 @@ import { closeAccount } from './closing.ts';
 import { type Context, findOwner, nextNumber, present } from './context.ts';
 import { emitKeyEvent } from './events.ts';
 import { createGroup, deleteGroup, findGroup, updateGroup } from './groups.ts';
-import { changeBalance, moveToKey, sendBack } from './holds.ts';
+import { changeBalance, moveToKey, returnBalanceOfEndedKey } from './holds.ts';
 import { addFreeWindows, createLimit, deleteLimit, setField, updateLimit } from './limit-commands.ts';
 import { createWebhook, deleteWebhook, emitOutside, replayDelivery, updateWebhook } from './webhooks.ts';
 import { createSession, endSession } from './sessions.ts';
@@ -36,7 +36,7 @@ export interface AdminCommands {
   updateKey: { keyId: number; accountId: number; settings: KeySettings };
   setKeyState: { keyId: number; accountId: number | undefined; state: KeyState };
   setMonthlyLimit: { keyId: number; limit: bigint | undefined };
-  /** The old secret stays valid until then; 0: not at all. */
+  /** The old secret stays valid for `overlapMs`; 0: it ends at once. */
   rotateKey: { keyId: number; accountId: number | undefined; hash: Uint8Array; masked: string; overlapMs: number };
   createGroup: { accountId: number; settings: GroupSettings };
   /** `accountId` undefined: the operator. */
@@ -60,14 +60,14 @@ export interface AdminCommands {
   replayDelivery: NamedWebhook & { eventId: number };
   /** An event from outside the ledger. */
   emitEvent: OutsideEvent;
-  /** Adds a row to the audit, and does nothing else. */
+  /** Adds a row to the audit log, and does nothing else. */
   recordAction: RecordedAction;
 }
 
 /**
- * The id of the created or changed row (for a plan, its account's), or why nothing was done. `conflict`: the account already has a plan, or
- * the reference belongs to another command; `nothing_to_do`: the ledger already has an account; `locked`, `fixed`: see `LimitRefusal`;
- * `too_many`: the scope has the maximum number of limits.
+ * The id of the created or changed row (for a plan, the id of its account), or why nothing was done. `conflict`: the account already has a
+ * plan, or the reference belongs to another command; `nothing_to_do`: the ledger already has an account; `locked`, `fixed`: see
+ * `LimitRefusal`; `too_many`: the maximum number of limits or webhooks is reached.
  */
 export type AdminReply =
   | number
@@ -82,7 +82,7 @@ export type AdminReply =
   | 'closed';
 
 /**
- * An administrative command; because of its id it is executed once, however often it is sent. `by`: its sender; absent: the gateway itself.
+ * An administrative command. Its id makes sure that it is executed once, however often it is sent. `by`: its sender; absent: the gateway itself.
  */
 export type AdminCall = {
   [K in keyof AdminCommands]: {
@@ -93,7 +93,7 @@ export type AdminCall = {
   };
 }[keyof AdminCommands];
 
-/** Executes a command once; a repeat gets the first reply. */
+/** Executes a command and returns its reply. A repeat of the command gets the first reply and does nothing. */
 export function administer(context: Context, call: AdminCall, nowMs: number): AdminReply {
   const { applied } = context.rows;
   const known = applied.get(call.id);
@@ -119,7 +119,7 @@ function apply(context: Context, { name, command }: AdminCall, nowMs: number): A
     case 'createKey':
       return createKey(context, command, nowMs);
     case 'updateKey': {
-      const key = findLiving(rows, command.keyId, command.accountId);
+      const key = findUnrevokedKey(rows, command.keyId, command.accountId);
       return key === undefined ? 'not_found' : changeSettings(context, key, command.settings, nowMs);
     }
     case 'setKeyState':
@@ -233,7 +233,7 @@ function createKey(context: Context, command: AdminCommands['createKey'], nowMs:
   return reply;
 }
 
-/** Adds a key with default settings; it is stored once its first settings are applied. */
+/** Adds and stores a key with default settings. */
 function addKey(rows: Rows, { accountId, hash, masked }: NewKey, nowMs: number): Key {
   assert(!rows.hasHash(hash), 'two keys have one hash');
   const key: Key = {
@@ -276,15 +276,15 @@ function changeSettings(context: Context, key: Key, settings: KeySettings, nowMs
   return key.id;
 }
 
-/** Returns whether the group that the settings name is the account's. */
+/** Returns whether the settings name no group, or a group of the account. */
 function hasGroup(rows: Rows, accountId: number, { groupId }: KeySettings): boolean {
   return groupId === undefined || groupId === null || findGroup(rows, groupId, accountId) !== undefined;
 }
 
-/** Gives a key another secret; the previous one stays valid for the overlap. Secrets of earlier rotations keep their expiry. */
+/** Gives a key a new secret. The previous one stays valid for `overlapMs`; those of earlier rotations keep their expiry. */
 function rotateKey(rows: Rows, command: AdminCommands['rotateKey'], nowMs: number): AdminReply {
   const { keyId, accountId, hash, masked, overlapMs } = command;
-  const key = findLiving(rows, keyId, accountId);
+  const key = findUnrevokedKey(rows, keyId, accountId);
   if (key === undefined) return 'not_found';
   assert(!rows.hasHash(hash), 'two keys have one hash');
   if (overlapMs > 0) rows.addSecret({ hash: key.hash, keyId, endsAtMs: nowMs + overlapMs });
@@ -295,7 +295,7 @@ function rotateKey(rows: Rows, command: AdminCommands['rotateKey'], nowMs: numbe
   return keyId;
 }
 
-/** Gives a key its own balance (null: none); `insufficient` if that needs money in a hold or more than the account has. */
+/** Gives a key its own balance (null: none). Returns `insufficient` if that would take money that is held, or more than the account has available. */
 function setBalance(rows: Rows, key: Key, balance: bigint | null, nowMs: number): Key | 'insufficient' {
   const amount = (balance ?? 0n) - (key.balance ?? 0n);
   const account = findOwner(rows, key);
@@ -309,19 +309,18 @@ function setMonthlyLimit(
   { keyId, limit = 0n }: AdminCommands['setMonthlyLimit'],
   nowMs: number,
 ): AdminReply {
-  const key = findLiving(rows, keyId, undefined);
+  const key = findUnrevokedKey(rows, keyId, undefined);
   if (key === undefined) return 'not_found';
   setField(rows, key, { field: 'monthly_limit', value: limit, unit }, nowMs);
   return key.id;
 }
 
 function setKeyState(rows: Rows, { keyId, accountId, state }: AdminCommands['setKeyState'], nowMs: number): AdminReply {
-  const key = findLiving(rows, keyId, accountId);
+  const key = findUnrevokedKey(rows, keyId, accountId);
   if (key === undefined) return 'not_found';
   const after = { ...key, state };
   rows.keys.put(after);
-  // Held amounts stay until the hold ends.
-  sendBack(rows, after, nowMs);
+  returnBalanceOfEndedKey(rows, after, nowMs);
   if (state === 'revoked') emitKeyEvent(rows, after, 'key.revoked', { nowMs });
   return key.id;
 }
@@ -357,8 +356,8 @@ function bootstrap(rows: Rows, command: Bootstrap, nowMs: number): AdminReply {
   return accountId;
 }
 
-/** Returns a key that is not revoked, of that account if one is given. */
-function findLiving(rows: Rows, keyId: number, accountId: number | undefined): Key | undefined {
+/** Returns a key that is not revoked. `accountId`: only if the key belongs to this account; undefined: any account. */
+function findUnrevokedKey(rows: Rows, keyId: number, accountId: number | undefined): Key | undefined {
   const key = rows.keys.get(keyId);
   const other = accountId !== undefined && key?.accountId !== accountId;
   return key === undefined || key.state === 'revoked' || other ? undefined : key;

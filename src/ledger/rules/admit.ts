@@ -32,7 +32,7 @@ import { choosePayment, countSources, describeShortPlan, keepPayment, type Payme
 import { sliceSize } from './slices.ts';
 import { findRefusal, listWindows, sortByOrder, tokenRoom } from './windows.ts';
 
-/** An admission with its key, model and end user resolved to their numbers. */
+/** An admission whose key, model and end user are given by their ids. */
 export interface ResolvedAdmit extends Omit<AdmitCommand, 'key' | 'durable' | 'endUser' | 'endpoint' | 'batchId'> {
   readonly owner: KeyOwner;
   readonly modelId: number;
@@ -41,12 +41,12 @@ export interface ResolvedAdmit extends Omit<AdmitCommand, 'key' | 'durable' | 'e
   readonly endpointId: number;
 }
 
-/** The grant of a request that costs nothing. */
+/** The grant for a request that costs nothing. */
 const nothing: Grant = { held: 0n, tokens: null, planHeld: 0, planOutput: 0, firstSpent: false };
 
 /**
- * Decides whether a request may begin. Checks everything in one fixed order before anything is written, so that a refusal consumes nothing:
- * the key, its models, the limits other than money, the money. A repeated id gets the first reply.
+ * Decides whether a request may begin, and places its hold. Checks the key, its models, the limits except those of money, and then the money,
+ * always in this order. Writes nothing before all checks have passed, so a refused request is not counted. A repeated id gets the first reply.
  */
 export function admit(context: Context, admission: ResolvedAdmit, nowMs: number): Admitted | Denied {
   const { rows } = context;
@@ -78,7 +78,7 @@ interface Decision extends Paid {
   readonly grant: Grant;
 }
 
-/** Returns who pays a new request of a valid key, and how much is held; or why it is refused. Writes nothing. */
+/** Returns who pays for a new request of a valid key, and how much is held; or why the request is refused. Writes nothing. */
 function decide(context: Context, admission: ResolvedAdmit, key: Key, nowMs: number): Decision | Denied {
   const { rows } = context;
   const admissible = toAdmissible(rows, admission, key, nowMs);
@@ -97,7 +97,7 @@ function decide(context: Context, admission: ResolvedAdmit, key: Key, nowMs: num
   return { admissible, payment, grant };
 }
 
-/** Returns what an admission would decide now, and writes nothing. `undefined`: there is no such key. */
+/** Returns what an admission would decide now, and writes nothing. Returns undefined if there is no such key. */
 export function previewAdmission(
   context: Context,
   admission: ResolvedAdmit,
@@ -125,7 +125,7 @@ export function previewAdmission(
   };
 }
 
-/** Returns who would pay, in their order. */
+/** Returns who would pay, in the order in which they pay. */
 function listPayers(rows: Rows, { key, groups, funds }: AdmissibleRequest, { payers, period }: Payment): NextPayer[] {
   if (funds === undefined) return [{ payer: 'free' }];
   if (payers === 'free_request') return [{ payer: 'free' }];
@@ -146,13 +146,13 @@ function listPayers(rows: Rows, { key, groups, funds }: AdmissibleRequest, { pay
   return payers === 'plan_money' ? [plan, money] : [money, plan];
 }
 
-/** A request of a key that may be admitted, with the limits that bind it. */
+/** A request whose key allows it, with the limits that apply to it. */
 interface AdmissibleRequest {
   readonly admission: ResolvedAdmit;
   readonly key: Key;
   readonly model: string;
   readonly funds: FundsEstimate | undefined;
-  /** How many requests it counts as if it costs nothing. */
+  /** How many requests it counts as if the model is free or a free daily request pays. */
   readonly requests: number;
   readonly groups: readonly number[];
   readonly bound: readonly BoundLimit[];
@@ -174,8 +174,8 @@ interface Paid {
 }
 
 /**
- * Returns the first hold: as much as the payers, the token limits and the other running requests leave; or how much
- * money is missing.
+ * Returns the first hold, which leaves room for the other running requests, or how much money is missing. The payers and the token
+ * limits bound the hold.
  */
 function chooseGrant(rows: Rows, { admissible, payment }: Paid, nowMs: number): Grant | { readonly lacks: bigint } {
   const { admission, key, bound } = admissible;
@@ -202,13 +202,13 @@ function chooseGrant(rows: Rows, { admissible, payment }: Paid, nowMs: number): 
   return slice < tokens ? computeGrant({ ...estimate, outputTokensWanted: slice }, sources) : whole;
 }
 
-/** Returns the input's cost, in output tokens of the source that pays for it. */
+/** Returns how many output tokens cost as much as the input, for the payer that pays first. */
 function inputAsOutput({ inputTokens, inputNanoUsd, outputPicoUsd }: FundsEstimate, { payers }: Payment): number {
   if (payers !== 'money') return inputTokens;
   return outputPicoUsd === 0n ? 0 : Number((inputNanoUsd * 1000n) / outputPicoUsd);
 }
 
-/** Raises a counter to a value, if it is lower. */
+/** Sets a counter to `value` if it is lower. */
 function raiseCounter(rows: Rows, name: Counter['name'], value: number): void {
   if ((rows.counters.get(name)?.value ?? 0) < value) rows.counters.put({ name, value });
 }
@@ -218,7 +218,7 @@ interface Refusal extends Paid {
   readonly windows: readonly WindowState[];
 }
 
-/** If money pays at all, the denial says that money is short: it is the payer that can be topped up. */
+/** Returns the denial for a request that its payers can't pay for. If money may pay, it says that money is short, because the balance can be topped up. */
 function refuse(context: Context, { admissible, payment, lacks, windows }: Refusal, nowMs: number): Denied {
   if (payment.period !== undefined && !drawsOnMoney(payment.payers)) {
     return fundDenial(describeShortPlan(context, payment.period), windows, nowMs);
@@ -228,7 +228,7 @@ function refuse(context: Context, { admissible, payment, lacks, windows }: Refus
   const paying = { payerFields, groups, bound: listEach(bound), admittedAtMs: nowMs };
   const funds = listFunds(context.rows, key, paying, nowMs);
   const short = funds.find(fund => amountLeft(fund) < lacks);
-  assert(short !== undefined, 'what lacks money has a fund that is short of it');
+  assert(short !== undefined, 'if money is missing, one of the funds is short');
   const denied = fundDenial(describeShortFund(short), windows, nowMs);
   return short.limit === 'balance' ? { ...denied, neededNanoUsd: lacks } : denied;
 }
@@ -289,7 +289,7 @@ interface Known {
   readonly firstSpent: boolean;
 }
 
-/** Returns the reply to a repeat: the original grant, and what is left now; `conflict` if the id belongs to another request. */
+/** Returns the reply to a repeated admission: the original grant, and what is left now. A `conflict` if the id belongs to another request. */
 function admitAgain(
   context: Context,
   admission: ResolvedAdmit,
@@ -316,8 +316,8 @@ function admitAgain(
 }
 
 /**
- * Returns true if a known request is a different one of the gateway's own: no two of them share a random part. Repeats by other services
- * get a new part.
+ * Returns true if a known request of the gateway is not the one to be admitted: their random parts differ. Requests of other services are not
+ * compared, because a repeat gets a new random part.
  */
 function isOther({ request, expiresAtMs }: Request, admission: ResolvedAdmit): boolean {
   const part = requestPart(admission.id, admission.requestId);
@@ -350,7 +350,7 @@ function answer({ request, extendable, left, bound }: Answered, nowMs: number): 
   };
 }
 
-/** The price at which an output token is held. */
+/** Returns the price of a held output token. */
 function outputPrice(
   estimate: FundsEstimate | undefined,
   { payers, discountPermille }: Pick<Request, 'payers' | 'discountPermille'>,
@@ -359,7 +359,7 @@ function outputPrice(
   return discounted(estimate, discountPermille).outputPicoUsd;
 }
 
-/** Returns the requested amount, as one number that a repeat must match. */
+/** Returns the requested amount as one number: a repeated admission must have the same. */
 function requestedAmount(estimate: FundsEstimate | undefined): bigint {
   if (estimate === undefined) return 0n;
   const { inputNanoUsd, toolsNanoUsd = 0n, outputTokensWanted, outputPicoUsd } = estimate;

@@ -6,7 +6,7 @@ import type { AdminCall } from './administration.ts';
 import { hashAudit } from './audit-hash.ts';
 import { fieldValue } from './limit-commands.ts';
 
-/** The audit: each administrative command that changed something adds a row to the chain of the account that it changed. */
+/** The audit log: each administrative command that changes something adds a row to the chain of the account that it changes. */
 
 /** Types of resources that commands change. */
 type ResourceType =
@@ -19,7 +19,7 @@ type ResourceType =
   | 'webhook'
   | 'session';
 
-/** A resource that a command changes: its type, and its number (for a subscription its account's). */
+/** A resource that a command changes: its type and its id (for a subscription, the id of its account). */
 interface Resource {
   readonly type: ResourceType;
   readonly id: number;
@@ -27,14 +27,14 @@ interface Resource {
 
 const unknownActor: Actor = { type: 'gateway', id: null, address: null, requestId: null };
 
-/** The action of a command and its object; `id` undefined: the command creates it. */
-interface Deed {
+/** What a command does to which resource. `id` undefined: the command creates the resource. */
+interface AuditedAction {
   readonly action: string;
   readonly type: ResourceType;
   readonly id?: number;
 }
 
-function describeDeed({ name, command }: AdminCall): Deed | undefined {
+function describeAction({ name, command }: AdminCall): AuditedAction | undefined {
   switch (name) {
     case 'createAccount':
     case 'bootstrap':
@@ -97,23 +97,24 @@ function describeDeed({ name, command }: AdminCall): Deed | undefined {
 
 const stateActions = { enabled: 'enable', disabled: 'disable', revoked: 'revoke' } as const;
 
-/** Runs a command and adds its changes to the audit; a command that is refused or changes nothing adds no row. */
+/** Runs a command and adds its changes to the audit log. A command that is refused or changes nothing adds no row. */
 export function audited<Reply>(rows: Rows, call: AdminCall, nowMs: number, work: () => Reply): Reply {
-  const deed = describeDeed(call);
+  const described = describeAction(call);
   const { by = unknownActor } = call;
-  if (deed === undefined) {
+  if (described === undefined) {
     if (call.name === 'recordAction') addAudit(rows, { ...call.command, before: null }, by, nowMs);
     return work();
   }
-  const before = deed.id === undefined ? null : describe(rows, { type: deed.type, id: deed.id });
+  const before = described.id === undefined ? null : describe(rows, { type: described.type, id: described.id });
   const reply = work();
   if (typeof reply !== 'number') return reply;
-  const made: Resource[] = [{ type: deed.type, id: deed.id ?? reply }];
+  const made: Resource[] = [{ type: described.type, id: described.id ?? reply }];
   if (call.name === 'bootstrap') made.push({ type: 'api_key', id: 1 }, { type: 'management_key', id: 1 });
   for (const resource of made) {
     const after = describe(rows, resource);
     if (before === after) continue;
-    const action = resource.type === deed.type ? deed.action : (bootstrapActions[resource.type] ?? deed.action);
+    const action =
+      resource.type === described.type ? described.action : (bootstrapActions[resource.type] ?? described.action);
     const accountId = findOwnerId(rows, resource);
     const row = { accountId, action, resourceType: resource.type, resourceId: String(resource.id), before, after };
     addAudit(rows, row, by, nowMs);
@@ -175,7 +176,7 @@ function findOwnerId(rows: Rows, { type, id }: Resource): number {
   }
 }
 
-/** Returns a resource as JSON, without secrets and without fields that requests change; null: it does not exist, or was removed. */
+/** Returns a resource as JSON, without secrets and without fields that requests change; null if it does not exist or was removed. */
 function describe(rows: Rows, { type, id }: Resource): string | null {
   switch (type) {
     case 'account':

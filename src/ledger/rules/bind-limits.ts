@@ -5,15 +5,15 @@ import { isWatched } from './events.ts';
 import { findJoint, joinLimits, type JointPlace } from './joint-limits.ts';
 import { type BoundLimit, countedUser, coversModel, currentMax, readUse, type Windows } from './limits.ts';
 
-/** The fields of a request that decide which limits bind it, and in which windows. */
+/** The fields of a request that decide which limits apply to it, and in which windows. */
 export interface Bindable extends Pick<Request, 'accountId' | 'keyId' | 'endUserId' | 'groups' | 'admittedAtMs'> {
   /** The listed id. */
   readonly model: string;
 }
 
 /**
- * Returns the limits that bind a request: of its key, its groups from the nearest on, and its account. Of limits that are counted together
- * only the tightest: see `listEach`.
+ * Returns the limits that apply to a request: those of its key, of its groups from the nearest on, and of its account. Of limits that are
+ * counted together, it returns only the tightest; `listEach` lists them all.
  */
 export function bindLimits(rows: Rows, request: Bindable, nowMs: number): BoundLimit[] {
   const binding = { request, nowMs, isWatched: isWatched(rows, request.accountId), bound: [] };
@@ -23,13 +23,13 @@ export function bindLimits(rows: Rows, request: Bindable, nowMs: number): BoundL
   return binding.bound;
 }
 
-/** Returns the limits that bind a request that was admitted. */
+/** Returns the limits that apply to an admitted request. */
 export function bindRequest(rows: Rows, request: Request, nowMs: number): BoundLimit[] {
   const { accountId, keyId, modelId, endUserId, groups, admittedAtMs } = request;
   return bindLimits(rows, { accountId, keyId, model: rows.modelName(modelId), endUserId, groups, admittedAtMs }, nowMs);
 }
 
-/** The request, and its limits so far. */
+/** A request, and the limits that have been found for it so far. */
 interface Binding {
   readonly request: Bindable;
   readonly nowMs: number;

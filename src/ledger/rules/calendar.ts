@@ -1,22 +1,22 @@
 import '../../lib/temporal.ts';
 
-/** The numbering of periods. A period is computed from a time whenever it is needed, so that nothing has to be reset. */
+/** Windows of limits and periods of plans. Both are computed from a time whenever they are needed, so nothing has to be reset when they end. */
 
 export const minuteMs = 60_000;
 export const hourMs = 3_600_000;
 export const dayMs = 86_400_000;
 
-/** The UTC hour of a time, counted from 1970. */
+/** Returns the UTC hour of a time, counted from 1970. */
 export function toHour(atMs: number): number {
   return Math.floor(atMs / hourMs);
 }
 
-/** The UTC day of a time, counted from 1970. */
+/** Returns the UTC day of a time, counted from 1970. */
 export function toDay(atMs: number): number {
   return Math.floor(atMs / dayMs);
 }
 
-/** The window of a limit that contains a time. `number` identifies it among those of its kind and time zone. */
+/** The window of a limit that contains a time. `number` identifies it among the windows of the same kind and time zone. */
 export interface Window {
   readonly number: number;
   readonly startMs: number;
@@ -61,7 +61,7 @@ export function windowByNumber(per: CalendarWindow, timeZone: string, number: nu
 function findWindow(per: CalendarWindow, timeZone: string, atMs: number): Window {
   const local = Temporal.Instant.fromEpochMilliseconds(atMs).toZonedDateTimeISO(timeZone);
   if (per === 'hour') {
-    // A local hour that clocks repeat is two windows: only the part of the offset besides whole hours counts.
+    // When clocks repeat a local hour, its two hours are two windows. So whole hours of the offset are ignored.
     const offsetMs = Math.round(local.offsetNanoseconds / 1_000_000) % hourMs;
     const number = toHour(atMs + offsetMs);
     return { number, startMs: number * hourMs - offsetMs, endMs: (number + 1) * hourMs - offsetMs };
@@ -86,7 +86,7 @@ function windowNumber(per: Exclude<CalendarWindow, 'hour'>, first: Temporal.Plai
   return per === 'day' ? day : (day + 3) / 7;
 }
 
-/** A period of a plan: `number` of them have passed since the first start. */
+/** A period of a plan. `number`: how many periods have passed since the first start. */
 export interface PlanTime {
   readonly number: number;
   readonly startMs: number;
@@ -96,19 +96,19 @@ export interface PlanTime {
 const biweekMs = 14 * dayMs;
 
 /**
- * Returns the period of a plan that contains a time, counted from its first start, which is not later. Biweekly ones have 14 days; monthly
- * ones end on the start's day of the next months at the start's time, or on the last day of a month that lacks that day. Source:
- * docs/accounting.md "Subscriptions".
+ * Returns the period of a plan that contains `atMs`, which must not be before the first start. A biweekly period has 14 days. A monthly one
+ * ends at the day and time of the first start in the next month, or on the month's last day if it lacks that day. See docs/accounting.md
+ * "Subscriptions".
  */
 export function findPlanTime(startedAtMs: number, period: 'biweekly' | 'monthly', atMs: number): PlanTime {
   const from = period === 'biweekly' ? (n: number) => startedAtMs + n * biweekMs : monthsAfter(startedAtMs);
-  // Never too high: no period is longer.
+  // This start value is never too high, because no period is longer.
   let number = Math.floor((atMs - startedAtMs) / (period === 'biweekly' ? biweekMs : 31 * dayMs));
   while (from(number + 1) <= atMs) number++;
   return { number, startMs: from(number), endMs: from(number + 1) };
 }
 
-/** Returns the start's day and time that many months later. */
+/** Returns a function from a number of months to the time that is so many months after the start. */
 function monthsAfter(startedAtMs: number): (months: number) => number {
   const start = new Date(startedAtMs);
   const [year, month, day] = [start.getUTCFullYear(), start.getUTCMonth(), start.getUTCDate()];

@@ -2,10 +2,10 @@ import type { Group, Rows } from '../rows.ts';
 import { type Context, present } from './context.ts';
 import { emitKeyEvent } from './events.ts';
 import { deleteGroup } from './groups.ts';
-import { sendBack } from './holds.ts';
+import { returnBalanceOfEndedKey } from './holds.ts';
 import { cancelSubscription } from './subscriptions.ts';
 
-/** Closes an account: ends its keys, removes its groups, and lets its plan end with its period. Returns its id. */
+/** Closes an account: revokes its keys, removes its groups, and cancels its plan. Returns its id. */
 export function closeAccount(context: Context, accountId: number, nowMs: number): number | 'not_found' {
   const { rows } = context;
   const account = rows.accounts.get(accountId);
@@ -15,7 +15,7 @@ export function closeAccount(context: Context, accountId: number, nowMs: number)
     const after = { ...key, state: 'revoked' } as const;
     rows.keys.put(after);
     // Held amounts move back when the hold ends.
-    sendBack(rows, after, nowMs);
+    returnBalanceOfEndedKey(rows, after, nowMs);
     emitKeyEvent(rows, after, 'key.revoked', { nowMs });
   }
   for (const key of rows.listManagementKeys(accountId)) rows.managementKeys.put({ ...key, state: 'revoked' });

@@ -3,18 +3,18 @@ import type { Suspension } from '../ledger.ts';
 import type { DailyLimitUnit, Plans } from '../plans.ts';
 import type { Account, Counter, Key, Rows } from '../rows.ts';
 
-/** The inputs of rules: the rows, the plans that accounts can have, and the unit of `daily_limit`. */
+/** What rules need: the rows, the plans that accounts can have, and the unit of `daily_limit`. */
 export interface Context {
   readonly rows: Rows;
   readonly plans: Plans;
   readonly dailyLimitUnit: DailyLimitUnit;
-  /** An account is suspended if more than this of its requests is written off; absent: never. */
+  /** An account is suspended if more nano-dollars than this have been written off; absent: never. */
   readonly writeOffMax?: bigint | undefined;
-  /** Called with an account that this command suspends. */
+  /** Called if a command suspends an account. */
   readonly onSuspended?: (accountId: number, reason: Suspension) => void;
 }
 
-/** Returns a row that must exist, because such rows are never deleted. Throws if it does not. */
+/** Returns a row that must exist because its kind is never deleted. Throws if it does not exist. */
 export function present<R>(row: R | undefined): R {
   assert(row !== undefined, 'a row is missing');
   return row;

@@ -5,12 +5,12 @@ import type { Account, Group, Key, Rows } from '../rows.ts';
 import type { BoundLimit } from './limits.ts';
 import { nextNumber } from './context.ts';
 
-/** Events, written in the transaction that causes them. Nothing is written if no webhook subscribes to them. */
+/** Events for webhooks are written in the transaction that causes them, and only if a webhook subscribes to them. */
 
 const deliveryMs = 3 * 86_400_000;
 
 /** An event to write. `accountId` 0: it concerns no account. */
-export interface Happening {
+export interface NewEvent {
   readonly accountId: number;
   readonly type: EventType;
   /** Events of one scope are delivered in their order. */
@@ -24,7 +24,7 @@ export function isWatched(rows: Rows, accountId: number): boolean {
 }
 
 /** Writes an event and its deliveries to the webhooks of the account and of the operator that subscribe to it. */
-export function emit(rows: Rows, { accountId, type, scope, data }: Happening, nowMs: number): void {
+export function emit(rows: Rows, { accountId, type, scope, data }: NewEvent, nowMs: number): void {
   const known = accountId === 0 ? rows.listWebhooks(0) : [...rows.listWebhooks(accountId), ...rows.listWebhooks(0)];
   const wanting = known.filter(({ events }) => events.includes(type));
   if (wanting.length === 0) return;
@@ -48,13 +48,14 @@ export function emit(rows: Rows, { accountId, type, scope, data }: Happening, no
 }
 
 const thresholds = [80, 100] as const;
-/** For limits without a calendar window, at most one event in this time. */
+/** The shortest time between two events of a limit without a calendar window. */
 const againMs = 60_000;
 
 /**
- * Writes events of limits that a request has brought to a threshold: each once per window. `before`: their uses before, in the same order.
+ * Writes an event for each limit that a request has brought to a threshold: once per calendar window. For a rolling minute, or a limit
+ * without a window, it is written when the threshold is crossed, at most once a minute. `before`: the limits before the request, in the same order.
  */
-export function tellThresholds(
+export function emitThresholdEvents(
   rows: Rows,
   before: readonly BoundLimit[],
   after: readonly BoundLimit[],
@@ -62,10 +63,10 @@ export function tellThresholds(
 ): void {
   for (const [index, bound] of after.entries()) {
     const { limit, max } = bound;
-    const is = used(bound);
-    if (max === 0n || is * 100n < max * 80n) continue;
+    const current = used(bound);
+    if (max === 0n || current * 100n < max * 80n) continue;
     for (const threshold of thresholds) {
-      if (is * 100n < max * BigInt(threshold)) continue;
+      if (current * 100n < max * BigInt(threshold)) continue;
       const name = `limit ${limit.id} ${threshold}`;
       const mark = rows.eventMarks.get(name);
       const { number } = bound.window;
@@ -77,12 +78,12 @@ export function tellThresholds(
         if (wasReached || (mark !== undefined && nowMs - mark.atMs < againMs)) continue;
       }
       rows.eventMarks.put({ name, number, atMs: nowMs });
-      emit(rows, describeThreshold(bound, threshold, is), nowMs);
+      emit(rows, describeThreshold(bound, threshold, current), nowMs);
     }
   }
 }
 
-function describeThreshold({ limit, max, window }: BoundLimit, threshold: number, used: bigint): Happening {
+function describeThreshold({ limit, max, window }: BoundLimit, threshold: number, used: bigint): NewEvent {
   const { id, accountId, scope, scopeId, unit, per } = limit;
   const amount = (value: bigint): unknown => (unit === 'usd' ? JSON.rawJSON(dollarsText(value)) : Number(value));
   const resets_at = per === 'minute' || window.endMs === Number.POSITIVE_INFINITY ? null : isoTime(window.endMs);
@@ -103,14 +104,14 @@ function describeThreshold({ limit, max, window }: BoundLimit, threshold: number
   };
 }
 
-/** The owner of the changed balance. */
-type Pocket =
+/** The owner of a balance. */
+type BalanceOwner =
   | { readonly type: 'account'; readonly row: Account }
   | { readonly type: 'key'; readonly row: Key }
   | { readonly type: 'group'; readonly row: Group };
 
 /** Writes an event if a balance has fallen below its owner's threshold; `before`: the balance before. */
-export function tellLowBalance(rows: Rows, { type, row }: Pocket, before: bigint, nowMs: number): void {
+export function emitLowBalanceEvent(rows: Rows, { type, row }: BalanceOwner, before: bigint, nowMs: number): void {
   const { lowBalance, balance } = row;
   if (lowBalance === null || balance === null || before < lowBalance || balance >= lowBalance) return;
   const accountId = type === 'account' ? row.id : row.accountId;

@@ -11,8 +11,8 @@ import { extensionSize } from './slices.ts';
 import { tokenRoom } from './windows.ts';
 
 /**
- * Holds more for a running request: output tokens as far as the funds and the token limits allow, amounts wholly or not at all. `extension`
- * identifies the command: its repeat gets the same reply and holds nothing more.
+ * Holds more for a running request: output tokens, as many as the funds and the token limits allow, or an amount, wholly or not at all. The
+ * id `extension` identifies the command: a repeat gets the same reply and holds nothing more.
  */
 export function extend(
   context: Context,
@@ -37,7 +37,7 @@ interface Extending {
   readonly key: Key;
   readonly bound: readonly BoundLimit[];
   readonly left: Sources;
-  /** The tokens that limits leave. */
+  /** The tokens that the token limits still allow. */
   readonly room: number;
   readonly extension: number;
   readonly nowMs: number;
@@ -72,7 +72,7 @@ function extendByAmount(
 ): Extended {
   const { hold, bound, left, extension, nowMs } = extending;
   if (nanoUsd < 0n || nanoUsd > left.nanoUsd) return answer('denied', extending, 0);
-  // Only other services' holds expire; the gateway's own last as long as its process.
+  // Only holds of other services expire; those of the gateway last as long as its process.
   const expiresAtMs = hold.expiresAtMs === null ? null : (wanted ?? hold.expiresAtMs);
   const after: Hold = { ...hold, held: hold.held + nanoUsd, expiresAtMs, extension, extendedTokens: 0 };
   raiseHold(rows, [hold, after], bound, nowMs);
@@ -90,7 +90,7 @@ function answer(
     kind,
     outputTokens: granted,
     heldNanoUsd: hold.held,
-    // A request that costs nothing and was not limited when it was admitted is not limited later.
+    // No hold limits the output of a request that costs nothing.
     outputTokensAvailable: hold.tokens === null ? Number.POSITIVE_INFINITY : Math.min(tokensLeft(hold, left), room),
   };
 }

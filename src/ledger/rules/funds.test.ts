@@ -12,7 +12,7 @@ test('tokens cost their exact price rounded up to the nano-dollar', () => {
   expect(priceTokens(3, 1001n)).toBe(4n);
 });
 
-test('as many tokens are granted as the money pays, and not one more', () => {
+test('grants as many tokens as the money can pay for, and not one more', () => {
   fc.assert(
     fc.property(fc.bigInt(0n, 10n ** 13n), tokens, price, (money, held, pico) => {
       const more = tokensFor(money, held, pico);
@@ -24,11 +24,11 @@ test('as many tokens are granted as the money pays, and not one more', () => {
   );
 });
 
-test('more tokens than a number counts exactly are granted as the most that it does', () => {
+test('the grant is at most the largest safe integer', () => {
   expect(tokensFor(10n ** 13n, 5, 1n)).toBe(Number.MAX_SAFE_INTEGER - 5);
   expect(tokensFor(9_007_199_254_740n, 3, 1n)).toBeLessThan(Number.MAX_SAFE_INTEGER);
 });
 
-test('tokens that cost nothing are never short', () => {
+test('any number of tokens is granted if they cost nothing', () => {
   expect(tokensFor(0n, 5, 0n)).toBe(Infinity);
 });

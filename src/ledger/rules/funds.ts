@@ -4,17 +4,17 @@ import { findOwner, present } from './context.ts';
 import { amountAgainst, type BoundLimit, inOrder } from './limits.ts';
 import { describeLimit, computeReset } from './windows.ts';
 
-/** Money that a request can draw on: dollar limits and the balance, together. The plan's part is in `payments.ts`. */
+/** The money that a request can use: what the dollar limits and the balance together allow. For the plan's tokens see `payments.ts`. */
 
-/** One bound of what can be paid; `used` is settled plus held. */
+/** A dollar limit or a balance, as a bound for what can be paid. `used`: settled plus held. */
 export interface Fund extends Pick<DenialFacts, 'limit' | 'row'> {
   readonly used: bigint;
   readonly max: bigint;
-  /** Absent: it never resets by itself. */
+  /** When it resets; absent: never by itself. */
   readonly resetAtMs?: number;
 }
 
-/** Returns how much is left of a fund; negative if a limit was lowered below its use. */
+/** Returns how much of a fund is left; negative if a limit was lowered below its use. */
 export function amountLeft(fund: Fund): bigint {
   return fund.max - fund.used;
 }
@@ -23,8 +23,8 @@ export function amountLeft(fund: Fund): bigint {
 export type PayerFields = Pick<Request, 'payer' | 'payerGroup'>;
 
 /**
- * Returns the balance that pays a request of this key that is admitted now: the key's own, the nearest group's that has one, or the
- * account's.
+ * Returns whose balance pays for a request of this key that is admitted now: the key's if it has one, else that of the nearest group that
+ * has one, else the account's.
  */
 export function choosePayer(rows: Rows, key: Key, groups: readonly number[]): PayerFields {
   if (key.balance !== null) return { payer: 'key_balance', payerGroup: null };
@@ -34,7 +34,7 @@ export function choosePayer(rows: Rows, key: Key, groups: readonly number[]): Pa
   return { payer: 'account', payerGroup: null };
 }
 
-/** The balance that pays a request, and the limits that bind it. */
+/** The balance that pays for a request, and the limits that apply to it. */
 export interface Paying {
   readonly payerFields: PayerFields;
   readonly groups: readonly number[];
@@ -42,7 +42,7 @@ export interface Paying {
   readonly bound: readonly BoundLimit[];
 }
 
-/** Returns what all funds together can pay: the tightest decides. At least 0. */
+/** Returns how much money can be paid: what the tightest fund has left, at least 0. */
 export function countMoney(rows: Rows, key: Key, { payerFields, admittedAtMs, bound }: Paying, nowMs: number): bigint {
   const { held, balance } = findPayer(rows, key, payerFields);
   let least = (balance ?? 0n) - held;

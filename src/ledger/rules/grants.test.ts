@@ -40,7 +40,7 @@ test('no payer holds more than it has, and the grant is between the minimum and 
       expect(grant.held <= sources.nanoUsd && grant.held >= 0n).toBe(true);
       expect(grant.planHeld <= sources.planTokens && grant.planOutput <= grant.planHeld).toBe(true);
       expect(tokens >= estimate.outputTokensMin && tokens <= 1024 && tokens >= grant.planOutput).toBe(true);
-      // Less than wanted only if not one more token can be paid.
+      // The grant is less than wanted only if not even one more token can be paid for.
       const rest = {
         ...sources,
         planTokens: sources.planTokens - grant.planHeld,
@@ -52,7 +52,7 @@ test('no payer holds more than it has, and the grant is between the minimum and 
   );
 });
 
-test('the hold pays every usage within the estimate, after any extensions: nothing is written off', () => {
+test('the hold covers every usage within the estimate, after any extensions: nothing is written off', () => {
   const usage = fc.record({ input: fc.nat(1000), write: fc.nat(1000), output: fc.nat(1000) });
   const more = fc.array(fc.record({ wanted: fc.nat(600), left }), { maxLength: 3 });
   fc.assert(
@@ -72,7 +72,7 @@ test('the hold pays every usage within the estimate, after any extensions: nothi
         const tokens = (hold.tokens ?? 0) + byPlan + byMoney;
         hold = { ...hold, held: hold.held + nanoUsd, tokens, planHeld: hold.planHeld + byPlan, planOutput };
       }
-      // Any part of the input may have come from a cache, at the same price at most.
+      // Any part of the input may have come from a cache, where it costs the same or less.
       const input = Math.min(used.input, estimate.inputTokens);
       const cacheWrite5m = Math.min(used.write, estimate.inputTokens - input);
       const output = Math.min(used.output, hold.tokens ?? 0);

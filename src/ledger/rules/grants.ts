@@ -2,11 +2,11 @@ import type { FundsEstimate } from '../ledger.ts';
 import type { Payers } from '../rows.ts';
 
 /**
- * How much of a request its payers can cover together. Pure. The first payer in the paying order covers as many tokens as it can, the next
- * one the rest, so that their holds together cover every usage within the estimate.
+ * Computes how much of a request its payers can cover together. The first payer covers as many tokens as it can, the second one the rest,
+ * so that their holds together cover every usage within the estimate. All functions here are pure.
  */
 
-/** What each payer can still pay; 0 if it does not take part. */
+/** What each payer can still pay; 0 for one that does not pay for this request. */
 export interface Sources {
   readonly payers: Payers;
   readonly planTokens: number;
@@ -17,19 +17,19 @@ export interface Sources {
 export interface Grant {
   /** Money, in nano-dollars. */
   readonly held: bigint;
-  /** Output tokens of all payers; null: the request costs nothing in any case. */
+  /** Output tokens that all payers together cover; null: the request costs nothing. */
   readonly tokens: number | null;
-  /** Plan tokens: input and output together, and output alone. */
+  /** Tokens that are held of the plan: input and output together, and output alone. */
   readonly planHeld: number;
   readonly planOutput: number;
-  /** True if the first payer could not pay the whole input: from then on only the second pays. */
+  /** True if the first payer could not pay for the whole input, so that only the second pays for the rest. */
   readonly firstSpent: boolean;
 }
 
-/** A hold as extensions see it. */
+/** What extensions need to know of a hold. */
 export type Extendable = Grant & { readonly payers: Payers; readonly outputPicoUsd: bigint };
 
-/** Further output tokens, by payer, and the money for them. */
+/** The output tokens that an extension adds, by payer, and the money for them. */
 export interface More {
   readonly byPlan: number;
   readonly byMoney: number;
@@ -55,8 +55,8 @@ export function priceTokens(tokens: number, picoUsd: bigint): bigint {
 }
 
 /**
- * Returns how many more tokens than `held` can be held for that much more money; Infinity if they cost nothing. Capped at the largest safe
- * integer, which no answer reaches.
+ * Returns how many tokens can be held for `nanoUsd` in addition to the `held` ones; Infinity if they cost nothing. The sum of both is at most
+ * the largest safe integer, which no answer reaches.
  */
 export function tokensFor(nanoUsd: bigint, held: number, picoUsd: bigint): number {
   if (picoUsd === 0n) return Number.POSITIVE_INFINITY;
@@ -64,7 +64,7 @@ export function tokensFor(nanoUsd: bigint, held: number, picoUsd: bigint): numbe
   return Number(all < countMax ? all : countMax) - held;
 }
 
-/** Returns an amount after the plan's discount, rounded up by less than a unit: holds are never too small. */
+/** Returns an estimate after the plan's discount. Amounts are rounded up, so that a hold is never too small. */
 export function discounted(estimate: FundsEstimate, discountPermille: number): FundsEstimate {
   if (discountPermille === 0) return estimate;
   const factor = BigInt(1000 - discountPermille);
@@ -75,11 +75,11 @@ export function discounted(estimate: FundsEstimate, discountPermille: number): F
   };
 }
 
-/** Returns the first slice that the sources pay, or how much money is missing (0: only the plan pays, and it can't). */
+/** Returns the grant for the first slice, or how much money is missing (0: only the plan may pay, and its tokens are not enough). */
 export function computeGrant(estimate: FundsEstimate, sources: Sources): Grant | { readonly lacks: bigint } {
   const { toolsNanoUsd = 0n } = estimate;
   if (toolsNanoUsd === 0n) return grantTokens(estimate, sources);
-  // A plan pays tokens alone.
+  // A plan can pay for tokens only.
   if (!drawsOnMoney(sources.payers)) return { lacks: 0n };
   if (sources.nanoUsd < toolsNanoUsd) {
     const rest = grantTokens(estimate, { ...sources, nanoUsd: 0n });
@@ -166,12 +166,12 @@ function available(hold: Extendable, sources: Sources): { plan: number; money: n
   };
 }
 
-/** Returns the cost of that many of the estimated input tokens. If there are none: the price of the parts without tokens. */
+/** Returns the cost of `tokens` of the estimated input tokens. If there are no input tokens, returns the price of the input's other parts. */
 function inputCost({ inputTokens, inputNanoUsd }: FundsEstimate, tokens: number): bigint {
   return inputTokens === 0 ? 0n : ceilDivide(inputNanoUsd * BigInt(tokens), BigInt(inputTokens));
 }
 
-/** Returns at least 1: a request that costs next to nothing still needs money. */
+/** Returns the amount, at least 1: a request that costs less than that still needs money. */
 function atLeastOne(nanoUsd: bigint): bigint {
   return nanoUsd > 0n ? nanoUsd : 1n;
 }

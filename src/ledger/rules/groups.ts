@@ -1,7 +1,7 @@
 import type { GroupSettings, Tags } from '../ledger.ts';
 import type { Group, Key, Rows } from '../rows.ts';
 import { findOwner, nextNumber } from './context.ts';
-import { moveToGroup, sendBackGroup } from './holds.ts';
+import { moveToGroup, returnBalanceOfRemovedGroup } from './holds.ts';
 
 /** Groups: how keys and groups are nested, and how groups are created, changed and removed. */
 
@@ -22,7 +22,7 @@ export function pathFrom(rows: Rows, groupId: number | null): readonly number[] 
 const none: readonly number[] = [];
 
 /**
- * Returns the tags of a request: its own, then its key's, then those of its groups from the nearest on; the first one with a name counts.
+ * Merges the tags of a request. If several have the same name, the request's own wins, then the key's, then that of the nearest group.
  */
 export function mergeTags(rows: Rows, key: Key, groups: readonly number[], own: Tags | undefined): Tags {
   const merged: Record<string, string> = {};
@@ -30,7 +30,7 @@ export function mergeTags(rows: Rows, key: Key, groups: readonly number[], own: 
   return Object.assign(merged, key.tags, own);
 }
 
-/** Returns a group that was not removed, of that account if one is given. */
+/** Returns a group that is not removed. `accountId`: only if the group belongs to this account; undefined: any account. */
 export function findGroup(rows: Rows, groupId: number, accountId: number | undefined): Group | undefined {
   const group = rows.groups.get(groupId);
   const isForeign = accountId !== undefined && group?.accountId !== accountId;
@@ -39,7 +39,7 @@ export function findGroup(rows: Rows, groupId: number, accountId: number | undef
 
 type Refusal = 'not_found' | 'no_group' | 'insufficient' | 'conflict';
 
-/** Creates a group. Returns its id; `no_group`: there is no such parent; `conflict`: it would be nested too deep. */
+/** Creates a group. Returns its id; `no_group`: the parent does not exist; `conflict`: the group would be nested too deep. */
 export function createGroup(
   rows: Rows,
   { accountId, settings }: { readonly accountId: number; readonly settings: GroupSettings },
@@ -60,7 +60,7 @@ export function createGroup(
   return group.id;
 }
 
-/** Changes only the present fields of a group. `conflict`: it would contain itself, or be nested too deep. */
+/** Changes the given fields of a group. `conflict`: it would contain itself, or be nested too deep. */
 export function updateGroup(
   rows: Rows,
   {
@@ -84,7 +84,7 @@ export function updateGroup(
   return groupId;
 }
 
-/** Returns the depth of the groups nested in this one, itself included. */
+/** Returns how many levels of groups this group has, with itself as the first. */
 function measureHeight(rows: Rows, { id, accountId }: Group): number {
   const below = rows.listGroups(accountId).filter(({ parentId }) => parentId === id);
   return 1 + Math.max(0, ...below.map(group => measureHeight(rows, group)));
@@ -98,7 +98,7 @@ function changeGroupBalance(rows: Rows, group: Group, balance: bigint | null, no
   return { ...moveToGroup(rows, group, amount, nowMs), balance };
 }
 
-/** Deletes a group and moves its balance back; held amounts move when their hold ends. `conflict`: it has keys or groups. */
+/** Deletes a group and moves its balance back; held amounts move back when their holds end. `conflict`: the group still has keys or groups. */
 export function deleteGroup(
   rows: Rows,
   { groupId, accountId }: { readonly groupId: number; readonly accountId: number | undefined },
@@ -111,6 +111,6 @@ export function deleteGroup(
   for (const limit of rows.listLimits('group', groupId)) rows.limits.put({ ...limit, removed: true });
   const after = { ...group, removed: true };
   rows.groups.put(after);
-  sendBackGroup(rows, after, nowMs);
+  returnBalanceOfRemovedGroup(rows, after, nowMs);
   return groupId;
 }

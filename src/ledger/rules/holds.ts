@@ -2,26 +2,26 @@ import type { VoidReason } from '../ledger.ts';
 import type { Account, Entry, Group, Hold, Key, Request, Rows, Tally } from '../rows.ts';
 import { toDay } from './calendar.ts';
 import { findOwner, present } from './context.ts';
-import { tellLowBalance } from './events.ts';
+import { emitLowBalanceEvent } from './events.ts';
 import { bindRequest } from './bind-limits.ts';
 import { type BoundLimit, changeUses, tallyAdmission, tallyHold } from './limits.ts';
 
-/** Places, changes and ends holds, with every amount that includes them, and moves money: every change of a balance is in this file. */
+/** Places, changes and ends holds, and updates all amounts that include them. All changes of balances are made in this file. */
 
-/** How a hold ends: the money and the plan's tokens that are debited. If `freeTaken` is false, a free request is given back to the plan. */
+/** How a hold ends: the money and the plan's tokens that are debited. `freeTaken`: false if the free daily request that paid is returned to the plan. */
 export interface Release {
   readonly debit: bigint;
   readonly planTokens: number;
   readonly freeTaken: boolean;
-  /** What the request adds to limits from then on. */
+  /** What the request adds to limits after its end. */
   readonly tally: Tally;
   readonly bound: readonly BoundLimit[];
 }
 
-/** A live hold before a change; undefined: it is new. */
+/** A hold before a change; undefined if it is a new one. */
 type Before = Hold | undefined;
 
-/** Counts a new or changed hold in the limits that bind it. Afterwards, `bound` has their new uses. */
+/** Counts a new or changed hold in the limits that apply to it, and updates the uses in `bound`. */
 function countHold(
   rows: Rows,
   bound: readonly BoundLimit[],
@@ -64,8 +64,8 @@ export function releaseHold(rows: Rows, hold: Hold, release: Release, atMs: numb
   changePeriod(rows, hold, -hold.planHeld, planTokens);
   if (hold.payers === 'free_request' && !freeTaken) countFreeRequest(rows, hold, -hold.requests);
   changePayer(rows, hold, { held: -hold.held, debit, running: -1 }, atMs);
-  if (hold.payer === 'key_balance') sendBack(rows, present(rows.keys.get(hold.keyId)), atMs);
-  if (hold.payerGroup !== null) sendBackGroup(rows, present(rows.groups.get(hold.payerGroup)), atMs);
+  if (hold.payer === 'key_balance') returnBalanceOfEndedKey(rows, present(rows.keys.get(hold.keyId)), atMs);
+  if (hold.payerGroup !== null) returnBalanceOfRemovedGroup(rows, present(rows.groups.get(hold.payerGroup)), atMs);
 }
 
 /** Voids a hold. */
@@ -94,7 +94,7 @@ export function countRequest(rows: Rows, keyId: number, nowMs: number): void {
   });
 }
 
-/** The fields of an entry besides its pocket and amounts. */
+/** The fields of an entry except its owner and its amounts. */
 type EntryFacts = Pick<Entry, 'kind' | 'atMs'> & Partial<Entry>;
 
 /** Adds an entry of an account. */
@@ -114,16 +114,16 @@ function addEntry(rows: Rows, accountId: number, entry: EntryFacts & Pick<Entry,
   rows.addEntry({ ...nothing, ...entry, accountId, number });
 }
 
-/** Adds to an account's balance (negative: subtracts), with the entry that explains it. The caller has checked that this is allowed. */
+/** Adds an amount (negative: subtracts it) to an account's balance, and adds an entry. The caller has checked that the balance allows it. */
 export function changeBalance(rows: Rows, account: Account, amount: bigint, entry: EntryFacts): void {
   const balanceAfter = account.balance + amount;
   const after = { ...account, balance: balanceAfter };
   rows.accounts.put(after);
-  tellLowBalance(rows, { type: 'account', row: after }, account.balance, entry.atMs);
+  emitLowBalanceEvent(rows, { type: 'account', row: after }, account.balance, entry.atMs);
   addEntry(rows, account.id, { ...entry, amount, balanceAfter });
 }
 
-/** Adds the entry for the part of a request that could not be debited, to its payer's entries. */
+/** Adds an entry for the part of a request's cost that could not be debited from its payer. */
 export function addWriteOff(rows: Rows, hold: Hold, writtenOff: bigint, atMs: number): void {
   const keyId = hold.payer === 'key_balance' ? hold.keyId : null;
   const { payerGroup: groupId } = hold;
@@ -134,49 +134,49 @@ export function addWriteOff(rows: Rows, hold: Hold, writtenOff: bigint, atMs: nu
   addEntry(rows, hold.accountId, { ...facts, keyId, groupId, balanceAfter, writtenOff });
 }
 
-/** Moves an amount from the account to the key; negative: back. The caller has checked that no hold needs it. Returns the key. */
+/** Moves an amount from the account to the key; a negative one moves back. The caller has checked that no hold needs it. Returns the changed key. */
 export function moveToKey(rows: Rows, key: Key, amount: bigint, atMs: number): Key {
   const balanceAfter = (key.balance ?? 0n) + amount;
   const after = { ...key, balance: balanceAfter };
   rows.keys.put(after);
   if (amount === 0n) return after;
-  tellLowBalance(rows, { type: 'key', row: after }, key.balance ?? 0n, atMs);
+  emitLowBalanceEvent(rows, { type: 'key', row: after }, key.balance ?? 0n, atMs);
   changeBalance(rows, findOwner(rows, key), -amount, { kind: 'move', note: nameMove('key', key.id, amount), atMs });
   addEntry(rows, key.accountId, { kind: 'move', keyId: key.id, amount, balanceAfter, atMs });
   return after;
 }
 
-/** Moves an amount from the account to the group, like `moveToKey`. Returns the group. */
+/** Moves an amount from the account to the group, like `moveToKey`. Returns the changed group. */
 export function moveToGroup(rows: Rows, group: Group, amount: bigint, atMs: number): Group {
   const balanceAfter = (group.balance ?? 0n) + amount;
   const after = { ...group, balance: balanceAfter };
   rows.groups.put(after);
   if (amount === 0n) return after;
-  tellLowBalance(rows, { type: 'group', row: after }, group.balance ?? 0n, atMs);
+  emitLowBalanceEvent(rows, { type: 'group', row: after }, group.balance ?? 0n, atMs);
   const { id, accountId } = group;
   changeBalance(rows, findOwner(rows, group), -amount, { kind: 'move', note: nameMove('group', id, amount), atMs });
   addEntry(rows, accountId, { kind: 'move', groupId: id, amount, balanceAfter, atMs });
   return after;
 }
 
-/** Returns the note of the account's entry of a move. The other entry needs none: it has the id of the key or group. */
-function nameMove(pocket: 'key' | 'group', id: number, amount: bigint): string {
-  return `${amount > 0n ? 'to' : 'from'} ${pocket} ${id}`;
+/** Returns the note for the account's entry of a move. The other entry of the move needs none: it has the id of the key or group. */
+function nameMove(type: 'key' | 'group', id: number, amount: bigint): string {
+  return `${amount > 0n ? 'to' : 'from'} ${type} ${id}`;
 }
 
-/** Moves what a removed group has beyond its holds to the account. */
-export function sendBackGroup(rows: Rows, group: Group, atMs: number): void {
+/** Moves the balance of a removed group back to the account, except what its holds need. Does nothing for other groups. */
+export function returnBalanceOfRemovedGroup(rows: Rows, group: Group, atMs: number): void {
   if (!group.removed || group.balance === null || group.balance === group.held) return;
   moveToGroup(rows, group, group.held - group.balance, atMs);
 }
 
-/** Returns whether a key's time is over. */
+/** Returns whether a key has expired. */
 export function hasExpired({ expiresAtMs }: Key, nowMs: number): boolean {
   return expiresAtMs !== null && expiresAtMs <= nowMs;
 }
 
-/** Moves what a revoked or expired key has beyond its holds to the account. */
-export function sendBack(rows: Rows, key: Key, atMs: number): void {
+/** Moves the balance of a revoked or expired key back to the account, except what its holds need: that stays until they end. Does nothing for other keys. */
+export function returnBalanceOfEndedKey(rows: Rows, key: Key, atMs: number): void {
   const isOver = key.state === 'revoked' || hasExpired(key, atMs);
   if (!isOver || key.balance === null || key.balance === key.held) return;
   moveToKey(rows, key, key.held - key.balance, atMs);
@@ -200,20 +200,20 @@ function changePayer(rows: Rows, hold: Hold, change: PayerChange, atMs: number):
     const balance = key.balance === null ? null : key.balance - debit;
     const after = { ...key, balance, held: key.held + held, running: key.running + running };
     rows.keys.put(after);
-    tellLowBalance(rows, { type: 'key', row: after }, key.balance ?? 0n, atMs);
+    emitLowBalanceEvent(rows, { type: 'key', row: after }, key.balance ?? 0n, atMs);
   } else if (hold.payerGroup !== null) {
     const group = present(rows.groups.get(hold.payerGroup));
     const balance = group.balance === null ? null : group.balance - debit;
     const amounts = { held: group.held + held, running: group.running + running, spent: group.spent + debit };
     const after = { ...group, balance, ...amounts };
     rows.groups.put(after);
-    tellLowBalance(rows, { type: 'group', row: after }, group.balance ?? 0n, atMs);
+    emitLowBalanceEvent(rows, { type: 'group', row: after }, group.balance ?? 0n, atMs);
   } else {
     const account = findOwner(rows, hold);
     const balance = account.balance - debit;
     const after = { ...account, balance, held: account.held + held, running: account.running + running };
     rows.accounts.put(after);
-    tellLowBalance(rows, { type: 'account', row: after }, account.balance, atMs);
+    emitLowBalanceEvent(rows, { type: 'account', row: after }, account.balance, atMs);
   }
   if (held === 0n && debit === 0n) return;
   const day = present(rows.keyDays.get(hold.keyId, toDay(hold.admittedAtMs)));
@@ -228,7 +228,7 @@ function changePeriod(rows: Rows, { accountId, period: number }: Request, held: 
   rows.periods.put({ ...period, held: period.held + held, used: period.used + used });
 }
 
-/** Takes `by` of the plan's free requests of the day of admission; negative: gives them back. */
+/** Counts `by` of the plan's free daily requests as used on the day of admission; a negative number returns them. */
 function countFreeRequest(rows: Rows, { accountId, admittedAtMs }: Request, by: number): void {
   const day = toDay(admittedAtMs);
   rows.planDays.put({ accountId, day, requests: (rows.planDays.get(accountId, day)?.requests ?? 0) + by });

@@ -2,14 +2,14 @@ import type { Limit, LimitUse, Rows } from '../rows.ts';
 import { type BoundLimit, inOrder, addToUse, sumUse, type Windows } from './limits.ts';
 
 /**
- * Limits of one scope that count the same requests in the same unit are counted once: each request changes only the tightest of them. It
- * decides for all, because the amounts left of the others exceed its own by a constant. So the work per request grows with the number of
- * units, not of limits. The others are brought up to date when a window ends, a limit changes, or someone reads them.
+ * Limits of one scope that count the same requests in the same unit are counted together: each request changes only the use of the tightest
+ * one. That one decides for all, because what is left of each other limit is more by a constant. So the work for a request grows with the
+ * number of units, not with the number of limits. The others are updated when a window ends, a limit changes, or someone reads them.
  */
 
-/** The tightest limit. Its use is in memory only until they are separated. */
+/** The tightest of several limits that are counted together. Its current use is in memory only, until they are separated. */
 interface Lead extends BoundLimit {
-  /** Its use at the time of the others' uses. */
+  /** Its use when the uses in `others` were current. */
   readonly base: LimitUse;
   readonly others: readonly BoundLimit[];
 }
@@ -17,28 +17,28 @@ interface Lead extends BoundLimit {
 /** The limits of a scope while they are counted together. */
 export interface JointLimits {
   readonly leads: readonly Lead[];
-  /** Indexes in `limits` of those that are counted separately. */
+  /** The indexes, in the list of the scope's limits, of the limits that are counted separately. */
   readonly apart: readonly number[];
-  /** They are counted together for requests admitted in these windows. */
+  /** The limits are counted together for requests admitted in these windows. */
   readonly windows: Windows;
-  /** The time in which no raise begins or ends. */
+  /** The interval in which no temporary raise of a limit ends. */
   readonly fromMs: number;
   readonly untilMs: number;
 }
 
-/** How many scopes may have their limits counted together at a time. */
+/** The most scopes whose limits are counted together at a time. */
 const scopesMax = 50_000;
 
-/** The scope and time in which they bind a request. */
+/** The limits of a scope, and when a request is checked against them. */
 export interface JointPlace {
   readonly limits: readonly Limit[];
   readonly windows: Windows;
   readonly nowMs: number;
-  /** Threshold events are sent for each limit separately. */
+  /** True if a webhook receives threshold events, which needs each limit counted separately. */
   readonly isWatched: boolean;
 }
 
-/** Returns the limits of a scope that are counted together; undefined if they are not, or no longer. */
+/** Returns the limits of a scope that are counted together; undefined if none are. Separates them first if they can't stay together. */
 export function findJoint(
   rows: Rows,
   scope: Limit['scope'],
@@ -54,7 +54,7 @@ export function findJoint(
   return undefined;
 }
 
-/** Starts to count the limits of a scope together, if any count the same. Returns the limits that then bind a request bound by `bound`. */
+/** Starts to count limits of a scope together, if several count the same. Returns the limits to check in place of `bound`. */
 export function joinLimits(
   rows: Rows,
   bound: readonly BoundLimit[],
@@ -69,7 +69,7 @@ export function joinLimits(
   const ends = limits.flatMap(({ raisedUntilMs }) => raisedUntilMs ?? []);
   const fromMs = Math.max(Number.NEGATIVE_INFINITY, ...ends.filter(end => end <= nowMs));
   const untilMs = Math.min(Number.POSITIVE_INFINITY, ...ends.filter(end => end > nowMs));
-  // From now on stored uses are out of date: an engine that relies on them is notified by this.
+  // Stored uses are out of date from now on. These puts tell an engine that relies on them.
   for (const { use } of leads) rows.limitUses.put(use);
   const places = rows.joint[first.scope];
   if (places.size >= scopesMax) separateAll(rows);
@@ -77,14 +77,14 @@ export function joinLimits(
   return [...leads, ...bound.filter(({ limit }) => !isPlain(limit))];
 }
 
-/** Returns true if a limit counts every request of its scope as a sum. Limits of key fields are shown separately. */
+/** Returns true if a limit can be counted together with others: it counts all requests of its scope, and is not shown as the field of a key. */
 function isPlain(limit: Limit | undefined): boolean {
   if (limit === undefined) return false;
   const { models, endUsers, per, field, unit } = limit;
   return models === null && endUsers === 'all' && per !== 'minute' && (field === null || unit === 'usd');
 }
 
-/** Once nothing is left, the first limit decides, not the tightest. */
+/** Returns true if something is left of the limit. Once nothing is left, the first limit decides, not the tightest. */
 function isOpen({ limit, max, use }: BoundLimit): boolean {
   return limit.action === 'alert' || sumUse(use, 0) < max;
 }
@@ -104,12 +104,12 @@ function readLeft({ max, use }: BoundLimit): bigint {
   return max - sumUse(use, 0);
 }
 
-/** Returns every limit that binds, with its own use. */
+/** Returns all limits that apply, each with its current use. */
 export function listEach(bound: readonly BoundLimit[]): BoundLimit[] {
   return bound.flatMap(each => (isLead(each) ? listOfLead(each) : each));
 }
 
-/** Returns true if a limit represents others. */
+/** Returns true if other limits are counted together with this one. */
 export function isLead(bound: BoundLimit): bound is Lead {
   return 'others' in bound;
 }
@@ -121,7 +121,7 @@ function listOfLead(lead: Lead): readonly BoundLimit[] {
   return [lead, ...others.map(other => ({ ...other, use: addToUse(other.use, more, at) }))];
 }
 
-/** Stops counting the limits of a scope together: each gets its own use. */
+/** Stops counting the limits of a scope together, and updates the use of each. */
 export function separate(rows: Rows, scope: Limit['scope'], scopeId: number): void {
   const joint = rows.joint?.[scope].get(scopeId);
   if (joint === undefined) return;
@@ -131,7 +131,7 @@ export function separate(rows: Rows, scope: Limit['scope'], scopeId: number): vo
   }
 }
 
-/** Does so for all scopes. */
+/** Calls `separate` for all scopes. */
 export function separateAll(rows: Rows): void {
   for (const scope of ['key', 'group', 'account'] as const) {
     for (const scopeId of rows.joint?.[scope].keys() ?? []) separate(rows, scope, scopeId);

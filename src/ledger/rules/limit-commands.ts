@@ -7,11 +7,10 @@ import { findGroup } from './groups.ts';
 import { recountWindow } from './limits.ts';
 
 /**
- * Limits as they are created, changed and removed: by their own commands, and by the fields of keys, which are views of the limits that
- * they created.
+ * Creates, changes and removes limits, by commands for limits and by fields of keys: such a field shows the limit that it has created.
  */
 
-/** The most limits of one scope. */
+/** The most limits that one account, group or key can have. */
 const limitsMax = 100;
 const nanoPerDollar = 1_000_000_000n;
 
@@ -87,7 +86,7 @@ function addLimit(rows: Rows, parts: LimitParts, nowMs: number): number {
   return limit.id;
 }
 
-/** Counts the present window, so that the limit is shown with its current use. */
+/** Counts the current window, so that the limit is shown with its current use. */
 function countNow(rows: Rows, limit: Limit, nowMs: number): void {
   recountWindow(rows, limit, windowAt(limit.per, limit.timeZone, nowMs), nowMs);
 }
@@ -97,7 +96,7 @@ function removeLimit(rows: Rows, limit: Limit): void {
   rows.forgetUses(limit.id);
 }
 
-/** The common fields of limits that key fields create. */
+/** The fields that all limits have that are created by fields of keys. */
 const plain = {
   timeZone: 'UTC',
   models: null,
@@ -125,14 +124,14 @@ export function addFreeWindows(rows: Rows, accountId: number, nowMs: number): vo
 /** A field of keys that is a view of a limit. */
 export type KeyLimitField = Extract<LimitField, 'minute_limit' | 'daily_limit' | 'monthly_limit'>;
 
-/** Returns the unit and window of the limit that a field makes. */
+/** Returns the unit and window of the limit that a field creates. */
 export function fieldShape(field: KeyLimitField, unit: DailyLimitUnit): Pick<Limit, 'unit' | 'per'> {
   if (field === 'minute_limit') return { unit: 'requests', per: 'minute' };
   if (field === 'monthly_limit') return { unit: 'usd', per: 'month' };
   return { unit: unit === 'dollars' ? 'usd' : 'requests', per: 'day' };
 }
 
-/** Returns the value of a field from the limit that it created, in its own unit; undefined: it can't express that limit. */
+/** Returns the value of a field, in the field's unit, for the limit that it created; undefined if the field can't express the limit. */
 export function fieldValue(
   limit: Pick<Limit, 'timeZone' | 'models' | 'endUsers' | 'action' | 'max' | 'unit' | 'field'>,
 ): bigint | undefined {
@@ -144,8 +143,8 @@ export function fieldValue(
 }
 
 /**
- * Sets a field of a key: creates, changes or (0) removes the field's limit. A limit that the field can no longer express stays,
- * disconnected from the field.
+ * Sets a field of a key: creates or changes the field's limit, or removes it if the value is 0. A limit that the field can't express any
+ * more is kept as an ordinary limit.
  */
 export function setField(
   rows: Rows,
@@ -167,7 +166,7 @@ export function setField(
   }
   if (made !== undefined) rows.limits.put({ ...made, field: null });
   const { id: scopeId, accountId } = key;
-  // The operator alone sets that field.
+  // Only the operator can set this field.
   const locked = field === 'monthly_limit';
   addLimit(rows, { ...plain, ...shape, accountId, scope: 'key', scopeId, max, locked, field }, nowMs);
 }

@@ -1,23 +1,23 @@
 import type { Hold, Limit, LimitUse, Rows, Tally, TallySpan, Usage, Voided } from '../rows.ts';
 import type { LimitUnit, LimitWindow } from '../ledger.ts';
 import { minuteMs, type Window, windowAt } from './calendar.ts';
-import { isWatched, tellThresholds } from './events.ts';
+import { isWatched, emitThresholdEvents } from './events.ts';
 import { addToRolling, changeRolling, peakRolling, type Rolling, sumRolling } from './rolling.ts';
 
 /**
- * Limits: which of them bind a request, their use, and how requests change it. A use is the sum over its requests: it is counted when its
- * window is first read, and kept up to date from then on.
+ * The use of limits, and how requests change it. A use is the sum over the requests of a window. It is counted from them when the window is
+ * first read, and updated with each request from then on.
  */
 
-/** A limit that binds a request, with its use in the window of the admission. */
+/** A limit that applies to a request, with its use in the window of the request's admission. */
 export interface BoundLimit {
   readonly limit: Limit;
-  /** The maximum, including its temporary raise. */
+  /** The current maximum: `limit.max`, or its temporary raise. */
   readonly max: bigint;
   readonly window: Window;
   /** Replaced by `changeUses`. */
   use: LimitUse;
-  /** The other limits that this one stands for while they are counted together: see `joint-limits.ts`. Absent: none. */
+  /** The other limits that are counted together with this one: see `joint-limits.ts`. Absent: none. */
   readonly others?: readonly BoundLimit[];
 }
 
@@ -32,7 +32,7 @@ const noTimes: Rolling = new Float64Array(0);
 /** When a rolling minute is recounted, at least this many of the latest admissions are read, in case the clock was set back. */
 export const latestTimes = 200;
 
-/** Returns the maximum that holds now. */
+/** Returns the current maximum: `max`, or its temporary raise. */
 export function currentMax({ max, raisedMax, raisedUntilMs }: Limit, nowMs: number): bigint {
   return raisedMax !== null && raisedUntilMs !== null && nowMs < raisedUntilMs ? raisedMax : max;
 }
@@ -74,19 +74,19 @@ function toPattern(text: string): RegExp {
   return pattern;
 }
 
-/** Returns the end user that a request counts for; 0: all together. */
+/** Returns the end user that a request counts for; 0 if the limit counts all end users together, or the request names none. */
 export function countedUser({ endUsers }: Limit, endUserId: number | null): number {
   return endUsers === 'each' ? (endUserId ?? 0) : 0;
 }
 
-/** Identifies a use of a limit by end user and window. `endUser` 0: all users together. */
+/** Identifies the use of a limit in a window. `endUser`: see `LimitUse`. */
 export interface UsePlace {
   readonly limit: Limit;
   readonly window: Window;
   readonly endUser: number;
 }
 
-/** Returns a use; counts it from its requests if its window has not been read yet. */
+/** Returns a use. Counts it from its requests if the window has not been read yet. */
 export function readUse(rows: Rows, { limit, window, endUser }: UsePlace, nowMs: number): LimitUse {
   const first = rows.limitUses.get(limit.id, window.number, 0) ?? recountWindow(rows, limit, window, nowMs);
   if (endUser === 0) return first;
@@ -103,7 +103,7 @@ export function ensureCounted(rows: Rows, limit: Limit, nowMs: number): void {
   readUse(rows, { limit, window: windowAt(limit.per, limit.timeZone, nowMs), endUser: 0 }, nowMs);
 }
 
-/** Counts a window from its requests. Returns the use of all end users together. */
+/** Counts a window from its requests. Returns the use with `endUser` 0. */
 export function recountWindow(rows: Rows, limit: Limit, window: Window, nowMs: number): LimitUse {
   const uses = sumRequests(limit, {
     window,
@@ -218,7 +218,7 @@ export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Cha
     const amounts = readAmounts(use, nowMs);
     return limit.unit === 'concurrent' ? amounts.held : amounts.used;
   };
-  tellThresholds(rows, previous, bound, { used, nowMs });
+  emitThresholdEvents(rows, previous, bound, { used, nowMs });
 }
 
 function difference(limit: Limit, before: Tally | undefined, after: Tally): Measure {
@@ -245,7 +245,7 @@ export function tallyUsage(usage: Usage): Tally {
   return { ...tallyAdmission(usage), spent: usage.cost, tokens };
 }
 
-/** Returns the amounts that an admitted request adds to limits, whatever became of it. */
+/** Returns the amounts that an admitted request adds to limits in any case, however it ends. */
 export function tallyAdmission(
   request: Pick<Voided, 'modelId' | 'endUserId' | 'admittedAtMs' | 'requests' | 'free'>,
 ): Tally {
@@ -258,8 +258,8 @@ export function tallyAdmission(
 const windowOrder: readonly (LimitWindow | null)[] = ['minute', 'hour', 'day', 'week', 'month', 'total', null];
 
 /**
- * Compares limits by the order in which they refuse: the key's, its groups' from the nearest on, the account's; within these the shorter
- * window, then the older limit.
+ * Returns a function that sorts limits in the order in which they are checked: those of the key, of its groups from the nearest on, of the
+ * account; among these the one with the shorter window first, then the older one.
  */
 export function inOrder(groups: readonly number[]): (one: Limit, other: Limit) => number {
   const place = ({ scope, scopeId }: Limit): number => {

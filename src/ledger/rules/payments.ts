@@ -12,13 +12,13 @@ export interface Payment {
   readonly payers: Payers;
   /** The plan period whose tokens pay; undefined if no plan pays. */
   readonly period: PlanPeriod | undefined;
-  /** The money that dollar limits and the balance leave; 0 if money does not pay. */
+  /** The money that the dollar limits and the balance allow; 0 if money does not pay. */
   readonly nanoUsd: bigint;
-  /** The discount on money's part. */
+  /** The discount on the part that money pays. */
   readonly discountPermille: number;
 }
 
-/** A request that is about to be admitted, and the limits that bind it. */
+/** A request that is to be admitted, and the limits that apply to it. */
 export interface PayableRequest extends Pick<AdmitCommand, 'model' | 'funds'> {
   readonly requests: number;
   readonly groups: readonly number[];
@@ -26,7 +26,7 @@ export interface PayableRequest extends Pick<AdmitCommand, 'model' | 'funds'> {
 }
 
 /**
- * Returns who pays a request of this key that is admitted now; undefined: the key's flags and the plan leave no
+ * Returns who pays for a request of this key that is admitted now; undefined if the key's settings and the plan leave no
  * payer.
  */
 export function choosePayment(context: Context, key: Key, payable: PayableRequest, nowMs: number): Payment | undefined {
@@ -45,7 +45,7 @@ export function choosePayment(context: Context, key: Key, payable: PayableReques
   return { payers, period: payers === 'money' ? undefined : period, nanoUsd, discountPermille };
 }
 
-/** Returns who pays a request that was already admitted: by the present limits `bound`, in the windows of the admission. */
+/** Returns the payers of a request that has been admitted, with what they have left now. `bound`: the limits, in the windows of its admission. */
 export function keepPayment(
   context: Context,
   key: Key,
@@ -66,7 +66,7 @@ export function countSources({ payers, period, nanoUsd }: Payment): Sources {
   return { payers, planTokens, nanoUsd };
 }
 
-/** Returns why a plan's tokens refuse. No `resetAtMs` if the plan ends with the period: waiting does not help. */
+/** Returns the facts for a denial because the plan's tokens are used up. Without `resetAtMs` if the plan ends with the period, because waiting does not help then. */
 export function describeShortPlan({ rows }: Context, period: PlanPeriod): DenialFacts {
   const { accountId, tokens: max, used, held, endMs, subscription } = period;
   const denial: DenialFacts = { limit: 'subscription', unit: 'tokens', used: used + held, max };
@@ -78,7 +78,7 @@ function livePeriod({ rows }: Context, key: Key): PlanPeriod | undefined {
   return period === null ? undefined : present(rows.periods.get(key.accountId, period));
 }
 
-/** Returns the free requests that the plan has left on the day of that time. */
+/** Returns how many free requests the plan has left on the day of `nowMs`. */
 function freeRequestsLeft({ rows, plans }: Context, { accountId, plan }: PlanPeriod, nowMs: number): number {
   const { freeDailyRequests } = plans[plan];
   const taken = rows.planDays.get(accountId, toDay(nowMs))?.requests ?? 0;

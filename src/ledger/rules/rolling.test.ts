@@ -19,7 +19,7 @@ const step = fc.oneof(
   fc.nat(70_000),
 );
 
-test('a minute contains the amounts younger than 60 s, including later ones, however the clock is set', () => {
+test('a minute contains the amounts younger than 60 s and those later than now, however the clock is set', () => {
   fc.assert(
     fc.property(
       fc.array(fc.record({ step, adds: fc.nat(3) }), { maxLength: 60, size: 'max' }),

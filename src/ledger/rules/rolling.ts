@@ -1,10 +1,10 @@
 import { minuteMs } from './calendar.ts';
 
 /**
- * A rolling minute as data: amounts by their time of admission, ascending, three numbers each: `time, used, held`. An amount counts while
- * it is younger than 60 s, also if it is later than now because the clock stepped back. Times are exact while there are few; beyond that
- * each is rounded up to a quarter second, so that it stops counting after 60 to 60.25 s. Older amounts are kept while there is room, for a
- * clock that steps back. Amounts are exact up to 2^53. Source: docs/accounting.md "Windows".
+ * The amounts of a rolling minute, in order of their time of admission: three numbers each, `time, used, held`. An amount counts while it is
+ * younger than 60 s, and also if it is later than now because the clock was set back. Times are exact while there are few (`exactMax`); if
+ * there are more, each is rounded up to a quarter second, so that it stops counting after 60 to 60.25 s. Older amounts are kept while there is
+ * room, in case the clock is set back. Amounts are exact up to 2^53. See docs/accounting.md "Windows".
  */
 export type Rolling = Float64Array<ArrayBuffer>;
 
@@ -15,14 +15,14 @@ export interface Amounts {
 }
 
 const width = 3;
-/** Above this size, amounts that no longer count are dropped, the oldest first. */
+/** If there are more amounts than this, the ones that no longer count are dropped, the oldest first. */
 const roomFor = 128;
-/** Above this number, times are rounded up to the quantum: 60 s are 240 of them. */
+/** If there are more amounts than this, their times are rounded up to a quarter second. A minute has 240 of these. */
 const exactMax = 240;
 const quantumMs = 250;
-/** More can only come from a clock that stepped back: the latest ones are then merged. */
+/** More rounded times than this are possible only if the clock was set back. The latest ones are merged then. */
 const most = 2 * exactMax;
-/** A rolling minute opens at most this long after it is read, even if the clock has stepped back. */
+/** A full rolling minute has room again at most this long after it is read, even if the clock was set back. */
 const waitMaxMs = minuteMs + 1000;
 
 const ceilTime = (atMs: number): number => Math.ceil(atMs / quantumMs) * quantumMs;
@@ -44,8 +44,8 @@ export function sumRolling(rolling: Rolling, nowMs: number): Amounts {
 }
 
 /**
- * Returns the highest use and hold in any 60 s that include the admission at `atMs`, up to now: further amounts of that request must fit on
- * top of it. Times later than now count as now.
+ * Returns the highest sum of used and held amounts in any 60 s up to now that include the admission at `atMs`. Further amounts of that
+ * request must fit in addition to this sum. Times later than now count as now.
  */
 export function peakRolling(rolling: Rolling, atMs: number, nowMs: number): number {
   const untilMs = Math.min(nowMs, atMs + minuteMs - 1);
@@ -57,7 +57,7 @@ export function peakRolling(rolling: Rolling, atMs: number, nowMs: number): numb
   return peak;
 }
 
-/** Sums the amounts that are younger than 60 s at that time and not later than `lastMs`. */
+/** Sums the amounts that are younger than 60 s at `atMs` and not later than `lastMs`. */
 function sumUp(rolling: Rolling, atMs: number, lastMs: number): number {
   let sum = 0;
   for (let at = rolling.length - width; at >= 0 && (rolling[at] ?? 0) > atMs - minuteMs; at -= width) {
@@ -67,8 +67,8 @@ function sumUp(rolling: Rolling, atMs: number, lastMs: number): number {
 }
 
 /**
- * Returns when the use will be at most `fits`; if it is already, when the next amount expires, or now if there is
- * none. At most 61 s from now.
+ * Returns when the use will be at most `fits`. If it is already, returns when the next amount stops counting, or now if there is
+ * no amount. At most 61 s from now.
  */
 export function opensAtMs(rolling: Rolling, fits: number, nowMs: number): number {
   const { used, held } = sumRolling(rolling, nowMs);
@@ -83,7 +83,7 @@ export function opensAtMs(rolling: Rolling, fits: number, nowMs: number): number
   return nowMs;
 }
 
-/** Returns the minute with an admission more. */
+/** Returns the minute with the amounts of an admission added. */
 export function addToRolling(before: Rolling, atMs: number, amounts: Amounts, nowMs: number): Rolling {
   const place = findTime(before, atMs);
   return place === undefined
@@ -91,7 +91,7 @@ export function addToRolling(before: Rolling, atMs: number, amounts: Amounts, no
     : raise(before, place, amounts);
 }
 
-/** Returns the minute with the amounts of one of its admissions changed by `change`; entries that were dropped since stay dropped. */
+/** Returns the minute with `change` added to the amounts of the admission at `atMs`; unchanged if those amounts were dropped. */
 export function changeRolling(before: Rolling, atMs: number, change: Amounts): Rolling {
   const place = findTime(before, atMs) ?? findTime(before, ceilTime(atMs));
   return place === undefined ? before : raise(before, place, change);
@@ -121,7 +121,7 @@ function insert(before: Rolling, added: readonly [number, number, number], nowMs
   return countTimes(after) > exactMax ? rounded(after) : after;
 }
 
-/** Returns how many of the oldest can be dropped to make room. */
+/** Returns how many of the oldest amounts are to be dropped. */
 function countLeft(rolling: Rolling, nowMs: number): number {
   const tooMany = countTimes(rolling) + 1 - roomFor;
   let left = 0;

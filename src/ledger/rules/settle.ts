@@ -19,13 +19,13 @@ import { writeOffFrom } from './suspensions.ts';
 import { countSources, keepPayment } from './payments.ts';
 import { listSums } from './sums.ts';
 
-/** A settle with its prices and provider resolved to their numbers. */
+/** A settle command whose prices and provider are given by their ids. */
 export interface ResolvedSettle extends SettleCommand {
   readonly priceId: number;
   readonly providerId: number;
 }
 
-/** Ends a request with a charge, once: a repeated settle gets the first reply, a different one is a conflict. */
+/** Ends a request with a charge, once: a repeated settle gets the first reply, a settle with another charge is a `conflict`. */
 export function settle(context: Context, settlement: ResolvedSettle, nowMs: number): Settled {
   const { rows } = context;
   const lines =
@@ -37,10 +37,10 @@ export function settle(context: Context, settlement: ResolvedSettle, nowMs: numb
   const key = present(rows.keys.get(hold.keyId));
   const bound = bindRequest(rows, hold, nowMs);
   const left = countSources(keepPayment(context, key, { request: hold, bound }, nowMs));
-  const { total, planTokens, cost } = makeBill(settlement, lines, hold, left);
+  const { total, planTokens, cost } = splitCost(settlement, lines, hold, left);
   assert(cost >= 0n, 'a cost is not negative');
   const usage = makeUsage(settlement, hold, { cost, writtenOff: total - cost, planTokens });
-  // A free request that the upstream failed is returned to the plan.
+  // If the upstream failed, the free daily request that pays is returned to the plan.
   const freeTaken = settlement.state !== 'upstream_failed';
   releaseHold(rows, hold, { debit: cost, planTokens, freeTaken, tally: tallyUsage(usage), bound }, nowMs);
   rows.usage.put(usage);
@@ -60,7 +60,7 @@ export function voidRequest({ rows }: Context, id: number, reason: VoidReason, n
   return 'voided';
 }
 
-/** Returns the reply to a repeat: the original charge; `conflict` if this charge differs. */
+/** Returns the reply to a repeated settle: the original charge, as a `conflict` if the new one differs. */
 function settleAgain(rows: Rows, settlement: ResolvedSettle, lines: readonly CostLine[]): Settled {
   const done = rows.usage.get(settlement.id);
   if (done === undefined) return { kind: 'not_held', costNanoUsd: 0n, writtenOffNanoUsd: 0n };
@@ -74,7 +74,7 @@ function settleAgain(rows: Rows, settlement: ResolvedSettle, lines: readonly Cos
 
 type Shares = Pick<Usage, 'payers' | 'planTokens' | 'discountPermille'>;
 
-/** Returns the cost that money has to pay. */
+/** Returns the part of the cost that money has to pay. */
 function sumMoneyCost(settlement: ResolvedSettle, lines: readonly CostLine[], shares: Shares): bigint {
   const { payers, planTokens, discountPermille } = shares;
   if (payers === 'free_request') return 0n;
@@ -85,10 +85,10 @@ function sumMoneyCost(settlement: ResolvedSettle, lines: readonly CostLine[], sh
 }
 
 /**
- * Divides the cost: each payer pays all that its hold covers, and of the rest as much as no other hold covers and no cap forbids. `total`
- * is money's part, `cost` the debited part of that.
+ * Splits the cost between plan and money. Each payer pays what its hold covers, and more if it has more left. `total`: the part of money;
+ * `cost`: the part of `total` that is debited; the rest is written off.
  */
-function makeBill(
+function splitCost(
   settlement: ResolvedSettle,
   lines: readonly CostLine[],
   hold: Hold,
@@ -102,7 +102,7 @@ function makeBill(
   return { total, planTokens, cost: total < covered ? total : covered };
 }
 
-/** Returns the tokens that the plan pays for: the first ones that it can, or those that money has left. */
+/** Returns how many tokens the plan pays for: as many as it can if it pays first, else those that money does not cover. */
 function countPlanTokens(lines: readonly CostLine[], hold: Hold, planTokens: number, covered: bigint): number {
   const { payers, discountPermille } = hold;
   if (payers === 'money' || payers === 'free_request') return 0;

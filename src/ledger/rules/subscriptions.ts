@@ -7,11 +7,11 @@ import { emit } from './events.ts';
 import { changeBalance } from './holds.ts';
 
 /**
- * Starts, renews and ends plans. No timer runs at the end of a period: the next command finds it over and renews it first, so that no
- * command sees an old one. Unpaid periods in between are skipped.
+ * Starts, renews and ends plans. No timer runs when a period ends: the next command renews the plan first, so that no command sees a period
+ * that is over. Periods that passed in between are skipped and not paid.
  */
 
-/** Starts a plan and pays its first period; `conflict`: the account already has one, `insufficient`: it can't pay. */
+/** Starts a plan and pays for its first period. `conflict`: the account already has a plan; `insufficient`: the account can't pay. */
 export function startSubscription(
   context: Context,
   { accountId, plan, period }: { accountId: number; plan: PlanName; period: PlanPeriodName },
@@ -67,7 +67,7 @@ function emitPlanEvent(
   emit(rows, { accountId, type, scope: `account ${accountId}`, data: { plan, period, renews_at } }, nowMs);
 }
 
-/** Prices are paid only from money outside holds. */
+/** Returns whether the account can pay a price from money that is not held. */
 function canPay({ balance, held }: Account, price: bigint): boolean {
   return balance - held >= price;
 }

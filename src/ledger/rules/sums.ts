@@ -2,8 +2,8 @@ import type { Rows, SumChange, Usage } from '../rows.ts';
 import { toDay, toHour } from './calendar.ts';
 
 /**
- * Returns the sums that a record changes: of the hour and the day of its admission, for its kind (model, provider, interface), its key, and
- * its group, its end user and each of its tags if it has them.
+ * Returns the sums that a record changes, for the hour and the day of its admission: those of its kind (model, provider and public path) and its key,
+ * and those of its group, its end user and each of its tags if it has them.
  */
 export function listSums(rows: Rows, usage: Usage): SumChange[] {
   const { accountId, admittedAtMs, modelId, providerId, endpointId, keyId, groups, endUserId, tagsId } = usage;

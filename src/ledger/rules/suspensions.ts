@@ -2,7 +2,7 @@ import type { Suspension } from '../ledger.ts';
 import type { Account, Rows } from '../rows.ts';
 import type { Context } from './context.ts';
 
-/** Returns the account with an amount of a request written off, suspended if its total exceeds the maximum. The caller stores it. */
+/** Returns the account with an amount added to its write-offs; it is suspended if they exceed the maximum. The caller stores the account. */
 export function writeOffFrom(
   { writeOffMax, onSuspended }: Pick<Context, 'writeOffMax' | 'onSuspended'>,
   account: Account,

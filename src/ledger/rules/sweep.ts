@@ -1,6 +1,6 @@
 import type { Rows } from '../rows.ts';
 import type { Context } from './context.ts';
-import { sendBack, voidHold } from './holds.ts';
+import { returnBalanceOfEndedKey, voidHold } from './holds.ts';
 import { renewSubscription } from './subscriptions.ts';
 
 /** Runs the function that ends one expired row of an account. */
@@ -9,8 +9,8 @@ export type EndOne = (accountId: number, end: () => void) => void;
 const atOnce: EndOne = (_, end) => end();
 
 /**
- * Ends everything that is over by now, so that no command sees it: expired holds, then balances of expired keys, then plan periods, which
- * either may pay. Rows of an account that is suspended as damaged are skipped.
+ * Ends everything that is over at `nowMs`, so that no command sees it: expired holds first, then balances of expired keys, then plan periods,
+ * because the money of the first two may pay for a renewal. Skips accounts that are suspended as damaged.
  */
 export function sweep(context: Context, nowMs: number, endOne: EndOne = atOnce): void {
   const { rows } = context;
@@ -20,7 +20,7 @@ export function sweep(context: Context, nowMs: number, endOne: EndOne = atOnce):
   }
   for (const key of rows.expiredKeys(nowMs)) {
     if (isDamaged(rows, key.accountId)) continue;
-    endOne(key.accountId, () => sendBack(rows, key, nowMs));
+    endOne(key.accountId, () => returnBalanceOfEndedKey(rows, key, nowMs));
   }
   for (const period of rows.endedPeriods(nowMs)) {
     if (isDamaged(rows, period.accountId)) continue;
@@ -28,7 +28,7 @@ export function sweep(context: Context, nowMs: number, endOne: EndOne = atOnce):
   }
 }
 
-/** Voids the holds of processes that have ended, and sweeps. Returns how many holds of the gateway's own requests that were. */
+/** Voids the gateway's own holds, which ended processes have left, and sweeps. Returns how many holds were left. */
 export function recover(context: Context, nowMs: number, endOne: EndOne = atOnce): number {
   const { rows } = context;
   for (const hold of rows.expiredHolds(nowMs)) {

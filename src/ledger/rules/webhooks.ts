@@ -10,7 +10,7 @@ import { emit, emitKeyEvent } from './events.ts';
 const webhooksMax = 20;
 const dayMs = 86_400_000;
 const deliveryMs = 3 * dayMs;
-/** How many days before its expiry a key gets an event. */
+/** How many days before a key expires an event is written. */
 const reminderDays = [1, 7] as const;
 
 /** Creates a webhook. Returns its id. */
@@ -48,7 +48,7 @@ function findWebhook(rows: Rows, { webhookId, accountId }: NamedWebhook): Webhoo
   return webhook === undefined || webhook.removed || isForeign ? undefined : webhook;
 }
 
-/** Queues an event for another delivery to a webhook. */
+/** Queues an event to be delivered to a webhook again. */
 export function replayDelivery(
   rows: Rows,
   { eventId, ...named }: NamedWebhook & { readonly eventId: number },
@@ -67,7 +67,7 @@ export function replayDelivery(
   return eventId;
 }
 
-/** Stores the outcome of an attempt. Ignores a repeated report, and a report on a delivery that has ended. */
+/** Stores the outcome of a delivery attempt. Ignores a repeated report, and a report on a delivery that has ended. */
 export function reportDelivery(rows: Rows, report: DeliveryReport, nowMs: number): void {
   const delivery = rows.deliveries.get(report.eventId, report.webhookId);
   if (delivery?.state !== 'pending' || report.attempts !== delivery.attempts + 1) return;
@@ -90,7 +90,7 @@ export function remindOfExpiry(rows: Rows, nowMs: number): void {
     const due = reminderDays.filter(days => expiresAtMs - nowMs <= days * dayMs);
     const marks = due.map(days => ({ days, name: `key ${key.id} ${days}` }));
     const isNew = marks.length > 0 && rows.eventMarks.get(marks[0]?.name ?? '')?.number !== expiresAtMs;
-    // A key that has a day left when it is first seen gets one event.
+    // If a key has only a day left when it is first seen, one event is written for both marks.
     for (const { name } of marks) {
       if (isNew) rows.eventMarks.put({ name, number: expiresAtMs, atMs: nowMs });
     }

@@ -7,14 +7,14 @@ import { listEach } from './joint-limits.ts';
 import { amountAgainst, type BoundLimit, inOrder, sumUse } from './limits.ts';
 import { opensAtMs } from './rolling.ts';
 
-/** Request, token and concurrency limits: their state, whether they refuse, and how much they leave. */
+/** The state of request, token and concurrency limits, whether they refuse a request, and how much they still allow. */
 
 const minuteWaitMs = { min: 1000, max: 61_000 };
 const concurrentWaitMs = 1000;
 
 /**
- * Returns the present state of request and token limits, tightest first, and in the order of refusal if equally tight: those of key fields,
- * and the tightest of the others for each unit.
+ * Returns the current state of request and token limits: those of fields of the key, and of the others the tightest for each unit. The tightest
+ * comes first; equally tight ones are in the order in which they are checked.
  */
 export function listWindows(bound: readonly BoundLimit[], groups: readonly number[], nowMs: number): WindowState[] {
   const shown = chooseShown(bound, groups, nowMs);
@@ -40,7 +40,7 @@ function chooseShown(bound: readonly BoundLimit[], groups: readonly number[], no
   return shown;
 }
 
-/** A limit, and the amount left of it; negative if it was lowered. */
+/** A limit, and the amount that is left of it; negative if the limit was lowered below its use. */
 interface Tightest {
   readonly bound: BoundLimit;
   readonly left: bigint;
@@ -61,7 +61,7 @@ function chooseTighter(
   return isOther ? { bound: other, left } : one;
 }
 
-/** Sorts limits in the order in which they refuse. */
+/** Sorts limits in the order in which they are checked. */
 export function sortByOrder(bound: BoundLimit[], groups: readonly number[]): BoundLimit[] {
   const order = inOrder(groups);
   return bound.sort((one, other) => order(one.limit, other.limit));
@@ -79,19 +79,19 @@ function windowState(bound: BoundLimit, nowMs: number): WindowState {
   };
 }
 
-/** Returns when that much more may fit; Infinity: never by itself. */
+/** Returns when a limit may have room for `need` more; Infinity: never by itself. */
 export function computeReset({ use, max, window }: BoundLimit, need: bigint, nowMs: number): number {
   return use.rolling === null ? window.endMs : opensAtMs(use.rolling, Number(max - need), nowMs);
 }
 
-/** The amounts that a request needs of limits to be admitted. */
+/** What a request adds to limits at admission. */
 export interface Need {
   readonly requests: bigint;
-  /** The least. */
+  /** The least number of tokens that it needs. */
   readonly tokens: bigint;
 }
 
-/** Returns the refusal of the first limit that refuses; undefined: none does. Money is checked elsewhere. */
+/** Returns the denial of the first limit that the request does not fit; undefined if it fits all. Does not check money. */
 export function findRefusal(
   bound: readonly BoundLimit[],
   { need, groups }: { readonly need: Need; readonly groups: readonly number[] },
@@ -139,7 +139,7 @@ export function describeLimit({ id, scope, scopeId, per, field }: Limit): Pick<D
   return { limit: field ?? 'limit', row: { id, scope, scopeId, window: per } };
 }
 
-/** Returns how many more tokens the limits leave to a request admitted at that time; Infinity if none binds it. */
+/** Returns how many more tokens the limits allow a request that was admitted at `admittedAtMs`; Infinity if no limit applies. */
 export function tokenRoom(bound: readonly BoundLimit[], admittedAtMs: number, nowMs: number): number {
   let room = Number.POSITIVE_INFINITY;
   for (const { limit, max, use } of bound) {
@@ -150,7 +150,7 @@ export function tokenRoom(bound: readonly BoundLimit[], admittedAtMs: number, no
 }
 
 /**
- * Returns the request and token limits that bind a key now, as `listWindows`; with `free`, those of free models too.
+ * Returns the state of the request and token limits that apply to a key now, like `listWindows`. With `free`, includes those of free models.
  */
 export function readWindows(rows: Rows, key: Key, free: boolean, nowMs: number): WindowState[] {
   const groups = pathFrom(rows, key.groupId);
@@ -159,8 +159,8 @@ export function readWindows(rows: Rows, key: Key, free: boolean, nowMs: number):
 }
 
 /**
- * Returns why every request of a key is refused now, for any end user: a full limit of requests or concurrent requests over all models and
- * end users. If none refuses, returns how many more requests they let through, at least 1 and possibly Infinity.
+ * Returns the denial that every request of a key would get now: of a full limit of requests or concurrent requests over all models and end
+ * users. If no such limit is full, returns how many more requests they allow: at least 1, possibly Infinity.
  */
 export function readRefusal(rows: Rows, key: Key, nowMs: number): Denied | number {
   const groups = pathFrom(rows, key.groupId);

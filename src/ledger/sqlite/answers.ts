@@ -1,13 +1,13 @@
 import type { AdminReply } from '../rules/administration.ts';
 
-/** The messages that the writer receives, and its replies. */
+/** Helpers for commands to the writer and its replies. */
 
-/** Returns why nothing was done, if for one of these reasons. */
+/** Returns the reason for which nothing was done: `insufficient`, or `not_found` for all others. */
 export function refusal(reply: Exclude<AdminReply, number>): 'not_found' | 'insufficient' {
   return reply === 'insufficient' ? 'insufficient' : 'not_found';
 }
 
-/** Returns a command with a copy of its hash: one that is a view of a larger buffer would be sent with all of it. */
+/** Returns a command with a copy of its hash: if the hash is a view of a larger buffer, posting it would copy the whole buffer. */
 export function ownHash<T extends { readonly hash: Uint8Array }>(command: T): T {
   return { ...command, hash: Uint8Array.from(command.hash) };
 }

@@ -15,7 +15,7 @@ export function checkAudit(db: Connection): string[] {
   return listChains(db).flatMap(chain => checkChain(db, chain));
 }
 
-/** Returns the chains of the audit; rows that belong to none form a chain without a head. */
+/** Returns the audit log's chains of hashes. Rows of an account that has no chain get one with number 0, which `checkChain` reports. */
 export function listChains(db: Connection): AuditChain[] {
   const stored = db
     .prepare<[], Stored[]>(`SELECT ${chains.names.join(', ')} FROM audit_chain ORDER BY account_id`)
@@ -28,7 +28,7 @@ export function listChains(db: Connection): AuditChain[] {
   return [...known, ...lost.all().map(({ id }) => ({ accountId: Number(id), ...none }))];
 }
 
-/** Returns what is wrong with a chain. */
+/** Returns what is wrong with a chain, in words; empty if it is complete and unchanged. */
 export function checkChain(db: Connection, { accountId, startNumber, startHash, number, hash }: AuditChain): string[] {
   const found: string[] = [];
   const auditRows = db
@@ -36,16 +36,16 @@ export function checkChain(db: Connection, { accountId, startNumber, startHash, 
     .raw();
   let last = { number: startNumber, hash: startHash };
   for (const each of auditRows.iterate(accountId)) {
-    if (number === 0) return [`the audit has rows of ${nameChain(accountId)}, which has no chain`];
+    if (number === 0) return [`the audit log has rows of ${nameChain(accountId)}, which has no chain`];
     const row = rows.read(each);
     const place = `row ${row.auditId} of ${nameChain(accountId)}`;
-    if (row.auditId !== last.number + 1) found.push(`the audit lacks rows before ${place}`);
-    else if (row.previousHash !== last.hash) found.push(`the audit was changed before ${place}`);
-    if (row.hash !== hashAudit(row)) found.push(`the audit was changed in ${place}`);
+    if (row.auditId !== last.number + 1) found.push(`the audit log lacks rows before ${place}`);
+    else if (row.previousHash !== last.hash) found.push(`the audit log was changed before ${place}`);
+    if (row.hash !== hashAudit(row)) found.push(`the audit log was changed in ${place}`);
     last = { number: row.auditId, hash: row.hash };
   }
   if (last.number !== number || last.hash !== hash) {
-    found.push(`the audit lacks rows at the end of ${nameChain(accountId)}`);
+    found.push(`the audit log lacks rows at the end of ${nameChain(accountId)}`);
   }
   return found;
 }

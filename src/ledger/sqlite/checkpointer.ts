@@ -7,15 +7,15 @@ import { LogState } from './log-state.ts';
 /** The data that the checkpointer starts with. */
 export interface CheckpointerData {
   readonly path: string;
-  /** See `LogState`: nothing is done while its number of commits does not change. */
+  /** The memory of a `LogState`. As long as its number of commits does not change, no checkpoint is made. */
   readonly log: SharedArrayBuffer;
 }
 
 const intervalMs = 250;
 
 /**
- * Moves committed pages from the log into the file, so that the writer never has to. PASSIVE waits for no one and blocks no one; pages that
- * it can't move now it moves the next time. Ends with `StorageLost`.
+ * Moves committed pages from the log into the file, so that the writer need not do it. A PASSIVE checkpoint waits for no one and blocks no one;
+ * pages that can't be moved now are moved the next time. The thread ends if `StorageLost` is thrown.
  */
 function serve({ path, log: memory }: CheckpointerData): void {
   const db = new Database(path, { timeout: 0 });
@@ -29,10 +29,10 @@ function serve({ path, log: memory }: CheckpointerData): void {
     try {
       log.pages = checkpoint(db, 'PASSIVE');
     } catch (error) {
-      // The writer must not checkpoint either.
+      // Keeps the writer from checkpointing itself.
       log.pages = 0;
       if (isStorageLost(error)) throw error;
-      // The writer notices a full disk and reports it; the next round tries again.
+      // The writer notices and reports a full disk. The next round tries again.
       seen = -1;
     }
   }, intervalMs);

@@ -5,7 +5,7 @@ import type { CheckpointerData } from './checkpointer.ts';
 
 const restartMs = 1000;
 
-/** The thread that checkpoints a ledger. If it dies it is started again, unless the disk has lost writes. */
+/** Runs the thread that makes the checkpoints of a ledger. If the thread dies, it is started again, unless writes were lost. */
 export class Checkpoints {
   readonly #data: CheckpointerData;
   readonly #onLost: (cause: Error) => void;
@@ -13,14 +13,14 @@ export class Checkpoints {
   #restart: NodeJS.Timeout | undefined;
   #ended: PromiseWithResolvers<void> | undefined;
 
-  /** Starts it. `onLost`: called with a `StorageLost`, after which nothing more may be written. */
+  /** Starts the thread. `onLost`: called with a `StorageLost`; nothing may be written afterwards. */
   constructor(data: CheckpointerData, onLost: (cause: Error) => void) {
     this.#data = data;
     this.#onLost = onLost;
     this.#start();
   }
 
-  /** Resolves when it has ended, for whatever reason. */
+  /** Resolves when the thread has ended, for whatever reason. */
   async end(): Promise<void> {
     clearTimeout(this.#restart);
     this.#ended = Promise.withResolvers();

@@ -1,7 +1,7 @@
 import type { RecordState, SettleCommand } from '../ledger.ts';
 import type { Payer, Payers, SumChange } from '../rows.ts';
 
-/** Texts that the file stores as their place in these lists. Lists only grow at their end. */
+/** The file stores these texts as their index in the list. New texts may be added only at the end of a list. */
 export const codes = {
   payer: ['account', 'key_balance', 'group_balance'] satisfies Payer[],
   payers: ['money', 'plan', 'plan_money', 'money_plan', 'free_request'] satisfies Payers[],

@@ -28,7 +28,7 @@ interface SessionRecord {
   ends_at_ms: bigint;
 }
 
-/** Reads credentials by their hash on the calling thread: a point read of a few microseconds, once for each credential (`KnownCredentials`). */
+/** Reads credentials by their hash, on the calling thread: it takes a few microseconds, and `KnownCredentials` caches the result. */
 export class Credentials {
   readonly #apiKey: Query<[Uint8Array], ApiKeyRecord>;
   readonly #apiKeyById: Query<[bigint], ApiKeyRecord>;
@@ -70,7 +70,7 @@ export class Credentials {
     return session && this.#toSession(session);
   }
 
-  /** Returns the session's credential with its key's present permissions, or those of its role; undefined if its key was revoked. */
+  /** Returns the credential of a session, with the current permissions of the key that signed in, or those of its role; undefined if the key was revoked. */
   #toSession({ id, role, account_id, key_hash, subject, ends_at_ms }: SessionRecord): Credential | undefined {
     const session = { sessionId: Number(id), role, subject };
     const endsAtMs = Number(ends_at_ms);
@@ -108,7 +108,7 @@ function toCredential(record: ApiKeyRecord, endsAtMs: number | undefined): Crede
   };
 }
 
-/** A stored list of model ids; null allows all. */
+/** Decodes a stored list of model ids; null allows all. */
 function modelList(stored: string | null): string[] | null {
   return stored === null ? null : (JSON.parse(stored) as string[]);
 }

@@ -30,16 +30,16 @@ import {
 export interface EngineOptions {
   readonly dailyLimitUnit: DailyLimitUnit;
   readonly plans: Plans;
-  /** See `Context`. */
+  /** See `Context.writeOffMax`. */
   readonly writeOffMax?: bigint | undefined;
   readonly faults?: Faults;
 }
 
-/** An account that was suspended. */
+/** An account that was suspended, and why. */
 export interface SuspendedAccount {
   readonly accountId: number;
   readonly reason: Suspension;
-  /** The error, if something broke. */
+  /** The error, if a row is broken. */
   readonly cause?: string;
 }
 
@@ -83,8 +83,8 @@ export class Engine {
       this.#rollBack(error);
       if (isStorageFailure(error)) return batch.map(() => describe('storage', error));
     }
-    // A command failed: each is run again separately, so that only that one fails. If storage fails, later commands wait too, because they
-    // may depend on it.
+    // A command failed. Each command is run again separately, so that only the faulty one fails. If storage fails, the later commands get the
+    // same reply, because they may depend on that command.
     let failure: WireReply | undefined;
     return batch.map(command => {
       const reply = failure ?? this.#runApart(command);
@@ -93,7 +93,7 @@ export class Engine {
     });
   }
 
-  /** Voids the holds of processes that have ended, and sweeps. Returns how many holds of the gateway's own requests that were. */
+  /** Voids the gateway's own holds, which ended processes have left, and sweeps. Returns how many holds were left. */
   recover(nowMs: number): number {
     try {
       const voided = recover(this.#context, nowMs);
@@ -106,7 +106,7 @@ export class Engine {
     }
   }
 
-  /** Writes counts that are in memory only, so that the next process need not count again. */
+  /** Writes the uses of limits that are only in memory, so that the next process need not count them again. */
   finish(): void {
     try {
       this.#rows.flush();
@@ -125,7 +125,7 @@ export class Engine {
     return taken;
   }
 
-  /** Ends one expired row in a transaction of its own. If that fails, its account is suspended, and everything else continues. */
+  /** Ends one expired row in a separate transaction. If that fails, suspends its account, and everything else continues. */
   readonly #endApart: EndOne = (accountId, end) => {
     try {
       end();
@@ -139,7 +139,7 @@ export class Engine {
     }
   };
 
-  /** Ends everything that is over by now; one item at a time after an item has broken. */
+  /** Ends everything that is over; once one row has failed, each row in a separate transaction. */
   #sweep(nowMs: number): void {
     try {
       sweep(this.#context, nowMs);
@@ -154,7 +154,7 @@ export class Engine {
   #runApart(command: WireCommand): WireReply {
     let outcome: 'storage' | 'failed' = 'storage';
     try {
-      // Ended items stay ended, even if the command fails.
+      // What the sweep has ended stays ended, even if the command fails.
       this.#sweep(command[1]);
       outcome = 'failed';
       return this.#transact([command])[0] ?? describe(outcome, undefined);
@@ -184,7 +184,7 @@ export class Engine {
   #rollBack(error: unknown): void {
     if (error instanceof WriterDeath) throw error;
     if (losesWrites(error)) throw new StorageLost(error);
-    // A full disk makes SQLite itself roll back.
+    // If the disk is full, SQLite has already rolled back.
     if (this.#db.inTransaction) this.#db.exec('ROLLBACK');
     this.#rows.clear();
     this.#suspended.length = this.#stored;

@@ -1,25 +1,24 @@
 /**
- * Injected faults: tests make the n-th step of the writer fail, for every n, to check its guarantees. The gateway itself never injects any.
+ * Injected faults: tests make the n-th step of the writer fail, for every n, to check its guarantees. The gateway never injects faults.
  */
 
 /**
- * Points where a step can fail: before a statement, before the commit, before the sync, before the reply (which is lost), when a message
- * has come.
+ * Where a step can fail: before a statement, the commit, the sync or the reply (which is then lost), or when a message has arrived.
  */
 export type FaultPoint = 'statement' | 'commit' | 'sync' | 'reply' | 'message';
 
-/** The injected fault: from the `nth` step at `point` on (from 1), `times` in a row. */
+/** A fault: the steps at `point` fail from the `nth` on (counted from 1), `times` in a row. */
 export interface FaultPlan {
   readonly point: FaultPoint;
   readonly nth: number;
   readonly times: number;
-  /** SQLite's error code; `exit`: the writer dies; `bug`: an error without a known code. */
+  /** An error code of SQLite; `exit`: the writer dies; `bug`: an error without a known code. */
   readonly kind: 'SQLITE_FULL' | 'SQLITE_IOERR_WRITE' | 'SQLITE_BUSY' | 'SQLITE_CONSTRAINT_CHECK' | 'exit' | 'bug';
-  /** Counts the failures for the test that ordered them; an Int32 of shared memory. */
+  /** Counts the failures for the test: an Int32 in shared memory. */
   readonly fired?: SharedArrayBuffer;
 }
 
-/** Ends the writer: it is never caught. */
+/** Ends the writer, because nothing catches it. */
 export class WriterDeath extends Error {
   override readonly name = 'WriterDeath';
 }

@@ -25,7 +25,7 @@ const account = encode(codes.payer, 'account');
 const keyBalance = encode(codes.payer, 'key_balance');
 const groupBalance = encode(codes.payer, 'group_balance');
 
-/** The columns by which records are summed; for end users and tags, values beyond the maximum are unknown. */
+/** The column by which records are summed for each grouping. End users and tags are only compared in total, because values beyond the maximum number of a day are summed as one, `(other)`. */
 const groupColumns = {
   kind: '(SELECT k.id FROM call_kind k WHERE k.model_id = u.model_id AND k.provider_id = u.provider_id AND k.endpoint_id = u.endpoint_id)',
   key: 'key_id',
@@ -38,34 +38,34 @@ const isKept = `created_at_ms >= ${activityStart}`;
 const firstDay = `${activityStart} / ${dayMs}`;
 
 /**
- * Returns the invariant that the sums of a period and a group equal the sums of its usage rows, row by row; those of end users and of tags
- * in total.
+ * Returns the invariant that the stored sums by a period and a grouping equal those of the usage rows. For end users and for tags it compares
+ * only the totals.
  */
 function sumsInvariant(period: 'hour' | 'day', grouped: SumChange['grouped']): Invariant {
-  const sums = [...buckets, ...Object.keys(known)].map(bucket => `sum(${bucket})`).join(', ');
-  const recordSums = [...buckets, ...Object.values(known)].map(bucket => `coalesce(sum(${bucket}), 0)`).join(', ');
+  const storedColumns = [...buckets, ...Object.keys(known)].map(bucket => `sum(${bucket})`).join(', ');
+  const recordColumns = [...buckets, ...Object.values(known)].map(bucket => `coalesce(sum(${bucket}), 0)`).join(', ');
   const isWhole = grouped === 'end_user' || grouped === 'tag';
   const ms = period === 'hour' ? hourMs : dayMs;
-  const both = `SELECT account_id, number, ${isWhole ? '0 AS group_id' : 'group_id'}, sum(requests), sum(failed), ${sums} FROM usage_sum
+  const storedSums = `SELECT account_id, number, ${isWhole ? '0 AS group_id' : 'group_id'}, sum(requests), sum(failed), ${storedColumns} FROM usage_sum
     WHERE period = ${encode(codes.period, period)} AND grouped = ${encode(codes.grouped, grouped)} AND number >= ${activityStart} / ${ms} GROUP BY 1, 2, 3`;
-  // A record has as many sums as it has tags.
+  // A record is part of one sum for each of its tags.
   const from = grouped === 'tag' ? 'usage u JOIN tag_set t ON t.id = u.tags_id, json_each(t.tags)' : 'usage u';
-  const raw = `SELECT account_id, created_at_ms / ${ms} AS number, ${groupColumns[grouped]} AS group_id, count(*), sum(iif(state = ${encode(codes.state, 'upstream_failed')}, 1, 0)), ${recordSums}
+  const recordSums = `SELECT account_id, created_at_ms / ${ms} AS number, ${groupColumns[grouped]} AS group_id, count(*), sum(iif(state = ${encode(codes.state, 'upstream_failed')}, 1, 0)), ${recordColumns}
     FROM ${from} WHERE ${groupColumns[grouped]} IS NOT NULL AND ${isKept} GROUP BY 1, 2, 3`;
   return {
-    name: `the sums by ${period} and ${grouped} are those of the records`,
+    name: `the stored sums by ${period} and ${grouped} equal those of the records`,
     level: 'full',
     sql: `SELECT 'account ' || account_id || ', ${period} ' || number || ', ${grouped} ' || group_id AS what
-      FROM (SELECT * FROM (${both} EXCEPT ${raw}) UNION SELECT * FROM (${raw} EXCEPT ${both}))`,
+      FROM (SELECT * FROM (${storedSums} EXCEPT ${recordSums}) UNION SELECT * FROM (${recordSums} EXCEPT ${storedSums}))`,
   };
 }
 
 /** Every invariant. */
 export const invariants: readonly Invariant[] = [
   {
-    name: 'an account has what was credited, less what was moved to keys, what plans cost and what its requests cost',
+    name: 'an account’s balance is its credits, less what was moved to keys and groups and what its plans and requests cost',
     level: 'fast',
-    sql: `SELECT 'account ' || a.id || ' has ' || a.balance || ', its entries and costs make ' || due AS what FROM (
+    sql: `SELECT 'account ' || a.id || ' has ' || a.balance || ', but its entries and costs add up to ' || due AS what FROM (
         SELECT id, balance,
           coalesce((SELECT sum(amount) FROM entry e
             WHERE e.account_id = account.id AND e.key_id IS NULL AND e.group_id IS NULL), 0)
@@ -75,9 +75,9 @@ export const invariants: readonly Invariant[] = [
         FROM account) a WHERE a.balance <> due`,
   },
   {
-    name: 'a key has what was moved to it, less what its own balance paid',
+    name: 'a key’s balance is what was moved to it, less what it paid',
     level: 'fast',
-    sql: `SELECT 'key ' || k.id || ' has ' || coalesce(CAST(k.balance AS TEXT), 'none') || ', its entries and costs make ' || due AS what FROM (
+    sql: `SELECT 'key ' || k.id || ' has ' || coalesce(CAST(k.balance AS TEXT), 'no balance') || ', but its entries and costs add up to ' || due AS what FROM (
         SELECT id, balance,
           coalesce((SELECT sum(e.amount) FROM entry e WHERE e.account_id = api_key.account_id
             AND e.key_id = api_key.id), 0)
@@ -85,22 +85,22 @@ export const invariants: readonly Invariant[] = [
         FROM api_key) k WHERE coalesce(k.balance, 0) <> due`,
   },
   {
-    name: 'a group has what was moved to it, less what its balance paid',
+    name: 'a group’s balance is what was moved to it, less what it paid',
     level: 'fast',
-    sql: `SELECT 'group ' || g.id || ' has ' || coalesce(CAST(g.balance AS TEXT), 'none') || ', its entries and costs make ' || due AS what FROM (
+    sql: `SELECT 'group ' || g.id || ' has ' || coalesce(CAST(g.balance AS TEXT), 'no balance') || ', but its entries and costs add up to ' || due AS what FROM (
         SELECT id, balance, coalesce((SELECT sum(e.amount) FROM entry e WHERE e.account_id = key_group.account_id
             AND e.group_id = key_group.id), 0) - spent AS due
         FROM key_group) g WHERE coalesce(g.balance, 0) <> due`,
   },
   {
-    name: 'what a group has spent is what its balance paid of records',
+    name: 'the amount that a group has spent is what its balance paid for records',
     level: 'full',
-    sql: `SELECT 'group ' || id || ': ' || sum(spent) AS what FROM (
+    sql: `SELECT 'group ' || id || ' has spent ' || sum(spent) || ' more than its records cost' AS what FROM (
         SELECT id, spent FROM key_group UNION ALL SELECT payer_group, -cost FROM usage WHERE payer_group IS NOT NULL
       ) GROUP BY id HAVING sum(spent) < 0 OR (sum(spent) <> 0 AND ${activityStart} = 0)`,
   },
   {
-    name: 'groups of an account lie in each other, and their keys are the account’s',
+    name: 'a group, its parent and its keys belong to one account, and a removed group has no other group or unrevoked key left',
     level: 'fast',
     sql: `SELECT 'group ' || g.id AS what FROM key_group g JOIN key_group p ON p.id = g.parent_id
         WHERE p.account_id <> g.account_id OR (p.removed = 1 AND g.removed = 0)
@@ -108,23 +108,24 @@ export const invariants: readonly Invariant[] = [
         WHERE k.account_id <> g.account_id OR (g.removed = 1 AND k.state <> 'revoked')`,
   },
   {
-    name: 'a balance covers what is held of it, and what is held is what its live holds are',
+    name: 'the held amount of a balance is the sum of its live holds, and the balance covers it',
     level: 'fast',
-    sql: `SELECT 'account ' || id || ' holds ' || held || ' of ' || balance || ', its holds make ' || due AS what FROM (
+    sql: `SELECT 'account ' || id || ' has ' || held || ' of ' || balance || ' held, but its holds add up to ' || due AS what FROM (
         SELECT id, held, balance,
           coalesce((SELECT sum(h.held) FROM hold h WHERE h.account_id = account.id AND h.payer = ${account}), 0) AS due
         FROM account) WHERE held <> due OR held > balance
-      UNION ALL SELECT 'key ' || id || ' holds ' || held || ' of ' || coalesce(balance, 0) || ', its holds make ' || due FROM (
+      UNION ALL SELECT 'key ' || id || ' has ' || held || ' of ' || coalesce(balance, 0) || ' held, but its holds add up to ' || due FROM (
         SELECT id, held, balance,
           coalesce((SELECT sum(h.held) FROM hold h WHERE h.key_id = api_key.id AND h.payer = ${keyBalance}), 0) AS due
         FROM api_key) WHERE held <> due OR held > coalesce(balance, 0)
-      UNION ALL SELECT 'group ' || id || ' holds ' || held || ' of ' || coalesce(balance, 0) || ', its holds make ' || due FROM (
+      UNION ALL SELECT 'group ' || id || ' has ' || held || ' of ' || coalesce(balance, 0) || ' held, but its holds add up to ' || due FROM (
         SELECT id, held, balance, coalesce((SELECT sum(h.held) FROM hold h WHERE h.payer_group = key_group.id), 0) AS due
         FROM key_group) WHERE held <> due OR held > coalesce(balance, 0)
-      UNION ALL SELECT 'hold ' || id FROM hold WHERE (payer = ${groupBalance}) <> (payer_group IS NOT NULL)`,
+      UNION ALL SELECT 'hold ' || id || ' must name a group exactly if a group pays' FROM hold
+        WHERE (payer = ${groupBalance}) <> (payer_group IS NOT NULL)`,
   },
   {
-    name: 'as many requests run on a balance as its live holds are',
+    name: 'the number of running requests of a balance is the number of its live holds that cost something',
     level: 'fast',
     sql: `SELECT 'account ' || id || ': ' || running AS what FROM account a WHERE running <>
         (SELECT count(*) FROM hold h WHERE h.account_id = a.id AND h.payer = ${account} AND h.tokens IS NOT NULL)
@@ -134,7 +135,7 @@ export const invariants: readonly Invariant[] = [
         (SELECT count(*) FROM hold h WHERE h.payer_group = g.id AND h.tokens IS NOT NULL)`,
   },
   {
-    name: 'what a key holds of a day is what the live holds admitted that day are',
+    name: 'the amount that a key holds for a day is the sum of the live holds admitted that day',
     level: 'fast',
     sql: `SELECT 'key ' || key_id || ', day ' || day || ' holds ' || sum(held) || ' more than its holds' AS what FROM (
         SELECT key_id, day, held FROM key_day WHERE held > 0
@@ -147,7 +148,7 @@ export const invariants: readonly Invariant[] = [
     sql: `SELECT 'request ' || id AS what FROM hold WHERE id IN (SELECT id FROM usage)`,
   },
   {
-    name: 'an id is of one request: what was voided under it is of its key and model',
+    name: 'an id belongs to one request: a voided hold with the same id has the same key and model',
     level: 'full',
     sql: ['hold', 'usage']
       .map(
@@ -157,17 +158,17 @@ export const invariants: readonly Invariant[] = [
       .join(' UNION ALL '),
   },
   {
-    name: 'a revoked key has only what a hold covers',
+    name: 'the balance of a revoked key is only what its holds still need',
     level: 'fast',
     sql: `SELECT 'key ' || id AS what FROM api_key WHERE state = 'revoked' AND coalesce(balance, 0) <> held`,
   },
   {
-    name: 'a hold and its key are of one account',
+    name: 'a hold and its key belong to one account',
     level: 'fast',
     sql: `SELECT 'hold ' || h.id AS what FROM hold h JOIN api_key k ON k.id = h.key_id WHERE k.account_id <> h.account_id`,
   },
   {
-    name: 'numbers go on above those that were given',
+    name: 'the counters of ids and numbers are not below the highest one in use',
     level: 'fast',
     sql: `SELECT 'account ' || a.id AS what FROM account a
         WHERE a.entries < (SELECT coalesce(max(number), 0) FROM entry WHERE account_id = a.id)
@@ -177,28 +178,28 @@ export const invariants: readonly Invariant[] = [
         WHEN 'api_key' THEN (SELECT max(id) FROM api_key) WHEN 'limit' THEN (SELECT max(id) FROM usage_limit) WHEN 'group' THEN (SELECT max(id) FROM key_group) WHEN 'management_key' THEN (SELECT max(id) FROM management_key) WHEN 'session' THEN (SELECT max(id) FROM session) END`,
   },
   {
-    name: 'the ids that are left last for a day: see `IdSource`',
+    name: 'the unused request ids are enough for at least a day',
     level: 'fast',
     sql: `SELECT 'the highest id ' || value || ': no request can be admitted' AS what FROM meta
       WHERE name = 'last_id' AND value > ${2 ** 53 - 1 - 86_400_000 * 4096}`,
   },
   {
-    name: 'ids go on above the gateway’s own',
+    name: 'no request of the gateway has an id above the last one that it issued',
     level: 'full',
     sql: `SELECT 'request ' || id AS what FROM (
         SELECT id FROM hold WHERE expires_at_ms IS NULL UNION ALL SELECT id FROM usage WHERE expires_at_ms IS NULL
       ) WHERE id > (SELECT value FROM meta WHERE name = 'last_id')`,
   },
   {
-    name: 'a key has spent on a day what its records of that day cost',
+    name: 'what a key has spent on a day is what its records of that day cost',
     level: 'full',
-    sql: `SELECT 'key ' || key_id || ', day ' || day || ': ' || sum(spent) || ', own ' || sum(own) AS what FROM (
+    sql: `SELECT 'key ' || key_id || ', day ' || day || ' has spent ' || sum(spent) || ' too much, ' || sum(own) || ' of its own balance' AS what FROM (
         SELECT key_id, day, spent, spent_own AS own FROM key_day WHERE day >= ${firstDay}
         UNION ALL SELECT key_id, created_at_ms / 86400000, -cost, iif(payer = ${keyBalance}, -cost, 0) FROM usage WHERE ${isKept}
       ) GROUP BY key_id, day HAVING sum(spent) <> 0 OR sum(own) <> 0`,
   },
   {
-    name: 'a key’s requests of a day are those held, settled and given back',
+    name: 'the number of a key’s requests of a day is that of those held, settled and voided',
     level: 'full',
     sql: `SELECT 'key ' || key_id || ', day ' || day || ': ' || sum(n) || ' too many' AS what FROM (
         SELECT key_id, day, requests AS n FROM key_day
@@ -208,9 +209,9 @@ export const invariants: readonly Invariant[] = [
       ) WHERE day >= ${firstDay} GROUP BY key_id, day HAVING sum(n) <> 0`,
   },
   {
-    name: 'what was written off is an entry of its own',
+    name: 'each record with a written-off amount has a write-off entry of the same amount',
     level: 'full',
-    sql: `SELECT 'request ' || id || ': ' || sum(written_off) AS what FROM (
+    sql: `SELECT 'request ' || id || ': the entry has ' || sum(written_off) || ' more than the record' AS what FROM (
         SELECT usage_id AS id, written_off FROM entry WHERE kind = 'write_off'
           AND (${activityStart} = 0 OR usage_id IN (SELECT id FROM usage WHERE ${isKept}))
         UNION ALL SELECT id, -written_off FROM usage WHERE written_off > 0 AND ${isKept}
@@ -222,8 +223,8 @@ export const invariants: readonly Invariant[] = [
 ];
 
 /**
- * Returns the violated invariants, in words for the operator; empty: all hold. Reads one snapshot, so writers do not
- * matter.
+ * Returns the violated invariants, in words for the operator; empty if all hold. Reads one snapshot, so that writers can go
+ * on meanwhile.
  */
 export function checkInvariants(db: Connection, level: 'fast' | 'full'): string[] {
   return db.transaction(() => {
@@ -235,7 +236,12 @@ export function checkInvariants(db: Connection, level: 'fast' | 'full'): string[
 
 function violations(db: Connection, invariant: Invariant): string[] {
   const rows = db.prepare<[], { what: string }>(`${invariant.sql} LIMIT 20`).all();
-  return rows.map(row => `${invariant.name}: broken by ${row.what}`);
+  return rows.map(row => describeViolation(invariant.name, row.what));
+}
+
+/** Returns the text for the operator about a violated invariant. */
+export function describeViolation(name: string, what: string): string {
+  return `violated: ${name}; ${what}`;
 }
 
 /** Returns the damage that SQLite itself finds in the file. */
@@ -244,6 +250,6 @@ function damage(db: Connection): string[] {
   const orphans = db.prepare<[], { table: string }>('PRAGMA foreign_key_check').all();
   return [
     ...checked.map(row => row.quick_check).filter(text => text !== 'ok'),
-    ...orphans.map(row => `a row of ${row.table} refers to nothing`),
+    ...orphans.map(row => `a row of the table ${row.table} refers to a row that does not exist`),
   ];
 }

@@ -19,7 +19,7 @@ function makeHash(number: number): Uint8Array {
   return hash;
 }
 
-test('a credential is read once until something changes, then again at once', () => {
+test('a credential is read once, and again only after a change', () => {
   let stored: Credential | undefined = key;
   let reads = 0;
   const known = new KnownCredentials(() => {
@@ -43,7 +43,7 @@ test('a key that does not exist is looked up every time, so that a new key works
   expect(known.find(makeHash(1))).toBe(key);
 });
 
-test('a hash is compared by its bytes, also if it is a view of a larger buffer', () => {
+test('hashes are compared by their bytes, even if one is a view of a larger buffer', () => {
   const reads: number[] = [];
   const known = new KnownCredentials(hash => {
     reads.push(hash[31] ?? 0);
@@ -58,7 +58,7 @@ test('a hash is compared by its bytes, also if it is a view of a larger buffer',
   expect(reads).toEqual([1, 2]);
 });
 
-test('more credentials than are kept are still found', () => {
+test('more credentials than fit into the cache are still found', () => {
   let reads = 0;
   const known = new KnownCredentials(hash => {
     reads += 1;

@@ -4,14 +4,14 @@ import type { Credential } from '../ledger.ts';
 const credentialsMax = 10_000;
 
 /**
- * Caches credentials until any may have changed. This delays no change: only commands of this process change keys (the node lock keeps
- * other processes away), and the sender of a command calls `forget` before it reports success. Each thread has its own cache; a shared
- * version counts the calls of `forget` by any of them.
+ * Caches credentials until any of them may have changed. A change is seen at once: only commands of this process change keys (the lock of the
+ * data directory keeps other processes out), and the sender of a command calls `forget` before it reports success. Each thread has its own
+ * cache; a shared version counts the calls of `forget` by all threads.
  */
 export class KnownCredentials {
   readonly #read: (hash: Uint8Array) => Credential | undefined;
   readonly #known = new Map<string, Credential>();
-  /** One credential for each first byte of a hash. A caller that passes the same array again is found without building the hash's text. */
+  /** One credential for each first byte of a hash. If a caller passes the same array again, its credential is found without making a string of the hash. */
   #quick: ({ readonly hash: Uint8Array; readonly credential: Credential } | undefined)[] = [];
   readonly #version: Int32Array;
   /** The version of the cached credentials. */
@@ -26,7 +26,7 @@ export class KnownCredentials {
 
   /** Returns the current credential. Unknown keys are not cached: guesses must not fill the memory. */
   find(hash: Uint8Array): Credential | undefined {
-    // Read before the credential: a change in between has another version.
+    // The version is read first: if a credential changes in between, the next `find` sees another version and clears the cache.
     const version = Atomics.load(this.#version, 0);
     if (version !== this.#knownVersion) {
       this.#known.clear();

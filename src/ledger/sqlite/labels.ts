@@ -6,7 +6,7 @@ import type { Sql } from './sql.ts';
 const priceColumns = ['input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output', 'image'];
 const tagSetsKnownMax = 10_000;
 
-/** Maps values that records repeat to numbers. */
+/** Maps names that records repeat to ids. */
 export class Labels {
   readonly #models: Names;
   readonly #providers: Names;
@@ -18,7 +18,7 @@ export class Labels {
   readonly #tagSets: Names;
   readonly #kinds: Names;
   readonly #tagsById = new Map<number, readonly number[]>();
-  /** In an order in which each row finds the rows that it refers to. */
+  /** All tables, in the order in which they are written: a row comes after the rows that it refers to. */
   readonly #all: readonly Names[];
 
   constructor(sql: Sql) {
@@ -35,7 +35,7 @@ export class Labels {
     this.#all = [...named, this.#prices, this.#tags, this.#tagSets, this.#kinds];
   }
 
-  /** Returns the number of a model. */
+  /** Returns the id of a model. */
   model(name: string): number {
     return this.#models.number(name, () => [name]);
   }
@@ -44,27 +44,27 @@ export class Labels {
     return this.#models.name(modelId);
   }
 
-  /** Returns the number of an end user; null for none. */
+  /** Returns the id of an end user; null if there is none. */
   endUser(name: string | undefined): number | null {
     return name === undefined ? null : this.#endUsers.number(name, () => [name]);
   }
 
-  /** Returns the number of an interface's path; '' for none. */
+  /** Returns the id of a public path; '' stands for none. */
   endpoint(path: string): number {
     return this.#endpoints.number(path, () => [path]);
   }
 
-  /** Returns the number of a batch; null for none. */
+  /** Returns the id of a batch; null if there is none. */
   batch(id: string | undefined): number | null {
     return id === undefined ? null : this.#batches.number(id, () => [id]);
   }
 
-  /** Returns the number of a provider. */
+  /** Returns the id of a provider. */
   provider(name: string): number {
     return this.#providers.number(name, () => [name]);
   }
 
-  /** Returns the number of a version of prices; `name` is its text here. */
+  /** Returns the id of a price sheet. `name`: its text, as `writePrices` writes it. */
   price(name: string, sheet: PriceSheet): number {
     return this.#prices.number(name, () => [
       sheet.input,
@@ -76,12 +76,12 @@ export class Labels {
     ]);
   }
 
-  /** Returns the number of a kind of calls. */
+  /** Returns the id of a combination of model, provider and endpoint. */
   kind(modelId: number, providerId: number, endpointId: number): number {
     return this.#kinds.number(`${modelId} ${providerId} ${endpointId}`, () => [modelId, providerId, endpointId]);
   }
 
-  /** Returns the number of this set of tags; null: it is empty. */
+  /** Returns the id of a set of tags; null if it is empty. */
   tagSet(tags: Tags): number | null {
     const names = Object.keys(tags);
     if (names.length === 0) return null;
@@ -89,7 +89,7 @@ export class Labels {
     return this.#tagSets.number(text, () => [text]);
   }
 
-  /** Returns the numbers of the tags that have that number together. */
+  /** Returns the ids of the tags in a set. */
   listTags(tagsId: number): readonly number[] {
     const known = this.#tagsById.get(tagsId);
     if (known !== undefined) return known;
@@ -100,7 +100,7 @@ export class Labels {
     return numbers;
   }
 
-  /** Returns the number of `other`, under which the end users or tag values beyond the maximum are summed. */
+  /** Returns the id of the name `other`, under which usage is summed if there are too many end users or values of a tag. */
   other(grouped: 'end_user' | 'tag', groupId: number, other: string): number {
     return grouped === 'end_user' ? (this.endUser(other) ?? 0) : this.#tag(this.#tags.name(groupId), other);
   }

@@ -14,12 +14,12 @@ const uses = new RowCodec(limitUseTable);
 /** Returns the limits whose uses differ from the sums of their requests. Skips rolling minutes, which drop old amounts. */
 export function checkLimitUses(db: Connection): string[] {
   const whole = db.prepare<[], { value: bigint }>("SELECT value FROM meta WHERE name = 'uses'").get();
-  // The writer has some of them in memory.
+  // Unless `uses` is 1, the writer has newer uses in memory only.
   if (whole?.value !== 1n) return [];
   return listCountedLimits(db).flatMap(limit => checkLimit(db, limit));
 }
 
-/** Returns the limits whose uses are stored. */
+/** Returns the limits whose uses are stored for each window: all except those of a rolling minute. */
 export function listCountedLimits(db: Connection): Limit[] {
   const counted = db
     .prepare<[], Stored[]>(
@@ -64,7 +64,9 @@ export function checkLimit(db: Connection, limit: Limit): string[] {
       ({ endUser, used, held }) => used + held > 0n && !kept.some(use => use.endUser === endUser),
     );
     if (!wrong && !missing) return [];
-    return [`what is used and held of a limit is what its requests are: broken by limit ${limit.id}, window ${number}`];
+    return [
+      `violated: the used and held amounts of a limit are the sums over its requests; limit ${limit.id}, window ${number}`,
+    ];
   });
 }
 

@@ -5,10 +5,10 @@ import type { Query } from '../../lib/sqlite/database.ts';
 import type { Sql } from './sql.ts';
 import { limitTable } from './tables.ts';
 
-/** The most scopes whose limits stay in memory. */
+/** The most scopes whose limits are cached. */
 const scopesMax = 50_000;
 
-/** Limits by their number, and those of each scope. */
+/** The table of limits; finds them by id or by scope. */
 export class LimitTable {
   readonly #rows: CachedTable<Limit>;
   readonly #scopes: Readonly<Record<LimitScope, Map<number, readonly Limit[]>>> = {
@@ -34,7 +34,7 @@ export class LimitTable {
     this.#scopes[limit.scope].delete(limit.scopeId);
   }
 
-  /** Returns the limits of a scope that were not removed, by id. */
+  /** Returns the limits of a scope that are not removed, by id. */
   of(scope: LimitScope, scopeId: number): readonly Limit[] {
     const known = this.#scopes[scope].get(scopeId);
     if (known !== undefined) return known;
@@ -49,7 +49,7 @@ export class LimitTable {
     return found;
   }
 
-  /** Returns an account's limits, or those of one scope, without changes that were not written to the file yet. */
+  /** Returns the limits of an account, or of one scope, as the file has them: without changes that are not written yet. */
   list({ accountId, scope, scopeId }: LimitFilter): readonly Limit[] {
     const limits = this.#findAll.all(accountId).flatMap(({ id }) => this.#rows.get(Number(id)) ?? []);
     return limits.filter(

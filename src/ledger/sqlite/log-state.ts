@@ -1,4 +1,4 @@
-/** Pages of the log above which the writer itself checkpoints: 64 MB. The checkpointer normally keeps it far below. */
+/** If the log has more pages than this (64 MB), the writer makes a checkpoint itself. Normally the checkpointer keeps it far below. */
 const pagesMax = 16_000;
 
 /** The state of the log, in memory that the ledger's threads share. */
@@ -9,12 +9,12 @@ export class LogState {
     this.#words = new Int32Array(memory);
   }
 
-  /** The shared memory from which another thread makes its own `LogState`. */
+  /** The shared memory, from which another thread can make a `LogState`. */
   get memory(): SharedArrayBuffer {
     return this.#words.buffer as SharedArrayBuffer;
   }
 
-  /** Commits so far, modulo 2^32. */
+  /** The number of commits, modulo 2^32. */
   get commits(): number {
     return Atomics.load(this.#words, 0);
   }
@@ -23,7 +23,7 @@ export class LogState {
     Atomics.add(this.#words, 0, 1);
   }
 
-  /** Pages of the log after the last checkpoint. */
+  /** The number of pages that the log had after the last checkpoint. */
   get pages(): number {
     return Atomics.load(this.#words, 1);
   }
@@ -32,7 +32,7 @@ export class LogState {
     Atomics.store(this.#words, 1, pages);
   }
 
-  /** The checkpointer does not keep up. */
+  /** True if the log is too long because the checkpointer does not keep up. */
   get isLong(): boolean {
     return this.pages > pagesMax;
   }

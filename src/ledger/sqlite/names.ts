@@ -5,19 +5,19 @@ import type { Sql } from './sql.ts';
 
 const knownMax = 10_000;
 
-/** Numbers for values that records repeat: assigned on first use, and stored with the batch that uses them. */
+/** Assigns ids to values that records repeat. A new id is stored with the batch that uses it first. */
 export class Names {
   readonly #known = new Map<string, number>();
   readonly #named = new Map<number, string>();
   #added: Stored[][] = [];
-  /** The last number given; undefined: not read yet. */
+  /** The highest id; undefined: not read yet. */
   #last: number | undefined;
   readonly #highest: Query<[], { id: bigint }>;
   readonly #find: Query<Stored[], { id: bigint }>;
   readonly #findName: Query<[number], { name: Stored }>;
   readonly #insert: Query<Stored[], unknown>;
 
-  /** `columns`: the values of a row besides its number. */
+  /** `columns`: the columns of the table except the id. */
   constructor(sql: Sql, table: string, columns: readonly string[]) {
     const where = columns.map(column => `${column} IS ?`).join(' AND ');
     this.#highest = sql.prepare(`SELECT coalesce(max(id), 0) AS id FROM ${table}`);
@@ -26,7 +26,7 @@ export class Names {
     this.#insert = sql.prepare(insertText(table, ['id', ...columns]));
   }
 
-  /** Returns the first value of the row with that number; '' if there is no such row. */
+  /** Returns the first value of the row with this id; '' if there is no such row. */
   name(number: number): string {
     const known = this.#named.get(number);
     if (known !== undefined) return known;
@@ -37,7 +37,7 @@ export class Names {
     return name;
   }
 
-  /** Returns the number of the row with these values; `name` is its text here. */
+  /** Returns the id of the row with these values. `name`: a text that identifies the row in the cache. */
   number(name: string, values: () => Stored[]): number {
     const known = this.#known.get(name);
     if (known !== undefined) return known;
@@ -48,17 +48,17 @@ export class Names {
     return number;
   }
 
-  /** Stores the numbers assigned since the last write. */
+  /** Writes the ids that were assigned since the last write. */
   write(): void {
     for (const row of this.#added) this.#insert.run(...row);
   }
 
-  /** The batch is stored. */
+  /** Called when the batch has been stored. */
   settle(): void {
     if (this.#added.length > 0) this.#added = [];
   }
 
-  /** Discards everything, because a batch was not stored. */
+  /** Clears the cache, because a batch was not stored. */
   clear(): void {
     this.#known.clear();
     this.#named.clear();

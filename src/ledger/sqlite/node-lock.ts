@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
 import { sqliteCode } from '../../lib/sqlite/database.ts';
 
-// At module level: an unreferenced connection is garbage-collected within a moment, and its lock with it.
+// Keeps the connections referenced: otherwise they would be garbage-collected, and their locks released.
 const locks = new Map<string, Database.Database>();
 
 /**

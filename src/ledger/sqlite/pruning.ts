@@ -4,15 +4,15 @@ import { dayMs } from '../rules/calendar.ts';
 import type { Sql } from './sql.ts';
 import type { StoredRows } from './stored-rows.ts';
 
-/** Rows that one command removes at most, so that other commands do not wait long. */
+/** The most rows that one command removes, so that other commands do not wait long. */
 const rowsMax = 2_000;
 /** How long the row of an ended session is kept. */
 export const endedSessionMs = dayMs;
 
-/** How long uses of limits are kept after their window ended: no one reads them later. */
+/** How long uses of limits are kept after the end of their window; no one reads them later. */
 export const usesMs = 7 * dayMs;
 
-/** Removes rows after their retention time. Sums, entries and balances stay. */
+/** Removes rows whose retention time is over. Sums, entries and balances stay. */
 export class Pruning {
   readonly #rows: StoredRows;
   readonly #accounts: Query<[], { id: bigint }>;
@@ -58,7 +58,7 @@ export class Pruning {
     );
   }
 
-  /** Removes a part. Returns the number of removed rows; 0: nothing is left. */
+  /** Removes some rows. Returns how many were removed; 0: none is left. */
   run({ activityBeforeMs, auditBeforeMs, eventsBeforeMs }: RetentionLimits, nowMs: number): number {
     const ended = this.#rows.limitUses.removeEnded(nowMs - usesMs, rowsMax);
     const removed = ended + this.#removeActivity(Math.floor(activityBeforeMs / dayMs) * dayMs);
@@ -87,7 +87,7 @@ export class Pruning {
     return rowsMax - left;
   }
 
-  /** Removes rows only from the beginning of a chain, which keeps the hash of the last of them. */
+  /** Removes rows only from the beginning of a chain; the chain keeps the hash of the last removed row. */
   #shortenAudit(beforeMs: number): number {
     let removed = 0;
     for (const { id } of this.#chains.all()) {

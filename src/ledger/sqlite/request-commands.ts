@@ -4,7 +4,7 @@ import { type LedgerRequestTools, LedgerRequests } from '../ledger-requests.ts';
 import { Credentials } from './credentials.ts';
 import { KnownCredentials } from './known-credentials.ts';
 
-/** The tools of requests. */
+/** What `readingFrom` needs. */
 export interface RequestTools extends Pick<LedgerRequestTools, 'send' | 'wroteOff'> {
   readonly clock: Clock;
   /** A connection that only reads. */
@@ -13,7 +13,7 @@ export interface RequestTools extends Pick<LedgerRequestTools, 'send' | 'wroteOf
   readonly credentialVersion: SharedArrayBuffer;
 }
 
-/** Returns the tools of requests, reading from the file. */
+/** Returns the dependencies of `LedgerRequests`, with credentials that are read from the file. */
 export function readingFrom({ send, wroteOff, clock, db, credentialVersion }: RequestTools): LedgerRequestTools {
   const stored = new Credentials(db);
   const known = new KnownCredentials(hash => stored.find(hash), credentialVersion);
@@ -31,7 +31,7 @@ export function readingFrom({ send, wroteOff, clock, db, credentialVersion }: Re
   };
 }
 
-/** The part of the ledger that every request uses, for workers, which send their commands to the thread that opened it. */
+/** The methods of the ledger that every request uses, for workers. Their commands are sent to the thread that opened the ledger. */
 export class RequestCommands extends LedgerRequests {
   constructor(tools: RequestTools) {
     super(readingFrom(tools));

@@ -4,14 +4,14 @@ import { migrate, type Migration, readMigrations } from '../../lib/sqlite/migrat
 import type { DailyLimitUnit } from '../plans.ts';
 import type { Rolling } from '../rules/rolling.ts';
 
-/** Returns the ledger's migrations in their order. */
+/** Returns the ledger's migrations, in order. */
 export function ledgerMigrations(): Migration[] {
   return readMigrations(new URL('migrations/', import.meta.url));
 }
 
 /**
- * Brings a ledger's file up to date. References are not enforced from then on: the rules ensure them, each check costs as much as a row,
- * and `verify` checks them all. `unit`: the unit of the fields `daily_limit`, also of existing ones. Throws `LedgerStartError`, or SQLite's
+ * Migrates a ledger's file. Foreign keys are not enforced afterwards: the rules ensure them, each check would cost as much as a row, and
+ * `verify` checks them all. `unit`: the unit of the field `daily_limit`, for existing keys, too. Throws `LedgerStartError` or SQLite's
  * error.
  */
 export function migrateLedger(db: Connection, nowMs: number, unit: DailyLimitUnit = 'dollars'): void {
@@ -20,7 +20,7 @@ export function migrateLedger(db: Connection, nowMs: number, unit: DailyLimitUni
   db.function('now_ms', () => BigInt(nowMs));
   db.function('daily_unit', () => dailyUnit);
   db.function('request_part', (id: unknown, requestId: unknown) => requestPart(Number(id), String(requestId)));
-  // Older migrations built rolling minutes with it, which later ones drop.
+  // Older migrations need this function: they build rolling minutes, which later migrations drop.
   db.aggregate<null>('rolling_minute', {
     start: null,
     step: (none, _atMs: unknown) => none,
@@ -31,8 +31,8 @@ export function migrateLedger(db: Connection, nowMs: number, unit: DailyLimitUni
 }
 
 /**
- * The number in the field `daily_limit` stays the same when the configuration changes its unit. A limit that the field can't express is not
- * the field's.
+ * Applies the configured unit of `daily_limit`: the number stays the same, its limits get the new unit. Limits that the field can't express
+ * are not changed.
  */
 function readDailyLimitsAs(db: Connection, unit: 'usd' | 'requests'): void {
   const isExpressible = `time_zone = 'UTC' AND models IS NULL AND end_users = 'all' AND action = 'refuse'
@@ -43,12 +43,12 @@ function readDailyLimitsAs(db: Connection, unit: 'usd' | 'requests'): void {
     UPDATE usage_limit SET unit = '${unit}', max = max ${factor}, raised_max = raised_max ${factor} WHERE ${where}`);
 }
 
-/** A rolling minute as the file stores it. */
+/** Encodes a rolling minute for the file. */
 export function encodeRolling({ buffer, byteOffset, byteLength }: Rolling): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-/** Returns a stored rolling minute. */
+/** Decodes a stored rolling minute. */
 export function decodeRolling(stored: Uint8Array): Rolling {
   // Copied, because doubles must be aligned in their buffer.
   return new Float64Array(Uint8Array.from(stored).buffer);

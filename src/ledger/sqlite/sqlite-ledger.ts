@@ -21,22 +21,22 @@ const settleMsDefault = 10_000;
 
 /** The options of the ledger. */
 export interface SqliteLedgerOptions {
-  /** Created if missing. */
+  /** The data directory; it is created if it does not exist. */
   readonly dataDir: string;
   readonly clock: Clock;
   /** The unit of keys' `daily_limit`. */
   readonly dailyLimitUnit: DailyLimitUnit;
-  /** The prices and contents of plans, as of this opening. */
+  /** The prices and contents of plans, as configured when the ledger is opened. */
   readonly plans: Plans;
-  /** An account is suspended if more than this of its requests is written off; absent: never. */
+  /** An account is suspended if more nano-dollars than this have been written off; absent: never. */
   readonly writeOffMax?: bigint | undefined;
-  /** How long a settle may wait for storage if its caller can't wait longer; absent: 10 s. */
+  /** How long a bounded settle waits for storage; absent: 10 s. */
   readonly settleMs?: number;
-  /** Called for every batch of commands that became durable. */
+  /** Called for every committed batch of commands. */
   readonly observe?: (commit: CommitFacts) => void;
   /** Called for failures; absent: not reported. */
   readonly watch?: LedgerWatch;
-  /** Whether to look for damage first; absent: if the last process that wrote the file did not close it. */
+  /** True to look for damage first; absent: only if the last process that wrote the file did not close it. */
   readonly checksFile?: boolean;
   /** Tests only: the fault of the first writer. */
   readonly fault?: FaultPlan;
@@ -44,18 +44,18 @@ export interface SqliteLedgerOptions {
 
 /** The ledger on a SQLite file, with the findings of its start. */
 export interface SqliteLedger extends Ledger {
-  /** The number of the gateway's own holds that a crash had left: voided, and listed for the operator. */
+  /** How many of the gateway's own holds a crash had left. They were voided, and are listed for the operator. */
   readonly voidedHoldsAtStart: number;
   /** Violated invariants, in words; normally none. */
   readonly violationsAtStart: readonly string[];
   /** Shared with workers: see `KnownCredentials`. */
   readonly credentialVersion: SharedArrayBuffer;
-  /** Sends a posted command of a worker; resolves with its posted answer. `isBounded`: see `Writer.send`. */
+  /** Sends an encoded command of a worker, and resolves with the encoded reply. `isBounded`: see `Writer.send`. */
   send(command: WireCommand, isBounded?: boolean): Promise<unknown>;
 }
 
 /**
- * Opens the ledger of a data directory exclusively. Throws `LedgerStartError` if another process has it, if a newer
+ * Opens the ledger of a data directory for this process alone. Throws `LedgerStartError` if another process has it open, if a newer
  * program wrote it, or if it can't be used.
  */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<SqliteLedger> {
@@ -66,7 +66,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
   let held: Connection | undefined;
   try {
     const path = ledgerPath(dataDir);
-    // Read before any page of it is moved.
+    // This must be read before a checkpoint changes the file.
     const { checksFile = endedEarly(path) } = options;
     refuseShared(path, `Another process uses the ledger ${path}. Stop it first.`);
     held = holdLog(path);
@@ -78,7 +78,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
     const checkpoints = new Checkpoints({ path, log: log.memory }, cause => writer.lose(cause));
     const columns = new ColumnBuilding(path, () => clock.now());
     const db = openForReading(path);
-    // Read at each start: the reader would start its thread for it, 15 MB.
+    // Read here, because the reader would start its thread for it at each start, which takes 15 MB.
     const webhooks = db.prepare('SELECT 1 FROM webhook WHERE removed = 0 LIMIT 1');
     const credentialVersion = new SharedArrayBuffer(4);
     const wroteOff = (id: number, nanoUsd: bigint): void => watch.wroteOff(id, nanoUsd);
@@ -94,7 +94,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
         await reader.close();
         await checkpoints.end();
         await writer.close();
-        // Open longer than any other connection of the process: see `holdLog`.
+        // This connection is closed last: see `holdLog`.
         db.close();
         removeLog(path);
         lock.release();

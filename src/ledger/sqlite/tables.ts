@@ -44,14 +44,14 @@ import {
 } from './columns.ts';
 import { decodeRolling, encodeRolling } from './schema.ts';
 
-/** The tables of the file, as rows of `src/ledger/rows.ts`. The file itself checks texts with a fixed set of words. */
+/** Maps the tables of the file to the rows of `src/ledger/rows.ts`. The schema checks columns that have a fixed set of words. */
 
 const word = text as Codec<never>;
 const rolling: Codec<Rolling> = {
   read: stored => decodeRolling(stored as Uint8Array),
   write: encodeRolling,
 };
-/** Ids with a comma before and after each, so that one can be searched for; NULL for none. */
+/** A list of ids with a comma before and after each, so that LIKE finds one; NULL for an empty list. */
 const ids: Codec<readonly number[]> = {
   read: stored => (stored === null ? noIds : String(stored).slice(1, -1).split(',').map(Number)),
   write: value => (value.length === 0 ? null : `,${value.join(',')},`),
@@ -254,7 +254,7 @@ const requestColumns: Columns<Request> = {
   period: ['period', orNull(int)],
   discountPermille: ['discount_permille', int],
   admittedAtMs: ['admitted_at_ms', int],
-  // Columns keep their first names: a renamed one would be a migration of the whole table.
+  // The column keeps its first name, because renaming it would be a migration.
   requested: ['asked', money],
   admitted: ['admitted', money],
   admittedTokens: ['admitted_tokens', orNull(int)],

@@ -56,7 +56,7 @@ export class Tallies {
   }
 }
 
-/** A table of requests: their time of admission, and the amounts that each of them adds. */
+/** A table of requests, with SQL for their time of admission and for the amounts that each adds. */
 interface Source {
   readonly table: 'usage' | 'hold' | 'voided';
   readonly at: string;

@@ -5,18 +5,18 @@ import { CachedTable, type Entry } from './cached-table.ts';
 import type { Sql } from './sql.ts';
 import { limitUseTable } from './tables.ts';
 
-/** Uses that wait to be written, and uses in memory; above these they are written. */
+/** The most uses that wait to be written, and the most that are in memory. Above these numbers they are written. */
 const waitingMax = 10_000;
 const keptMax = 50_000;
 
 /**
- * Uses of limits. They are sums over requests and can be rebuilt, so they stay in memory and are written when a
- * reader needs them, when there are many, and at the end. The file's copy is complete only while `uses` of `meta` is
- * 1; otherwise it is dropped at the start, and each use is counted again from its requests on first use.
+ * The table of the uses of limits. They are sums over requests and can be rebuilt, so they stay in memory and are written only when a
+ * reader needs them, when there are many, and at the end. The file's copy is complete only if `uses` in the table `meta` is
+ * 1. Otherwise it is dropped at the start, and each use is counted again when it is first needed.
  */
 export class UseTable {
   readonly #rows: CachedTable<LimitUse>;
-  /** The use of each limit that was read last, without an end user: the next read is nearly always the same. */
+  /** The use of each limit, with `endUser` 0, that was read last: the next read is nearly always the same. */
   readonly #last = new Map<number, { readonly number: number; readonly entry: Entry<LimitUse> }>();
   readonly #begin: () => void;
   readonly #drop: Query<[], unknown>;
@@ -24,12 +24,12 @@ export class UseTable {
   readonly #kinds: Query<[], { per: CalendarWindow; zone: string }>;
   readonly #removeBefore: Query<[string, string, number, number], unknown>;
   readonly #mark: Query<[number], unknown>;
-  /** `stale`: the file is out of date; `partial`: the file together with memory is right; `whole`: the file alone is right. */
+  /** `stale`: the file is out of date; `partial`: file and memory together are complete; `whole`: the file alone is complete. */
   #state: 'stale' | 'partial' | 'whole';
   #isWanted = false;
   #isWritten = false;
 
-  /** `begin`: ensures that there is a transaction. */
+  /** `begin`: begins a transaction unless there is one. */
   constructor(sql: Sql, begin: () => void) {
     this.#rows = new CachedTable(sql, limitUseTable);
     this.#begin = begin;
@@ -68,8 +68,8 @@ export class UseTable {
   }
 
   /**
-   * Removes uses of calendar windows that ended before that time, at most `most`. Returns how many were removed. A use that is read again
-   * is counted again.
+   * Removes at most `most` uses of calendar windows that ended before `beforeMs`. Returns how many were removed. A removed use is counted
+   * again if it is read again.
    */
   removeEnded(beforeMs: number, most: number): number {
     if (this.#state === 'stale') return 0;
@@ -85,12 +85,12 @@ export class UseTable {
     return most - left;
   }
 
-  /** Makes the next `write` write all uses. */
+  /** Requests that the next `write` writes all uses. */
   want(): void {
     this.#isWanted = true;
   }
 
-  /** Writes all, for the next process to continue with. */
+  /** Writes all uses, so that the next process can continue with them. */
   finish(): void {
     if (this.#state !== 'partial') return;
     this.#rows.write();
@@ -111,7 +111,7 @@ export class UseTable {
     this.#isWritten = false;
   }
 
-  /** Discards everything, because a batch was not stored; also unwritten changes of earlier batches. */
+  /** Discards all uses in memory, because a batch was not stored. This includes unwritten changes of earlier batches. */
   clear(): void {
     this.#rows.clear();
     this.#last.clear();
@@ -130,11 +130,11 @@ export class UseTable {
 
   #settleRows(): void {
     this.#rows.settle();
-    // Its rows may have been evicted.
+    // The cached rows may have been evicted from the table.
     this.#last.clear();
   }
 
-  /** Discards earlier uses: only those counted from now on are right. */
+  /** Discards all earlier uses, in memory and in the file, so that they are counted again. */
   #restart(): void {
     this.#begin();
     this.#drop.run();

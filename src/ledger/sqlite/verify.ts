@@ -6,14 +6,14 @@ import { checkInvariants } from './invariants.ts';
 import { checkMigrations } from '../../lib/sqlite/migrations.ts';
 import { ledgerMigrations } from './schema.ts';
 
-/** The ledger's file in a data directory. */
+/** Returns the path of the ledger's file in a data directory. */
 export function ledgerPath(dataDir: string): string {
   return join(dataDir, 'ledger.sqlite');
 }
 
 /**
- * Runs every invariant over a data directory's ledger, whether or not a gateway runs on it: one snapshot, read only.
- * Returns the violations in words, empty if all hold. Throws `LedgerStartError` if there is no ledger or this program
+ * Checks every invariant of a data directory's ledger, on one snapshot and read-only, so that a gateway may be running on it.
+ * Returns the violations in words; empty if there are none. Throws `LedgerStartError` if there is no ledger or this program
  * can't read it.
  */
 export function verifyLedgerFile(dataDir: string): string[] {

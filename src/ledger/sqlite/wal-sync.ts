@@ -1,13 +1,13 @@
 import { closeSync, fdatasync, openSync } from 'node:fs';
 
 /**
- * Syncs the log of a WAL file, to make commits with `synchronous = NORMAL` durable: such a commit has written its frames to the kernel,
- * which keeps them if the process is killed, and SQLite itself syncs where the order of writes matters (a new log's header, checkpoints).
- * One sync at a time, off this thread; it covers every commit before its start.
+ * Syncs the write-ahead log of a database, to make commits with `synchronous = NORMAL` durable. Such a commit has only been handed to the
+ * operating system, which keeps it if the process is killed. SQLite itself syncs where the order of writes matters (header of a new log,
+ * checkpoints). Only one sync runs at a time, on another thread; it covers every commit before its start.
  */
 export class WalSync {
   readonly #log: number;
-  /** The next sync's callers. */
+  /** The callbacks of the next sync. */
   #waiting: ((error: Error | null) => void)[] = [];
   #isSyncing = false;
 
@@ -16,7 +16,7 @@ export class WalSync {
     this.#log = openSync(`${path}-wal`, 'r+');
   }
 
-  /** Calls back when everything committed so far is on the disk, or could not be written there. */
+  /** Calls back when everything that has been committed so far is on the disk, or with the error if it could not be written. */
   run(onSynced: (error: Error | null) => void): void {
     this.#waiting.push(onSynced);
     if (!this.#isSyncing) this.#start();

@@ -4,10 +4,10 @@ import { CachedTable } from './cached-table.ts';
 import type { Sql } from './sql.ts';
 import { webhookTable } from './tables.ts';
 
-/** The most accounts for which it is cached whether they have webhooks. */
+/** The most accounts whose webhooks are cached. */
 const accountsMax = 50_000;
 
-/** Webhooks by their number, and those of each account. */
+/** The table of webhooks; finds them by id or by account. */
 export class WebhookTable {
   readonly #rows: CachedTable<Webhook>;
   readonly #accounts = new Map<number, readonly Webhook[]>();
@@ -37,7 +37,7 @@ export class WebhookTable {
     return found;
   }
 
-  /** Returns the webhooks of an account that were not removed, by id. */
+  /** Returns the webhooks of an account that are not removed, by id. */
   all(accountId: number): readonly Webhook[] {
     const stored = this.#find.all(accountId).map(({ id }) => Number(id));
     const changed = this.#rows.changed().filter(webhook => webhook.accountId === accountId);

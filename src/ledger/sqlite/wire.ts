@@ -20,8 +20,8 @@ import { readToolCharges, writeToolCharges } from '../tool-charges.ts';
 import type { AdminCall } from '../rules/administration.ts';
 
 /**
- * Commands on their way to the writer and replies on their way back: plain arrays for the commands of every request,
- * because copying them between threads costs half as much as objects.
+ * The encoding of commands to the writer and of its replies. The commands that every request sends are plain arrays,
+ * because copying these between threads costs half as much as copying objects.
  */
 
 type Head<K extends string> = [kind: K, nowMs: number];
@@ -83,7 +83,7 @@ type SettleValues = [
   tools: string | null,
 ];
 
-/** A posted command. `extension` identifies an extend, also across processes. */
+/** An encoded command. `extension` identifies an extend, even among those of other processes. */
 export type WireCommand =
   | [...Head<'admit'>, ...AdmitValues]
   | [...Head<'settle'>, ...SettleValues]
@@ -91,26 +91,26 @@ export type WireCommand =
   | [...Head<'void'>, id: number, reason: VoidReason]
   | [...Head<'windows'>, keyId: number, free: boolean]
   | [...Head<'refusal'>, keyId: number]
-  /** The result that an admit would have. */
+  /** Returns what an admit would decide. */
   | [...Head<'preview'>, admit: [...Head<'admit'>, ...AdmitValues]]
   | [...Head<'admin'>, call: AdminCall]
   | [...Head<'sweep'>]
   /**
-   * Writes the uses of limits, which are otherwise in memory: those of the filter, or of one limit, even if they have
-   * not been read yet.
+   * Writes the current uses of limits from memory to the file: those that match a filter, or those of one limit. Counts
+   * them first if they have not been read yet.
    */
   | [...Head<'uses'>, limits: LimitFilter | number]
-  /** Replied after a sync of everything that was committed before. */
+  /** Does nothing. Its reply comes after a sync of everything that was committed before. */
   | [...Head<'sync'>]
   | [...Head<'probe'>]
-  /** The end of an attempt to deliver an event. */
+  /** Reports the outcome of a delivery attempt. */
   | [...Head<'report'>, report: DeliveryReport]
   /** Writes events of keys that expire soon. */
   | [...Head<'remind'>]
   /** Removes some of the older rows. */
   | [...Head<'prune'>, limits: RetentionLimits];
 
-/** `failed`: this command failed and changed nothing. `storage`: the batch could not be written; none of it is done. */
+/** A reply. `failed`: the command failed and changed nothing. `storage`: the batch could not be written; nothing of it was done. */
 export type WireReply =
   | [outcome: 'done', value: unknown]
   | [outcome: 'failed' | 'storage', message: string, code: string | undefined];
@@ -133,14 +133,14 @@ type AdmittedValues = [
   windows: WindowValues[],
   expiresAtMs: number | undefined,
 ];
-/** The answer to an admit as posted. */
+/** The encoded reply to an admit. */
 export type AdmitReply = AdmittedValues | Denied;
-/** The answer to a settle as posted. */
+/** The encoded reply to a settle. */
 export type SettleReply = [kind: Settled['kind'], cost: bigint, writtenOff: bigint];
 
 /**
- * Returns whether a command is answered only after a sync of the disk. Clients do not see an admission or extension
- * of the gateway's own requests: after a power cut, such a request just got no answer.
+ * Returns whether the reply to a command must wait for a sync of the disk. Admissions and extensions of the gateway's own
+ * requests need not: no client sees them, and after a power cut such a request simply has no answer.
  */
 export function waitsForSync(command: WireCommand): boolean {
   switch (command[0]) {
@@ -158,7 +158,7 @@ export function waitsForSync(command: WireCommand): boolean {
   }
 }
 
-/** An admit as posted. */
+/** Encodes an admit. */
 export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: number): [...Head<'admit'>, ...AdmitValues] {
   const { id, requestId, model, free, funds, expiresAtMs, durable, text, requests = 1, endUser } = command;
   const { endpoint = '', tags, batchId } = command;
@@ -201,7 +201,7 @@ function encodeText(text: TextEstimate | undefined): TextValues | null {
   return text === undefined ? null : [text.inputTokens, text.outputTokensMin, text.outputTokensWanted];
 }
 
-/** Decodes a posted command. */
+/** Decodes an admit. */
 export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
   const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs] = wire;
   const [, , , , , , , , , , , text, requests, endUser, endpoint, tags, batchId] = wire;
@@ -233,7 +233,7 @@ function decodeFunds(values: FundsValues): FundsEstimate {
   return { ...text, inputNanoUsd, outputPicoUsd, plan, freeDaily, toolsNanoUsd };
 }
 
-/** A settle as posted. */
+/** Encodes a settle. */
 export function encodeSettle(command: SettleCommand, nowMs: number): WireCommand {
   const { id, state, usage, usageSource, serviceTier, latencyMs, firstEventMs, provider, attempts } = command;
   const { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images } = usage;
@@ -259,7 +259,7 @@ export function encodeSettle(command: SettleCommand, nowMs: number): WireCommand
   ];
 }
 
-/** Decodes a posted command; `prices` still as text. */
+/** Decodes a settle; `prices` stays a text. */
 export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
   const [, , id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs, provider, attempts] = wire;
   const [, , , , , , , , , , , prices, multiplierPermille, costNanoUsd, providerCostNanoUsd, timeline, tools] = wire;
@@ -283,7 +283,7 @@ export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
   };
 }
 
-/** By sheet: the catalogue makes one for all requests of a model. */
+/** The texts of price sheets. The catalogue makes one sheet for all requests of a model. */
 const priceTexts = new WeakMap<PriceSheet, string>();
 
 function findPriceText(sheet: PriceSheet): string {
@@ -295,12 +295,12 @@ function findPriceText(sheet: PriceSheet): string {
   return text;
 }
 
-/** Returns prices as one text, because many settles have the same: the writer recognises them by the text. */
+/** Returns prices as one text, by which the writer recognises them: many settles have the same prices. */
 function writePrices({ input, cacheRead, cacheWrite5m, cacheWrite1h, output, image }: PriceSheet): string {
   return `${input ?? ''},${cacheRead ?? ''},${cacheWrite5m ?? ''},${cacheWrite1h ?? ''},${output ?? ''},${image ?? ''}`;
 }
 
-/** Returns the prices in a text of `encodeSettle`. */
+/** Returns the prices from a text that `encodeSettle` has written. */
 export function readPrices(text: string): PriceSheet {
   const prices = text.split(',').map(price => (price === '' ? null : BigInt(price)));
   const [input = null, cacheRead = null, cacheWrite5m = null, cacheWrite1h = null, output = null, image = null] =
@@ -308,7 +308,7 @@ export function readPrices(text: string): PriceSheet {
   return { input, cacheRead, cacheWrite5m, cacheWrite1h, output, image };
 }
 
-/** Encodes the reply to an admit for posting; a denial is rare and is posted unencoded. */
+/** Encodes the reply to an admit. A denial is rare and is not encoded. */
 export function encodeAdmitReply(reply: Admitted | Denied): AdmitReply {
   if (reply.kind === 'denied') return reply;
   const { id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd, expiresAtMs } =
@@ -329,7 +329,7 @@ export function encodeAdmitReply(reply: Admitted | Denied): AdmitReply {
   ];
 }
 
-/** Decodes a posted reply. */
+/** Decodes the reply to an admit. */
 export function decodeAdmitReply(reply: AdmitReply): Admitted | Denied {
   if (!Array.isArray(reply)) return reply;
   const [id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd, windows, at] = reply;
@@ -347,12 +347,12 @@ export function decodeAdmitReply(reply: AdmitReply): Admitted | Denied {
   };
 }
 
-/** Encodes the reply to a settle for posting. */
+/** Encodes the reply to a settle. */
 export function encodeSettleReply({ kind, costNanoUsd, writtenOffNanoUsd }: Settled): SettleReply {
   return [kind, costNanoUsd, writtenOffNanoUsd];
 }
 
-/** Decodes a posted reply. */
+/** Decodes the reply to a settle. */
 export function decodeSettleReply([kind, costNanoUsd, writtenOffNanoUsd]: SettleReply): Settled {
   return { kind, costNanoUsd, writtenOffNanoUsd };
 }

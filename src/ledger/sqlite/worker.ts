@@ -12,28 +12,28 @@ import { LogState } from './log-state.ts';
 import { WalSync } from './wal-sync.ts';
 import { waitsForSync, type WireCommand, type WireReply } from './wire.ts';
 
-/** The data that the writer starts with. */
+/** The data with which the writer's thread starts. */
 export interface WriterData {
   readonly path: string;
   readonly dailyLimitUnit: DailyLimitUnit;
   readonly plans: Plans;
   readonly writeOffMax: bigint | undefined;
   readonly nowMs: number;
-  /** The first writer of a process: what an earlier process left is voided, and the invariants are checked. */
+  /** True for the first writer of a process: it voids the holds that an earlier process has left, and checks the invariants. */
   readonly first: boolean;
   /** See `LogState`. */
   readonly log: SharedArrayBuffer;
-  /** True to look for damage first: an earlier process did not end properly. */
+  /** True to look for damage first, because an earlier process did not end properly. */
   readonly checksFile: boolean;
   readonly fault: FaultPlan | undefined;
 }
 
-/** The writer's message when it is ready. */
+/** The message that the writer's thread posts when it is ready. */
 export interface WriterReady {
-  /** The number of the gateway's own holds that an earlier process left: voided. */
+  /** How many of the gateway's own holds were voided because an earlier process had left them. */
   readonly voidedHolds: number;
   readonly violations: readonly string[];
-  /** Accounts that had to be suspended. */
+  /** Accounts that were suspended at the start. */
   readonly suspended: readonly SuspendedAccount[];
 }
 
@@ -42,7 +42,7 @@ const damageAdvice =
 
 const { path, dailyLimitUnit, plans, writeOffMax, nowMs, first, checksFile, fault, ...data } = workerData as WriterData;
 const db = refusingDamage(path, damageAdvice, open);
-// Run by an engine of its own, so that injected faults begin with the first command.
+// Recovery uses a separate engine, so that injected faults begin with the first command.
 const recovering = new Engine(db, { dailyLimitUnit, plans, writeOffMax });
 const voidedHolds = first ? recovering.recover(nowMs) : 0;
 recovering.finish();
@@ -59,7 +59,7 @@ function open(): Connection {
   return opened;
 }
 
-// A batch is one transaction, then one sync, for which the next batches do not wait.
+// A batch is one transaction, followed by a sync, for which the next batches do not wait.
 serveCalls<WireCommand, WireReply>(
   {
     run(batch, post) {

@@ -9,27 +9,27 @@ import type { SuspendedAccount } from './engine.ts';
 import type { LedgerWatch } from './ledger-watch.ts';
 import type { WriterData, WriterReady } from './worker.ts';
 
-/** The most waiting commands; beyond it admits are refused. Settles and voids never are: a request that has begun must end. */
+/** The most waiting commands. If there are more, admissions are refused, but never settles and voids: a request that has begun must end. */
 export const waitingMax = 20_000;
-/** A command is considered the cause after this many deaths of the writer while it ran. */
+/** If the writer has died this many times while it ran a command, the command counts as the cause and is refused. */
 const deathsMax = 3;
 const backoffMs = { min: 50, max: 2000 };
-/** Interval at which calls are checked for having waited too long. */
+/** The interval at which commands that have waited too long are searched for. */
 const impatienceMs = 500;
 
-/** Converts a posted reply to the caller's. */
+/** Decodes a reply. */
 type Decode<R> = (value: unknown) => R;
 
 interface Pending extends Call<WireCommand> {
   readonly decode: Decode<unknown>;
   deaths: number;
-  /** A settle that is refused when it has waited too long. */
+  /** True for a settle that is refused if it has waited too long. */
   readonly isBounded: boolean;
-  /** The time of sending, by the monotonic clock. */
+  /** When the command was sent, by the monotonic clock. */
   readonly sentAtMs: number;
 }
 
-/** A command of the writer itself; its reply is ignored. */
+/** A command that the writer sends for itself: its reply is ignored. */
 const unheard: Omit<Pending, 'request'> = {
   decode: value => value,
   resolve: () => undefined,
@@ -41,31 +41,31 @@ const unheard: Omit<Pending, 'request'> = {
 
 /** A batch that was committed. */
 export interface CommitFacts {
-  /** From the hand-over of the batch to its answer. */
+  /** The time from posting the batch to its reply. */
   readonly commitMs: number;
-  /** Unanswered commands, the batch's own included. */
+  /** The number of commands without a reply, including those of the batch. */
   readonly waiting: number;
 }
 
-/** The tools that a writer needs besides its file. */
+/** The dependencies and settings of a writer. */
 export interface WriterTools {
   readonly now: () => number;
-  /** Called for every batch; for metrics. */
+  /** Called for every committed batch, for metrics. */
   readonly observe: ((commit: CommitFacts) => void) | undefined;
-  /** How long a settle that may be refused waits for storage. */
+  /** How long a bounded settle waits for storage. */
   readonly settleMs: number;
   readonly watch: LedgerWatch;
 }
 
-/** The data that every writer of a ledger starts with. */
+/** The part of the start data that is the same for every writer of a ledger. */
 type Unchanging = Omit<WriterData, 'first' | 'nowMs' | 'checksFile' | 'fault'>;
 
 const unwritable = (cause?: unknown): GatewayError => overloaded('The ledger can’t be written.', cause);
 
 /**
- * The calling thread's end of the writer. A command is answered once: after its commit, or after the sync that follows it. If storage fails
- * or the writer dies, commands that must not be lost (settles, voids) wait and are retried, commands under way in a dead writer are sent
- * again (each is recognised if it was done), and nothing new is admitted until a probe has been written.
+ * Sends commands from the calling thread to the writer's thread. A command gets its reply after its commit, or after the sync that follows. If
+ * storage fails or the thread dies, commands that must not be lost (settles, voids) wait and are sent again later; commands that the dead thread
+ * was working on are sent again, too (the writer recognises those that were done); and nothing new is admitted until a probe has been written.
  */
 export class Writer {
   readonly #data: Unchanging;
@@ -82,15 +82,15 @@ export class Writer {
     },
     onEnd: (lost, cause) => this.#onEnd(lost, cause),
   });
-  /** Waits until storage works. */
+  /** The commands that wait until storage works again. */
   #parked: Pending[] = [];
   #failing = false;
   #backoffMs = backoffMs.min;
   #retry: NodeJS.Timeout | undefined;
   #spawning: Promise<unknown> | undefined;
-  /** True if the disk has lost writes: nothing more may be written. */
+  /** True if writes may be lost: then nothing more may be written. */
   #isLost = false;
-  /** Set by `drain`; called once nothing is unanswered. */
+  /** Set by `drain`; called once every command has its reply. */
   #drained: (() => void) | undefined;
 
   private constructor(data: Unchanging, tools: WriterTools) {
@@ -99,7 +99,7 @@ export class Writer {
     this.#impatience = setInterval(() => this.#giveUp(), impatienceMs).unref();
   }
 
-  /** Starts the writer; throws `LedgerStartError` if the file can't be used. */
+  /** Starts the writer's thread. Throws `LedgerStartError` if the file can't be used. */
   static async start(
     data: Omit<WriterData, 'first' | 'nowMs'>,
     tools: WriterTools,
@@ -121,12 +121,12 @@ export class Writer {
     }
   }
 
-  /** Returns whether something may be committed that is not on the disk yet. */
+  /** True if a committed change may not be on the disk yet. */
   get isUnsynced(): boolean {
     return this.#thread.underway > 0;
   }
 
-  /** Stops all writing, because the disk has lost writes. */
+  /** Stops all writing, because writes may be lost. */
   lose(cause: Error): void {
     if (this.#isLost) return;
     this.#isLost = true;
@@ -137,8 +137,8 @@ export class Writer {
   }
 
   /**
-   * Sends a command; resolves with the engine's reply. Throws `overloaded` if nothing was done, `internal` if it
-   * broke. `isBounded`: a settle that is given up after `settleMs`.
+   * Sends a command and resolves with the engine's reply. Throws `overloaded` if nothing was done, `internal` if the
+   * command failed. `isBounded`: a settle is refused after `settleMs`.
    */
   send<R>(request: WireCommand, decode: Decode<R>, isBounded = false): Promise<R> {
     if (this.#drained !== undefined) return Promise.reject(overloaded('The gateway is stopping.'));
@@ -153,7 +153,7 @@ export class Writer {
     });
   }
 
-  /** Takes no more commands; resolves when all that was sent is durable and answered. */
+  /** Refuses new commands. Resolves when all sent commands are durable and have their replies. */
   async drain(): Promise<void> {
     await new Promise<void>(resolve => {
       this.#drained = resolve;
@@ -162,13 +162,13 @@ export class Writer {
     clearTimeout(this.#retry);
     clearInterval(this.#impatience);
     await this.#spawning;
-    // Callers that waited for the last replies run before this.
+    // Lets callers that waited for the last replies run first.
     await new Promise(resolve => {
       setImmediate(resolve);
     });
   }
 
-  /** Ends the writer, which was drained. */
+  /** Ends the writer's thread. `drain` must have resolved. */
   close(): Promise<void> {
     return this.#isLost ? this.#thread.kill() : this.#thread.end();
   }
@@ -189,7 +189,7 @@ export class Writer {
       return call.reject(new GatewayError('internal', 'The gateway failed.', { cause }));
     }
     if (waitsForStorage(call.request)) this.#parked.push(call);
-    // Nothing of its batch was committed, and everything before it is on the disk.
+    // Nothing of the batch was committed, and everything before it is on the disk.
     else if (call.request[0] === 'sync') call.resolve(undefined);
     else call.reject(unwritable(new Error(String(value))));
     this.#fail(new Error(`${code ?? ''} ${String(value)}`));
@@ -199,7 +199,7 @@ export class Writer {
     if (this.#countUnanswered() === 0) this.#drained?.();
   }
 
-  /** Storage has failed: until a probe is written nothing is admitted, and waiting commands are retried with it. */
+  /** Called if storage has failed. Until a probe has been written nothing is admitted; waiting commands are sent again with the probe. */
   #fail(cause: Error): void {
     if (this.#isLost) return;
     if (!this.#failing) this.#tools.watch.failing(cause);
@@ -213,8 +213,8 @@ export class Writer {
   }
 
   /**
-   * Refuses settles that have waited too long. One that still waits for storage is dropped; one that the writer is working on may be done
-   * nevertheless, and then a repeat of it says so.
+   * Refuses bounded settles that have waited too long. One that still waits for storage is dropped. One that the writer is working on may be
+   * done nevertheless; a repeat then gets its reply.
    */
   #giveUp(): void {
     const beforeMs = performance.now() - this.#tools.settleMs;
@@ -224,7 +224,7 @@ export class Writer {
     this.#checkDrained();
   }
 
-  /** Sends the parked commands, a probe last; first restarts the writer if it has died. */
+  /** Sends the waiting commands and then a probe. First restarts the writer's thread if it has died. */
   #tryAgain(): void {
     if (this.#thread.isRunning) return this.#unpark();
     const data = {
@@ -249,7 +249,7 @@ export class Writer {
     this.#thread.post({ ...unheard, request: ['probe', this.#tools.now()], resolve });
   }
 
-  /** Called when the writer has died; its commands may be done or not. Refuses those that were in the writer each time it died. */
+  /** Called when the writer's thread has died. Its commands may be done or not. Refuses those that it was working on each of the last times it died. */
   #onEnd(lost: readonly Pending[], cause: Error): void {
     if (isStorageLost(cause)) {
       this.#parked.push(...lost);
@@ -261,7 +261,7 @@ export class Writer {
       if (waitsForStorage(request) || ++call.deaths < deathsMax) this.#parked.push(call);
       else {
         call.reject(unwritable(cause));
-        // It may have been stored: it is voided when that can be.
+        // The admission may have been stored: its hold is voided once storage works again.
         if (request[0] === 'admit')
           this.#parked.push({ ...unheard, request: ['void', this.#tools.now(), request[2], 'gateway_failure'] });
       }
@@ -271,7 +271,7 @@ export class Writer {
   }
 }
 
-/** Returns whether a command waits until storage works again, because it ends something that has begun. */
+/** Returns whether a command waits until storage works again, because it ends a request that has begun. */
 function waitsForStorage(command: WireCommand): boolean {
   return command[0] === 'settle' || command[0] === 'void';
 }

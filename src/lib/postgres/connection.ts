@@ -2,7 +2,7 @@ import pg from 'pg';
 import { ConnectionLost } from './errors.ts';
 import { type Parameter, makeReader, type Sendable, toParameter, toStorable, type Value } from './values.ts';
 
-/** One statement with its parameters `$1`, `$2`, … Statements are prepared by their text: the text must not contain values. */
+/** A statement with its parameters `$1`, `$2`, … Each text is prepared once, so it must not contain values. */
 export interface Step {
   readonly text: string;
   readonly values?: readonly Parameter[];
@@ -19,11 +19,11 @@ export interface StepResult {
 export interface PostgresOptions {
   /** `postgres://…` */
   readonly url: string;
-  /** The time limit of an answer, and of connecting; absent: 3 s. */
+  /** How long connecting, and each answer, may take; absent: 3 s. */
   readonly timeoutMs?: number;
 }
 
-/** The parts of `pg`'s connection that a pipeline writes to. */
+/** The methods of `pg`'s connection that a pipeline uses. */
 interface Wire {
   readonly stream: { cork(): void; uncork(): void; destroy(): void };
   close(message: { type: 'S'; name: string }): void;
@@ -48,14 +48,14 @@ interface Columns {
 const noColumns: Columns = { names: [], readers: [] };
 const timeoutMsDefault = 3000;
 
-/** The statements that one connection has prepared: the columns of each by its name, once the server has sent them. */
+/** The statements that a connection has prepared. A statement's columns are known once the server has sent them. */
 interface Prepared {
   readonly names: Map<string, string>;
   readonly columns: Map<string, Columns>;
 }
 
 /**
- * Several statements in one flush with one Sync, so that they take one round trip: an error skips the rest. An implementation of `pg`'s `Submittable`; `pg` itself would send a Sync with each statement, which takes 2.5 times the CPU.
+ * Sends several statements with one Sync, so that they take one round trip; after an error the rest is skipped. It implements `pg`'s `Submittable`, because `pg` itself sends a Sync with each statement, which takes 2.5 times the CPU.
  */
 class Pipeline {
   /** `pg` sets it. */
@@ -90,7 +90,7 @@ class Pipeline {
         names.set(text, name);
       }
       if (!columns.has(name)) {
-        // Closed first, because after an error it is unknown whether the name exists.
+        // The name is closed first, because after an error it is unknown whether it exists.
         wire.close({ type: 'S', name });
         wire.parse({ name, text, types: [] });
         wire.describe({ type: 'S', name });
@@ -142,7 +142,7 @@ class Pipeline {
     this.handleCommandComplete({ text: '' });
   }
 
-  /** The server skipped everything after the error. `pg` drops the active query here: its ReadyForQuery only releases the next one. */
+  /** Called for an error of the server, which skips everything after it. `pg` drops the active query here; the following ReadyForQuery only starts the next one. */
   handleError(error: Error): void {
     for (let index = this.#results.length; index < this.#steps.length; index += 1) {
       this.#prepared.columns.delete(this.#findStatementName(index));
@@ -160,7 +160,7 @@ class Pipeline {
   }
 }
 
-/** One connection. Once it is lost it can't be used again: open another. */
+/** A connection. Once it is lost, it can't be used again: open another one. */
 export class PostgresConnection {
   readonly #client: pg.Client;
   readonly #timeoutMs: number;
@@ -177,7 +177,7 @@ export class PostgresConnection {
     client.on('end', () => lose());
   }
 
-  /** Connects. Throws `ConnectionLost` if the database can't be reached in time, or its refusal (a wrong password). */
+  /** Connects. Throws `ConnectionLost` if the database can't be reached in time, or the database's error, for example for a wrong password. */
   static async open({ url, timeoutMs = timeoutMsDefault }: PostgresOptions): Promise<PostgresConnection> {
     const client = new pg.Client({
       connectionString: url,
@@ -201,8 +201,8 @@ export class PostgresConnection {
   }
 
   /**
-   * Sends statements in one flush and returns their results. Throws the first one's error that failed, or `ConnectionLost` if the answer
-   * does not arrive in time.
+   * Sends statements together and returns their results. Throws the error of the first one that fails, or `ConnectionLost` if the
+   * answer does not arrive in time.
    */
   run(steps: readonly Step[], timeoutMs = this.#timeoutMs): Promise<StepResult[]> {
     return this.#within(timeoutMs, (resolve, reject) => {
@@ -210,7 +210,7 @@ export class PostgresConnection {
     });
   }
 
-  /** Sends one statement and returns its rows as objects. Values of other types than text must be cast in the statement, as `$1::bigint`. */
+  /** Sends one statement and returns its rows as objects. The statement must cast parameters of types other than text, for example `$1::bigint`. */
   async query(text: string, values: readonly Sendable[] = [], timeoutMs?: number): Promise<Record<string, Value>[]> {
     const [result] = await this.run([{ text, values: values.map(toParameter) }], timeoutMs);
     return result === undefined ? [] : toObjects(result);
@@ -223,7 +223,7 @@ export class PostgresConnection {
     });
   }
 
-  /** Does work in a transaction, which a throw undoes. Throws `ConnectionLost` if it is not known whether it was committed. */
+  /** Runs `work` in a transaction; if it throws, the transaction is rolled back. Throws `ConnectionLost` if it is unknown whether the transaction was committed. */
   async transaction<R>(work: (connection: PostgresConnection) => Promise<R>): Promise<R> {
     await this.run([{ text: 'BEGIN' }]);
     try {
@@ -238,13 +238,13 @@ export class PostgresConnection {
     }
   }
 
-  /** Ends it at once, whatever is under way. */
+  /** Ends the connection at once, even if statements are running. */
   destroy(): void {
     this.#lost ??= new Error('the connection was closed');
     (this.#client as unknown as { connection: Wire }).connection.stream.destroy();
   }
 
-  /** Ends the connection after the statements under way. */
+  /** Ends the connection once the running statements have ended. */
   async end(): Promise<void> {
     if (!this.isLost) await this.#client.end().catch(() => undefined);
   }
@@ -269,7 +269,7 @@ export class PostgresConnection {
       start(done, error => {
         clearTimeout(timer);
         if (error instanceof pg.DatabaseError) {
-          // The server ends the connection itself.
+          // After such an error the server ends the connection.
           if (error.severity === 'FATAL' || error.severity === 'PANIC') this.destroy();
           reject(error);
           return;

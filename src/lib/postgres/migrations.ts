@@ -3,7 +3,7 @@ import type { Migration } from '../sqlite/migrations.ts';
 import { PostgresConnection, type PostgresOptions } from './connection.ts';
 import { ConnectionLost } from './errors.ts';
 
-/** The database was written by a newer or a different program. The message is for the operator. */
+/** Thrown if a newer or a different program has written the database. The message is for the operator. */
 export class SchemaError extends Error {
   override readonly name = 'SchemaError';
 }
@@ -11,20 +11,20 @@ export class SchemaError extends Error {
 /** How long a migration may take, and how long it waits for another process that migrates. */
 const migrationMs = 600_000;
 
-/** A list of migrations, and the part of the schema that it makes. */
+/** A list of migrations for one part of the schema. */
 export interface Schema {
-  /** The lock of the row in `schema_version`. */
+  /** The name of the part, which is also the key of its row in `schema_version`. */
   readonly part: string;
   readonly migrations: readonly Migration[];
 }
 
-/** The advisory lock under which the table of versions is created: any number, the same for every process. */
+/** The number of the advisory lock for creating the table of versions: an arbitrary number, the same in every process. */
 const creationLock = 8_105_111;
 
 /**
- * Brings a part of a database's schema up to date. Each migration is a transaction under the lock of the part's row
- * of `schema_version`, so that several processes run each once, and an interrupted one continues where it was. Throws
- * `SchemaError` if the database is newer than the program.
+ * Migrates a part of a database's schema. Each migration is a transaction that locks the part's row in
+ * `schema_version`, so that several processes run each migration only once, and an interrupted run continues with the
+ * next migration. Throws `SchemaError` if the database is newer than the program.
  */
 export async function migratePostgres(options: PostgresOptions, schema: Schema): Promise<void> {
   const connection = await PostgresConnection.open(options);
@@ -38,7 +38,7 @@ export async function migratePostgres(options: PostgresOptions, schema: Schema):
 }
 
 async function createVersions(connection: PostgresConnection, part: string): Promise<void> {
-  // `IF NOT EXISTS` alone fails if two processes create it at once.
+  // `IF NOT EXISTS` alone fails if two processes create the table at the same time.
   await connection.script(
     `BEGIN; SELECT pg_advisory_xact_lock(${creationLock}); CREATE TABLE IF NOT EXISTS schema_version (
        part text PRIMARY KEY, version integer NOT NULL, checksums text NOT NULL DEFAULT ''); COMMIT`,

@@ -12,7 +12,7 @@ export interface PoolOptions extends PostgresOptions {
   readonly waitMs?: number;
 }
 
-/** While connections keep becoming free, callers wait that many times as long. */
+/** As long as connections keep becoming free, callers wait this many times as long. */
 const movingFactor = 3;
 
 interface Waiting {
@@ -21,7 +21,7 @@ interface Waiting {
   timer: NodeJS.Timeout;
 }
 
-/** A bounded number of connections, opened when they are needed. One that is lost is replaced by the next caller. */
+/** A bounded number of connections. They are opened when they are needed; the next caller replaces one that is lost. */
 export class PostgresPool {
   readonly #options: PoolOptions;
   /** The pool that this one borrows from; undefined: it opens its connections itself. */
@@ -38,7 +38,7 @@ export class PostgresPool {
     this.#whole = whole;
   }
 
-  /** Returns a pool that borrows at most that many connections of this one at a time, for work that takes long: the others stay free for work that must not wait. */
+  /** Returns a pool that uses at most `connections` of this one's connections at a time. It is for work that takes long, so that the others stay free for work that must not wait. */
   share(connections: number): PostgresPool {
     return new PostgresPool({ ...this.#options, connections }, this);
   }
@@ -53,7 +53,7 @@ export class PostgresPool {
     }
   }
 
-  /** Sends statements in one flush. */
+  /** Sends statements together and returns their results. */
   run(steps: readonly Step[], timeoutMs?: number): Promise<StepResult[]> {
     return this.use(connection => connection.run(steps, timeoutMs));
   }
@@ -63,12 +63,12 @@ export class PostgresPool {
     return this.use(connection => connection.query(text, values, timeoutMs));
   }
 
-  /** Does work in a transaction. */
+  /** Runs `work` in a transaction. */
   transaction<R>(work: (connection: PostgresConnection) => Promise<R>): Promise<R> {
     return this.use(connection => connection.transaction(work));
   }
 
-  /** Takes no more work, and ends the connections that are free; the others end when they are returned. */
+  /** Refuses new work, and ends the free connections; the others end when they are returned. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const { refuse, timer } of this.#waiting.splice(0)) {
@@ -87,7 +87,7 @@ export class PostgresPool {
     if (this.#open < this.#options.connections) return this.#connect();
     const { waitMs = 3000 } = this.#options;
     const lastMs = performance.now() + movingFactor * waitMs;
-    // If no connection became free for that long, waiting longer is useless.
+    // If no connection has become free for this long, waiting longer is useless.
     const stillMs = waitMs / 3;
     return new Promise((take, refuse) => {
       const giveUp = (): void => {

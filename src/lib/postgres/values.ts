@@ -1,7 +1,7 @@
 /** The values that PostgreSQL returns: integers as bigint, numbers with a fraction as number. */
 export type Value = bigint | number | string | Uint8Array | null;
 
-/** A parameter as it is sent. */
+/** A parameter of a statement in the form in which it is sent. */
 export type Parameter = string | null;
 
 /** The values that can be sent. */
@@ -9,7 +9,7 @@ export type Sendable = bigint | number | string | boolean | Uint8Array | null;
 
 const oid = { bool: 16, bytea: 17, int8: 20, int2: 21, int4: 23, oid: 26, float4: 700, float8: 701, numeric: 1700 };
 
-/** Reads values of a type from its text. A boolean is 1 or 0, as SQLite has it. */
+/** Returns a function that reads values of a type from their text. A boolean is read as 1 or 0, as in SQLite. */
 export function makeReader(type: number): (text: string) => Value {
   switch (type) {
     case oid.int8:

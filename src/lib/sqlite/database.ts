@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 
-/** A connection to one of the gateway's files. It reads every integer as bigint, because numbers would round money above 2^53. */
+/** A connection to one of the gateway's databases. It reads every integer as a bigint, because numbers would round money above 2^53. */
 export type Connection = Database.Database;
 
 /** A prepared statement: `get` and `all` read, `run` writes. */
@@ -29,7 +29,7 @@ export function openForWriting(path: string, synchronous: 'FULL' | 'NORMAL' = 'F
 }
 
 /**
- * Opens a connection that only reads. A statement sees all that was committed before it began. Throws if the file
+ * Opens a read-only connection. A statement sees everything that was committed before it began. Throws if the file
  * does not exist.
  */
 export function openForReading(path: string): Connection {
@@ -58,12 +58,12 @@ export function losesWrites(thrown: unknown): thrown is Error {
   );
 }
 
-/** Returns an error like those of SQLite: one that another thread has caught. */
+/** Returns an error like SQLite's: one that another thread has caught. */
 export function sqliteError(message: string, code: string): Error {
   return new Database.SqliteError(message, code);
 }
 
-/** Returns an error like those of SQLite, for injected faults. */
+/** Returns an error like SQLite's, for injected faults. */
 export function sqliteFailure(code: string): Error {
   return sqliteError(`${code} on purpose`, code);
 }

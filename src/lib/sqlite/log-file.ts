@@ -4,38 +4,38 @@ import { type Connection, isIoFailure, losesWrites, openForReading, openForWriti
 import { LedgerStartError } from './start-error.ts';
 import { StorageLost } from './storage-lost.ts';
 
-/** How long another process may have a file open when this one starts. */
+/** How long to wait for another process to close a file when this one starts. */
 const sharedMs = 2000;
 
 /**
- * Moves committed pages from a file's log into the file. PASSIVE blocks no one and skips pages that others still read; TRUNCATE waits for
- * them and empties the log. Returns the pages that the log then has. Throws `StorageLost` if reading, writing or syncing failed, and what
- * SQLite throws otherwise (a full disk, a log that can't be emptied).
+ * Moves committed pages from a database's log into the file. PASSIVE blocks no one and skips pages that readers still need; TRUNCATE waits for
+ * these readers and empties the log. Returns the number of pages that the log has afterwards. Throws `StorageLost` if reading, writing or
+ * syncing failed, else SQLite's error (a full disk, a log that can't be emptied).
  */
 export function checkpoint(db: Connection, mode: 'PASSIVE' | 'TRUNCATE'): number {
   try {
     const [row] = db.pragma(`wal_checkpoint(${mode})`) as { log: number | bigint }[];
     return Number(row?.log ?? 0);
   } catch (error) {
-    // By the time the log is emptied everything is in the file, and synced.
+    // When the log is emptied, everything is already in the file and synced, so failing to empty it loses nothing.
     throw isIoFailure(error) && sqliteCode(error) !== 'SQLITE_IOERR_TRUNCATE' ? new StorageLost(error) : error;
   }
 }
 
-/** Returns the bytes of a file's log, 0 if there is none. */
+/** Returns the size of a database's log in bytes; 0 if there is none. */
 export function logBytes(path: string): number {
   return statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 /**
- * Returns whether the last process that wrote a file ended without `removeLog`: its log, or the index of its log, is still there. To be
- * called before anything opens the file.
+ * Returns true if the last process that wrote a file ended without `removeLog`, because its log or the log's index still exists. Must be called
+ * before anything opens the file.
  */
 export function endedEarly(path: string): boolean {
   return existsSync(`${path}-wal`) || existsSync(`${path}-shm`);
 }
 
-/** Removes the empty log of a file that no connection has open. One that is not empty, or that can't be removed, stays for the next start. */
+/** Removes the empty log of a file that no connection has open. A log that is not empty or can't be removed stays for the next start. */
 export function removeLog(path: string): void {
   if (logBytes(path) > 0) return;
   try {
@@ -44,11 +44,11 @@ export function removeLog(path: string): void {
     db.pragma('user_version');
     db.close();
   } catch {
-    // The next start then looks for damage, which takes it a second.
+    // The next start then looks for damage, which takes a second.
   }
 }
 
-/** Runs `work`, which opens a file. Throws `LedgerStartError` with the advice if the file is damaged, or is no database. */
+/** Runs `work`, which opens a file. Throws `LedgerStartError` with the advice if the file is damaged or is not a database. */
 export function refusingDamage<T>(path: string, advice: string, work: () => T): T {
   try {
     return work();
@@ -73,7 +73,7 @@ export function refuseDamaged(db: Connection, path: string, advice: string): voi
 }
 
 /**
- * Keeps the last connection of this process from emptying a file's log when it closes, because the operating system may have lost pages of the file. Undefined if there is no SQLite file; to be closed when the file was closed properly.
+ * Opens a connection that keeps SQLite from emptying a file's log when the other connections of this process close, because the operating system may have lost pages of the file. The caller closes it once the file was closed properly. Returns undefined if there is no SQLite file.
  */
 export function holdLog(path: string): Connection | undefined {
   if (!existsSync(path)) return undefined;
@@ -82,7 +82,7 @@ export function holdLog(path: string): Connection | undefined {
     db.prepare('SELECT count(*) FROM sqlite_schema').get();
     return db;
   } catch {
-    // Opening it for writing reports why that is impossible.
+    // If the file can't be opened, opening it for writing reports why.
     return undefined;
   }
 }
@@ -96,7 +96,7 @@ export function refuseShared(path: string, message: string): void {
     db.pragma('locking_mode = EXCLUSIVE');
     db.exec('BEGIN EXCLUSIVE; ROLLBACK');
   } catch (error) {
-    // Opening it for writing reports what else is wrong with it.
+    // Anything else that is wrong with the file is reported when it is opened for writing.
     if (sqliteCode(error)?.startsWith('SQLITE_BUSY') === true) throw new LedgerStartError('locked', message, error);
   } finally {
     db?.close();

@@ -3,14 +3,14 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { LedgerStartError } from './start-error.ts';
 import type { Connection } from './database.ts';
 
-/** One step of the schema. Migrations only go forward, and one that was released never changes, not even its comments: its checksum is stored. */
+/** A change of the schema. There are no migrations back. A released migration never changes, not even its comments, because its checksum is stored. */
 export interface Migration {
   readonly number: number;
   readonly name: string;
   readonly sql: string;
 }
 
-/** Returns the migrations of a folder, the files `NNNN-name.sql`, in their order. */
+/** Returns the migrations in a folder: the files `NNNN-name.sql`, in order. */
 export function readMigrations(folder: URL): Migration[] {
   const files = readdirSync(folder).filter(file => file.endsWith('.sql'));
   return files.sort().map(name => ({
@@ -24,7 +24,7 @@ function checksum(migration: Migration): string {
   return createHash('sha256').update(migration.sql).digest('hex');
 }
 
-/** The migrations applied to a file; empty for a new one. */
+/** Returns the migrations that were applied to a file; empty for a new one. */
 function applied(db: Connection): { number: bigint; name: string; checksum: string }[] {
   const known = db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migration'").get();
   if (known === undefined) return [];
@@ -42,7 +42,7 @@ export function countMigrations(db: Connection): number {
 
 /**
  * Throws `LedgerStartError` if a file can't be used by a program with these migrations: `newer` if it has migrations
- * that the program lacks, `changed` if one differs. Returns how many of them it has. `file` is its name in messages.
+ * that the program lacks, `changed` if one differs. Returns how many of them the file has. `file`: its name for messages.
  */
 export function checkMigrations(db: Connection, migrations: readonly Migration[], file: string): number {
   const done = applied(db);
@@ -55,15 +55,18 @@ export function checkMigrations(db: Connection, migrations: readonly Migration[]
       );
     }
     if (own.number !== Number(row.number) || checksum(own) !== row.checksum) {
-      throw new LedgerStartError('changed', `The ${file}'s migration ${row.name} is not this program's ${own.name}.`);
+      throw new LedgerStartError(
+        'changed',
+        `The ${file} was made by a different program: its migration ${row.name} is not this program's ${own.name}.`,
+      );
     }
   }
   return done.length;
 }
 
 /**
- * Brings a file up to date, each migration in a transaction of its own. Throws like `checkMigrations`, or what SQLite
- * throws.
+ * Migrates a file, each migration in a separate transaction. Throws like `checkMigrations`, or SQLite's
+ * error.
  */
 export function migrate(db: Connection, migrations: readonly Migration[], nowMs: number, file: string): void {
   for (const migration of migrations.slice(checkMigrations(db, migrations, file))) {

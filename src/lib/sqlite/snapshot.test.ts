@@ -27,7 +27,7 @@ function readCount(path: string): number {
   return count ?? -1;
 }
 
-test('all files are copied as they were at one moment, despite writes in the meantime, readable by their owner alone', async () => {
+test('all files are copied as they were at one moment, even if they are written meanwhile, and only their owner can read the copies', async () => {
   for (const path of paths) {
     const db = openForWriting(path, 'NORMAL');
     db.exec('CREATE TABLE count (n INTEGER); INSERT INTO count VALUES (0); CREATE TABLE bulk (x)');

@@ -2,19 +2,19 @@ import { chmodSync, closeSync, fsyncSync, openSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { type Connection, openForReading } from './database.ts';
 
-/** How often to try for a moment that is the same in several files. A writer commits every few ms, and an attempt takes a tenth of one. */
+/** How often to try to begin reading several files at the same moment. A writer commits every few ms, and an attempt takes a tenth of a ms. */
 const attemptsMax = 10_000;
-/** Pages of 4 KiB that are copied before other work has its turn. */
+/** How many pages of 4 KiB are copied before other work gets its turn. */
 const pagesPerStep = 2_000;
 
 /**
- * Several databases as of one moment, regardless of writers. Holding it keeps their logs from being reset: close it
- * soon.
+ * A snapshot of several databases at one moment, while others may write. As long as it is open, their logs can't be reset, so
+ * close it soon.
  */
 export class Snapshot {
   readonly #connections: ReadonlyMap<string, Connection>;
 
-  /** Opens the files, read only. Throws what SQLite throws, and if no common moment was found. */
+  /** Opens the files, read-only. Throws SQLite's error, or an error if no common moment was found. */
   constructor(paths: readonly string[]) {
     const connections = new Map<string, Connection>();
     const watchers: Connection[] = [];
@@ -33,11 +33,11 @@ export class Snapshot {
     }
   }
 
-  /** Copies one of the files to a new file, mode 0600, complete in itself and on the disk when this resolves. Throws if the copy is damaged. */
+  /** Copies one of the files to a new file (mode 0600) without a log, which is on the disk when the promise resolves. Throws if the copy is damaged. */
   async copy(path: string, target: string): Promise<void> {
     const connection = this.#connections.get(path);
-    if (connection === undefined) throw new Error(`${path} is no file of the snapshot`);
-    // Made first, because SQLite would make it readable for others.
+    if (connection === undefined) throw new Error(`${path} is not a file of the snapshot`);
+    // The file is created first, because SQLite would make it readable for others.
     closeSync(openSync(target, 'wx', 0o600));
     await connection.backup(target, { progress: () => pagesPerStep });
     finishCopy(target);
@@ -48,14 +48,14 @@ export class Snapshot {
   }
 }
 
-/** Begins to read all of them, so that nothing was committed to any between the first and the last. */
+/** Begins to read all files, so that nothing was committed to any of them between the first and the last. */
 function beginAtOneMoment(connections: readonly Connection[], watchers: readonly Connection[]): void {
   const versions = (): string => watchers.map(each => String(each.pragma('data_version', { simple: true }))).join(' ');
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const before = versions();
     for (const each of connections) {
       each.exec('BEGIN');
-      // The transaction begins to read, and so to see one moment, with its first read.
+      // The first read fixes the moment that the transaction sees.
       each.prepare('SELECT count(*) FROM sqlite_schema').get();
     }
     if (versions() === before) return;
@@ -64,7 +64,7 @@ function beginAtOneMoment(connections: readonly Connection[], watchers: readonly
   throw new Error(`The databases changed in each of ${attemptsMax} attempts to read them at one moment. Try again.`);
 }
 
-/** Checks a copy without a log: SQLite must find its pages complete. */
+/** Makes a copy independent of a log, checks it and syncs it. Throws if SQLite finds it damaged. */
 function finishCopy(path: string): void {
   const db = new Database(path, { fileMustExist: true });
   try {

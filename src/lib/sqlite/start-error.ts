@@ -1,7 +1,7 @@
 /**
- * Why the ledger could not be opened, in words for the operator: `locked` (another process has it), `newer` (written by a newer
- * program), `changed` (its migrations are not this program's), `missing` (others of its files are there), `damaged` (SQLite finds damage in it), `unreadable` (not a
- * ledger, or the disk failed).
+ * Thrown if the ledger or another store can't be opened. The message is for the operator. Codes: `locked` (another process has it open), `newer` (a newer program
+ * wrote it), `changed` (its migrations are not this program's), `missing` (the file is missing, but other files of the gateway exist), `damaged` (SQLite finds
+ * damage), `unreadable` (it is not a ledger, or the disk failed).
  */
 export class LedgerStartError extends Error {
   override readonly name = 'LedgerStartError';
@@ -13,7 +13,7 @@ export class LedgerStartError extends Error {
   }
 }
 
-/** Returns the code of an error that a thread's start threw: errors of other threads lose their class. `unreadable` if it was not a `LedgerStartError`. */
+/** Returns the code of an error from a thread's start, which is not an instance of the class any more; `unreadable` if it was not a `LedgerStartError`. */
 export function startErrorCode(thrown: unknown): LedgerStartError['code'] {
   const isOwn = thrown instanceof Error && thrown.name === 'LedgerStartError';
   return isOwn ? (thrown as LedgerStartError).code : 'unreadable';

@@ -1,17 +1,16 @@
 /**
- * Thrown if a sync or a checkpoint failed, or the file is damaged: bytes that the operating system accepted may not be on the disk, and it
- * drops those that it could not write. Only a new process may continue, because it reads everything back from the log. Source: PostgreSQL's
- * answer to the same problem.
+ * Thrown if a sync or a checkpoint failed, or if the file is damaged. After a failed sync the operating system drops the bytes that it could not
+ * write, although it had accepted them. Only a new process may continue: it reads everything back from the log. PostgreSQL does the same.
  */
 export class StorageLost extends Error {
   override readonly name = 'StorageLost';
 
   constructor(cause: Error) {
-    super(`The disk lost writes: ${cause.message}`, { cause });
+    super(`Storage failed, and writes may be lost: ${cause.message}`, { cause });
   }
 }
 
-/** Returns whether a thread ended by `StorageLost`: errors of other threads lose their class. */
+/** Returns whether an error is a `StorageLost`. Compares the name, because an error from another thread is not an instance of the class any more. */
 export function isStorageLost(thrown: unknown): boolean {
   return thrown instanceof Error && thrown.name === 'StorageLost';
 }

@@ -7,25 +7,25 @@ import { loadTokenizer } from '../../generation/tokens.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { simulatorEmbeddingModels } from '../models.ts';
-import { delayOrFail } from '../ordered-failure.ts';
+import { delayOrFail } from '../requested-failure.ts';
 import { yieldToOthers } from '../pace.ts';
 import { parseSteering, splitSteering } from '../steering.ts';
 import { listFeatures } from '../text-features.ts';
 
 /** The options of the built-in embedding model. */
 export interface EmbeddingSimulatorOptions {
-  /** True if `!sim ` lines of the last input steer the answer; false: they are plain text. */
+  /** True if `!sim ` lines of the last input steer the answer. False if they are plain text. */
   readonly steering: boolean;
-  /** Times the waits that a steering line orders. Undefined: the machine's clock. */
+  /** The clock and timers for waits that a steering line asks for. Absent: those of the system. */
   readonly runtime?: Runtime;
 }
 
 /** The default length of its vectors. */
 export const embedDimensions = 256;
-/** Only text models have such a limit; steering lines are read with it. */
+/** The output limit for reading steering lines: only text models have one. */
 const outputTokens = 0;
 
-/** The built-in embedding model as an upstream: the same text has the same vector, and texts that share words have near ones. */
+/** Creates the upstream of the built-in embedding model: equal texts have equal vectors, and texts that share words have similar ones. */
 export function createEmbeddingSimulator({
   steering,
   runtime = systemRuntime,
@@ -58,14 +58,14 @@ function embedText(text: string, { dimensions = embedDimensions, form }: EmbedRe
   const sums = new Float64Array(dimensions);
   for (const [feature, weight] of listFeatures(text)) {
     const hash = createHash('sha256').update(feature).digest();
-    // Two places each, so that two words seldom look alike.
+    // Each word changes two numbers, so that two different words seldom have the same effect.
     for (const at of [0, 8]) {
       const place = hash.readUInt32LE(at) % dimensions;
       sums[place] = (sums[place] ?? 0) + (hash.readUInt8(at + 4) % 2 === 0 ? weight : -weight);
     }
   }
   const norm = Math.hypot(...sums);
-  // A text without words points along the first axis: a vector of zeroes has no direction.
+  // A text without words has a vector along the first axis, because a vector of zeroes has no direction.
   const numbers = norm === 0 ? [1, ...Array<number>(dimensions - 1).fill(0)] : Array.from(sums, sum => sum / norm);
   return inForm(toVector(numbers.map(number => Math.fround(number))), form);
 }

@@ -13,7 +13,7 @@ export interface Sketch {
   readonly prompt: string;
   /** The index of the image within the request, from 0. */
   readonly index: number;
-  /** The largest size that the model draws. */
+  /** The largest size that the model can draw. */
   readonly largest: ImageSize | undefined;
 }
 
@@ -26,14 +26,14 @@ interface Pixels {
 const stepsByDefault = 30;
 const guidanceByDefault = 7;
 const strengthByDefault = 0.8;
-/** The most pixels of an input image; the core has refused larger ones already. */
+/** The most pixels of an input image. The core has already refused larger ones. */
 const pixelsMax = 50_000_000;
-/** Pixels that are blended in one go, about a millisecond. */
+/** The number of pixels that are blended before others get their turn: about a millisecond. */
 const pixelsInOneGo = 65_536;
 
 async function loadSharp() {
   const { default: sharp } = await import('sharp');
-  // One thread per image: several are drawn at once, and others need the machine too.
+  // One thread per image, because several are drawn at once, and other work needs the CPU, too.
   sharp.concurrency(1);
   return sharp;
 }
@@ -65,7 +65,7 @@ function encode(image: Sharp, type: ImageType): Promise<Buffer> {
   return image.png({ compressionLevel: 6 }).toBuffer();
 }
 
-/** Returns the size of the image: the requested one, else that of the edited image as far as the model draws it. */
+/** Returns the size of the image: the requested one, else that of the edited image, but at most the largest that the model can draw. */
 function chooseSize({ request, largest }: Sketch, edited: Uint8Array | undefined): ImageSize {
   const own = edited === undefined ? undefined : pngSize(edited);
   return parseImageSize(request.size) ?? shrunkInto(own ?? defaultImageSize, largest);
@@ -94,7 +94,7 @@ async function paint(
   return (sigma === 0 ? painted : painted.blur(sigma)).removeAlpha();
 }
 
-/** Returns the hue of an image's commonest colour, in degrees. */
+/** Returns the hue of an image's most frequent colour, in degrees. */
 async function measureHue(image: Uint8Array): Promise<number> {
   const sharp = await loadSharp();
   const { dominant } = await sharp(image, { limitInputPixels: pixelsMax }).stats();
@@ -116,8 +116,8 @@ async function readPixels(image: Sharp): Promise<Pixels> {
 }
 
 /**
- * Returns the edited image with the scene blended in where the mask is transparent, to the degree of the strength. The rest keeps its
- * pixels.
+ * Blends the scene into the edited image where the mask is transparent; `strength` says how much. All other pixels stay as they
+ * are.
  */
 async function blended(
   { request }: Sketch,

@@ -36,13 +36,13 @@ describe('an image', () => {
     expect([format, width, height, hasAlpha]).toEqual(['png', 301, 17, false]);
   });
 
-  test('is the same for the same request, whatever was drawn between', async () => {
+  test('is the same for the same request, whatever was drawn in between', async () => {
     const first = await one({ seed: 1n });
     await one({ seed: 2n });
     expect((await one({ seed: 1n })).equals(first)).toBe(true);
   });
 
-  test('as small as one pixel or as large as the model draws', async () => {
+  test('can be as small as one pixel and as large as the model’s maximum', async () => {
     for (const size of ['1x1', '2048x2048', '2048x1']) {
       const { width, height } = await sharp(await one({ size })).metadata();
       expect(`${width}x${height}`).toBe(size);
@@ -61,12 +61,12 @@ describe('an image', () => {
     }
   });
 
-  test('is not hurt by what SVG would take for its own', async () => {
+  test('is not affected by SVG markup in the prompt', async () => {
     const prompt = '</svg><script>"&<![CDATA[ \u0000 \ud800';
     expect((await sharp(await one({ prompt })).metadata()).width).toBe(64);
   });
 
-  test('numbers 0 to n are those of the seeds that follow', async () => {
+  test('with index n is the first one of the seed that is n higher', async () => {
     const both = await draw({ seed: 10n, n: 2 });
     expect(Buffer.from(both[1]?.bytes ?? []).equals(await one({ seed: 11n }))).toBe(true);
   });
@@ -105,17 +105,17 @@ describe('an edit', () => {
 });
 
 describe('the steering line', () => {
-  test('orders failures for the first tries only, marked so that no breaker opens', async () => {
+  test('can ask for failures of the first attempts only, which are marked so that no breaker opens', async () => {
     const prompt = '!sim status=500 times=2';
     for (const attempt of [1, 2]) {
       const failure = await catchFailure({ prompt }, { attempt });
       expect(failure).toBeInstanceOf(UpstreamFailure);
-      expect(failure).toMatchObject({ kind: 'status', facts: { status: 500, ordered: true } });
+      expect(failure).toMatchObject({ kind: 'status', facts: { status: 500, requested: true } });
     }
     expect(await draw({ prompt }, { attempt: 3 })).toHaveLength(1);
   });
 
-  test('is plain text where steering is off', async () => {
+  test('is plain text if steering is off', async () => {
     expect(await draw({ prompt: '!sim status=500' }, { steering: false })).toHaveLength(1);
   });
 
@@ -127,6 +127,6 @@ describe('the steering line', () => {
   });
 });
 
-test('a model that is not there is 404', async () => {
+test('an unknown model is a 404', async () => {
   expect(await catchFailure({}, { model: 'sim/none' })).toMatchObject({ kind: 'status', facts: { status: 404 } });
 });

@@ -5,28 +5,28 @@ import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
 import { simulatorImageModels } from '../models.ts';
-import { delayOrFail } from '../ordered-failure.ts';
+import { delayOrFail } from '../requested-failure.ts';
 import { parseSteering, splitSteering } from '../steering.ts';
 import { drawSketch } from './draw.ts';
 
 /** The options of the built-in image models. */
 export interface ImageSimulatorOptions {
-  /** True if `!sim ` lines steer the answer; false: they are plain text. */
+  /** True if `!sim ` lines steer the answer. False if they are plain text. */
   readonly steering: boolean;
-  /** Times the waits that a steering line orders. Undefined: the machine's clock. */
+  /** The clock and timers for waits that a steering line asks for. Absent: those of the system. */
   readonly runtime?: Runtime;
 }
 
-/** Images that are drawn at once: one core is left for everything else. */
+/** How many images are drawn at a time: few, so that a core is left for everything else. */
 const drawnAtOnce = 2;
-/** Equal to the longest time that a request may run. */
+/** How long an image may wait to be drawn: the longest time that a request may run. */
 const waitMaxMs = 3_600_000;
-/** Only text models have such a limit; steering lines are read with it. */
+/** The output limit for reading steering lines: only text models have one. */
 const outputTokens = 0;
 
 /**
- * The built-in image models as an upstream: the same request draws the same images. Failures that a steering line
- * orders are marked as such.
+ * Creates the upstream of the built-in image models: equal requests give equal images. Failures that a steering line
+ * asks for are marked (`requested`).
  */
 export function createImageSimulator({ steering, runtime = systemRuntime }: ImageSimulatorOptions): ImageUpstream {
   const drawing = new Semaphore({ slots: drawnAtOnce, waitersMax: Infinity, waitMs: waitMaxMs });
@@ -60,7 +60,7 @@ function findLargest({ model }: ImageCall): ImageSize | undefined {
   throw new UpstreamFailure('status', { status: 404, message: `The simulator has no image model "${model}".` });
 }
 
-/** The official client's `output_format`; PNG by default. */
+/** Reads `output_format`, which OpenAI's client sends; PNG by default. */
 function readType(extraJson: string): ImageType {
   const { output_format: format = 'png' } =
     extraJson === '' ? {} : (JSON.parse(extraJson) as { output_format?: unknown });

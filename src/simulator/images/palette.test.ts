@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { SeededRandom } from '../random.ts';
 import { choosePalette } from './palette.ts';
 
-test('a hue that the negative prompt names is neither used nor nearly used', () => {
+test('neither a hue that the negative prompt names nor one close to it is chosen', () => {
   for (let seed = 0; seed < 200; seed += 1) {
     const { main } = choosePalette(
       { prompt: 'a boat', negativePrompt: 'nothing green', guidance: 5 },

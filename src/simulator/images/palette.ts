@@ -7,7 +7,7 @@ export interface Colour {
   readonly lightness: number;
 }
 
-/** Hues in degrees by colour name: an image has the colours that its prompt names. */
+/** Hues in degrees, by the name of the colour. An image has the colours that its prompt names. */
 const hues: Readonly<Record<string, number>> = {
   red: 4,
   crimson: 348,

@@ -2,21 +2,21 @@ import type { ImageSize } from '../../generation/images/image-size.ts';
 import { SeededRandom } from '../random.ts';
 import { css, type Palette, choosePalette } from './palette.ts';
 
-/** The input of an image: equal input gives the same image, to the byte. */
+/** The input for an image. Equal inputs give exactly the same image. */
 export interface SceneOptions {
   readonly prompt: string;
   readonly negativePrompt: string;
   readonly seed: bigint;
   readonly size: ImageSize;
-  /** More steps, more detail; 1 is a blur. */
+  /** More steps give more detail; with 1 step the image is only a blur. */
   readonly steps: number;
   /** How vivid the colours are. */
   readonly guidance: number;
-  /** A reference image's hue that the palette is drawn from; undefined: the prompt's own. */
+  /** The hue of a reference image, from which the palette is made; undefined: the prompt decides. */
   readonly referenceHue: number | undefined;
 }
 
-/** Shared by the painters of an image. Lengths are on a canvas that is 1,000 high. */
+/** What all functions that draw parts of an image need. Lengths are for a canvas with a height of 1,000. */
 interface Canvas {
   readonly width: number;
   readonly random: SeededRandom;
@@ -28,17 +28,17 @@ interface Canvas {
 }
 
 const height = 1000;
-/** Painted beyond the edges, so that no edge shows a seam. */
+/** How far things are drawn beyond the edges, so that no seam shows at an edge. */
 const margin = 60;
-/** Words that make it a sea or land; without any of them, chance decides. */
+/** Matches words of a prompt that make the image a sea. Without such words, chance decides between sea and land. */
 const seaWords = /\b(?:sea|ocean|beach|boats?|ships?|sail\w*|island|wav(?:e|es)|harbou?r|lake|water)\b/i;
 const landWords = /\b(?:forest|trees?|woods?|hills?|mountains?|valley|meadow|field|desert|city|house|garden)\b/i;
-/** From this many steps on an image has all its detail. */
+/** With this many steps an image has all its detail; more steps add none. */
 const stepsOfAll = 40;
 
 const round = (value: number): number => Math.round(value * 10) / 10;
 
-/** Returns how much an image of few steps is blurred, as the sigma of a Gauss in pixels; 0: not at all. */
+/** Returns how much an image with few steps is blurred: the sigma of a Gaussian blur in pixels; 0: not at all. */
 export function chooseBlur({ steps, size }: Pick<SceneOptions, 'steps' | 'size'>): number {
   const sigma = (1 - chooseDetail(steps)) ** 2 * 14 * (size.height / height);
   return sigma < 0.3 ? 0 : sigma;
@@ -48,7 +48,7 @@ function chooseDetail(steps: number): number {
   return Math.min(1, Math.max(1, steps) / stepsOfAll);
 }
 
-/** A landscape as SVG. Text is never drawn: it would need fonts, which differ from machine to machine. */
+/** Returns a landscape as SVG. It never contains text, because fonts differ between machines. */
 export function sceneSvg(options: SceneOptions): string {
   const { size, prompt, negativePrompt, seed, steps, guidance, referenceHue } = options;
   const random = new SeededRandom(JSON.stringify([prompt, negativePrompt, String(seed)]));
@@ -88,7 +88,7 @@ function stars({ width, random, palette, detail, horizon }: Canvas): string {
   return text;
 }
 
-/** Sun or moon with its halo. */
+/** Returns the sun or moon, with its halo. */
 function light({ width, random, palette, horizon }: Canvas): string {
   const { accent, isNight, vividness } = palette;
   const [x, y] = [
@@ -126,7 +126,7 @@ function clouds({ width, random, palette, detail, horizon }: Canvas): string {
   return text;
 }
 
-/** Draws ranges of hills from far to near, then objects on them: one of a few kinds, by the prompt. */
+/** Draws ranges of hills from far to near, and objects in front of them. The prompt decides the kind of object. */
 function foreground(canvas: Canvas): string[] {
   const { random } = canvas;
   const layers = 3 + random.below(3);
@@ -140,7 +140,7 @@ function foreground(canvas: Canvas): string[] {
   return [...parts, birds(canvas)];
 }
 
-/** One range, `depth` 0 (far, pale) to 1 (near, dark): hills on land, waves at sea. */
+/** Draws a range of hills, or of waves at sea. `depth`: from 0 (far, pale) to 1 (near, dark). */
 function ridge({ width, random, palette, detail, horizon }: Canvas, depth: number, isSea: boolean): string {
   const { main, isNight, vividness } = palette;
   const lift = isSea ? 26 * (1 - depth) + 10 : 150 * (1 - depth * 0.5);

@@ -5,23 +5,23 @@ import { loadTokenizer } from '../../generation/tokens.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { simulatorRerankModels } from '../models.ts';
-import { delayOrFail } from '../ordered-failure.ts';
+import { delayOrFail } from '../requested-failure.ts';
 import { yieldToOthers } from '../pace.ts';
 import { parseSteering, splitSteering } from '../steering.ts';
 import { listFeatures } from '../text-features.ts';
 
 /** The options of the built-in rerank model. */
 export interface RerankSimulatorOptions {
-  /** True if `!sim ` lines of the query steer the answer; false: they are plain text. */
+  /** True if `!sim ` lines of the query steer the answer. False if they are plain text. */
   readonly steering: boolean;
-  /** Times the waits that a steering line orders. Undefined: the machine's clock. */
+  /** The clock and timers for waits that a steering line asks for. Absent: those of the system. */
   readonly runtime?: Runtime;
 }
 
-/** Only text models have such a limit; steering lines are read with it. */
+/** The output limit for reading steering lines: only text models have one. */
 const outputTokens = 0;
 
-/** The built-in rerank model as an upstream: a document's score, from 0 to 1, is how many of the query's words and their pieces it has. */
+/** Creates the upstream of the built-in rerank model. A document's score, from 0 to 1, is the share of the query's words, and pieces of words, that it contains. */
 export function createRerankSimulator({ steering, runtime = systemRuntime }: RerankSimulatorOptions): RerankUpstream {
   return {
     async rerank({ request, model, attempt, signal }) {
@@ -52,8 +52,8 @@ export function createRerankSimulator({ steering, runtime = systemRuntime }: Rer
 }
 
 /**
- * Returns the share of the requested features, by weight, that a document has; shorter documents come first among
- * equals.
+ * Returns which share of the query's features, by weight, a document has. Of documents with the same share, shorter ones score
+ * higher.
  */
 function measureOverlap(requested: ReadonlyMap<string, number>, document: ReadonlyMap<string, number>): number {
   let found = 0;

@@ -31,7 +31,7 @@ async function records(journal: Journal): Promise<string[]> {
   return found;
 }
 
-test('a file has its name once it is complete, and an abandoned one leaves nothing', async () => {
+test('a file gets its name once it is complete, and a discarded one leaves nothing behind', async () => {
   const writer = await files.create('file-a');
   await writer.append(Buffer.from('one'));
   expect(await files.open('file-a')).toBeUndefined();
@@ -51,7 +51,7 @@ test('a second name stays when the first is deleted', async () => {
   expect(await files.link('file-a', 'batch_b.input')).toBe('not_found');
 });
 
-test('more than the bytes of all files are refused, also after a start, until one is deleted', async () => {
+test('bytes beyond the maximum of all files are refused, even after a restart, until a file is deleted', async () => {
   await write('file-a', 900);
   await expect(write('file-b', 200)).rejects.toMatchObject({ code: 'overloaded' });
   writeFileSync(join(folder, 'file-c.draft'), 'left by a crash');
@@ -62,7 +62,7 @@ test('more than the bytes of all files are refused, also after a start, until on
   await write('file-b', 200);
 });
 
-test('a journal returns its records; after a crash, those that were written completely', async () => {
+test('a journal returns its records; after a crash only those that were written completely', async () => {
   const journal = await files.openJournal('a.journal');
   expect(await records(journal)).toEqual([]);
   const places = await Promise.all(

@@ -6,9 +6,9 @@ import type { BulkFiles, BulkReader, BulkWriter, Journal } from '../bulk-files.t
 import { openJournal } from './disk-journal.ts';
 
 interface DiskBulkFilesOptions {
-  /** Made at once; nothing else may be in it. */
+  /** The folder of the files; it is created if it does not exist. Nothing else may be in it. */
   readonly folder: string;
-  /** Maximum over all files; beyond it none is written. */
+  /** Returns the most bytes that all files together may have. */
   readonly bytesMax: () => number;
 }
 
@@ -16,7 +16,7 @@ const drafts = '.draft';
 const readBytes = 262_144;
 const namePattern = /^[\w-]+(?:\.\w+)*$/;
 
-/** Opens the large files of a folder; drafts of a crash are removed. */
+/** Opens the large files of a folder. Removes unfinished files that a crash has left. */
 export function openDiskBulkFiles(options: DiskBulkFilesOptions): BulkFiles {
   mkdirSync(options.folder, { recursive: true, mode: 0o700 });
   return new DiskBulkFiles(options);
@@ -96,7 +96,7 @@ class DiskBulkFiles implements BulkFiles {
   }
 
   #toPath(name: string): string {
-    if (!namePattern.test(name)) throw new Error(`no name of a file: ${name}`);
+    if (!namePattern.test(name)) throw new Error(`not a valid file name: ${name}`);
     return join(this.#options.folder, name);
   }
 
@@ -107,9 +107,9 @@ class DiskBulkFiles implements BulkFiles {
 }
 
 interface WriterWatch {
-  /** Called before it grows, and when it is given up. Throws if there is no room. */
+  /** Called before the file grows, and with a negative number when it is discarded. Throws if there is no room. */
   readonly grow: (bytes: number) => void;
-  /** Called with the size of the file that it replaces. */
+  /** Called with the size of the file that this one replaces. */
   readonly replaced: (bytes: number) => void;
 }
 
@@ -177,7 +177,7 @@ async function openIfThere(path: string): Promise<FileHandle | undefined> {
   }
 }
 
-/** A new name is there after a power cut. */
+/** Syncs a folder, so that new names in it survive a power cut. */
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r');
   try {

@@ -43,7 +43,7 @@ async function readContent(file: OpenFile | undefined): Promise<string | undefin
   return text;
 }
 
-test('a file is found by its name alone, with its type, its size and the end of its hour', async () => {
+test('a file is found by its name alone, with its type, its size and its expiry', async () => {
   const files = open();
   const name = await files.put(Buffer.from('content'), 'image/webp');
   expect(name).toMatch(/^[0-9a-f]{32}\.webp$/);
@@ -55,7 +55,7 @@ test('a file is found by its name alone, with its type, its size and the end of 
   }
 });
 
-test('its hour is judged when it is requested, and its bytes go with it', async () => {
+test('a file that has expired is not found, and its bytes are removed', async () => {
   const files = open();
   const name = await files.put(Buffer.from('a'), 'image/png');
   nowMs += hourMs - 1;
@@ -87,20 +87,20 @@ test('another process finds the remaining files, removes expired files and draft
   expect(readdirSync(folder).filter(file => !file.endsWith('.jpeg'))).toEqual(['note.txt']);
 });
 
-test('files are their owner’s alone', async () => {
+test('only the owner of the process can read the files', async () => {
   await open().put(Buffer.from('x'), 'image/png');
   const [file = ''] = readdirSync(folder);
   expect([statSync(folder).mode & 0o777, statSync(join(folder, file)).mode & 0o777]).toEqual([0o700, 0o600]);
 });
 
-test('if the space is full a file is refused as overloaded, and removed files make room again', async () => {
+test('if the space is full, a file is refused as overloaded; removing files makes room again', async () => {
   const files = open(10);
   const first = await files.put(Buffer.alloc(6), 'image/png');
   await expect(files.put(Buffer.alloc(5), 'image/png')).rejects.toMatchObject({ code: 'overloaded' });
   await files.delete(first);
   await files.delete(first);
   expect(await files.put(Buffer.alloc(10), 'image/png')).toMatch(/png$/);
-  // Also over a restart.
+  // The space is still full after a restart.
   await expect(open(10).put(Buffer.alloc(1), 'image/png')).rejects.toMatchObject({ code: 'overloaded' });
 });
 

@@ -7,12 +7,12 @@ import type { Clock } from '../../lib/clock.ts';
 import { type Files, noRoomForImages, type OpenFile } from '../files.ts';
 
 interface DiskFilesOptions {
-  /** Made for the first file; nothing else may be in it. */
+  /** The folder of the files; it is created for the first one. Nothing else may be in it. */
   readonly folder: string;
   readonly clock: Clock;
   /** How long a file is kept. */
   readonly lifetimeMs: number;
-  /** Maximum over all files; beyond it none is accepted. */
+  /** The most bytes that all files together may have; a file beyond it is refused. */
   readonly bytesMax: number;
   /** Called for a file that can't be removed; removal is retried. */
   readonly onFailure: (error: unknown) => void;
@@ -28,13 +28,13 @@ interface Kept {
 
 const tokenBytes = 16;
 const readBytes = 262_144;
-/** How long an expired file may stay on the disk; it can no longer be opened before that. */
+/** How long an expired file may stay on the disk. It can't be opened any more once it has expired. */
 const sweepMs = 10_000;
-/** Token, end of its time, ending. The end is in the name: the times that a file system keeps are not the gateway's clock. */
+/** Token, expiry in ms, extension. The name contains the expiry, because the times of a file system are not those of the gateway's clock. */
 const namePattern = /^([0-9a-f]{32})\.(\d{1,16})\.([a-z]+)$/;
 const drafts = '.draft';
 
-/** Opens the files of a folder; removes expired files and the drafts of a crash at once. */
+/** Opens the files of a folder. Removes expired files, and unfinished ones that a crash has left. */
 export function openDiskFiles(options: DiskFilesOptions): Files {
   return new DiskFiles(options);
 }
@@ -65,8 +65,8 @@ class DiskFiles implements Files {
       await writeDurably(path, bytes);
     } catch (error) {
       this.#bytes -= bytes.length;
-      // Includes a file that may be missing after a power cut. Files that can't be removed now are removed at the next start, or when they
-      // expire.
+      // Also removes the complete file, because it may not survive a power cut. What can't be removed now is removed at the next start, or when
+      // it expires.
       for (const left of [path + drafts, path]) await rm(left, { force: true }).catch(() => undefined);
       throw isFull(error) ? noRoomForImages(error) : error;
     }
@@ -123,7 +123,7 @@ class DiskFiles implements Files {
     await this.sweep();
   }
 
-  /** Takes in a file of an earlier process, or removes it. Files that have other names are not the gateway's. */
+  /** Adds a file of an earlier process, or removes it if it has expired or is unfinished. Ignores files with other names, which are not the gateway's. */
   #take(found: string): void {
     const path = join(this.#options.folder, found);
     const isDraft = found.endsWith(drafts);
@@ -144,7 +144,7 @@ class DiskFiles implements Files {
   }
 }
 
-/** A file that was removed since it was found is not there. */
+/** Opens a file. Returns undefined if it was removed in the meantime. */
 async function openIfThere(path: string): Promise<FileHandle | undefined> {
   try {
     return await open(path, 'r');
@@ -154,7 +154,7 @@ async function openIfThere(path: string): Promise<FileHandle | undefined> {
   }
 }
 
-/** The file appears whole or not at all, and is there after a power cut. */
+/** Writes a file, wholly or not at all, so that it survives a power cut. */
 async function writeDurably(path: string, bytes: Uint8Array): Promise<void> {
   const draft = path + drafts;
   const handle = await open(draft, 'wx', 0o600);

@@ -3,13 +3,13 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import type { Journal } from '../bulk-files.ts';
 
-/** A record: its length, its checksum, its bytes. */
+/** A record begins with its length and its checksum, of 4 bytes each; its bytes follow. */
 const headBytes = 8;
 const scanBytes = 262_144;
 
 /**
- * Opens the journal at a path and creates it if missing. `onGrown`: called with the change of its size; `asFailure` converts the file
- * system's errors.
+ * Opens the journal at a path; creates it if it does not exist. `onGrown` is called with each change of its size; `asFailure` converts errors of
+ * the file system.
  */
 export async function openJournal(path: string, { onGrown, asFailure }: JournalWatch): Promise<Journal> {
   const handle = await open(path, 'a+', 0o600);
@@ -57,7 +57,7 @@ class DiskJournal implements Journal {
         this.#end += headBytes + record.length;
         rest = rest.subarray(headBytes + record.length);
       }
-      // The first bytes that are no complete record are the end, unless the rest of that record is still to be read.
+      // The records end at the first bytes that are not a complete record, unless the rest of the record has not been read yet.
       if (rest.length >= headBytes && rest.length >= headBytes + rest.readUInt32LE(0)) break;
     }
     if (this.#end === size) return;
@@ -85,7 +85,7 @@ class DiskJournal implements Journal {
     await this.#handle.read(head, 0, headBytes, place);
     const record = Buffer.alloc(head.readUInt32LE(0));
     await this.#handle.read(record, 0, record.length, place + headBytes);
-    if (crc32(record) !== head.readUInt32LE(4)) throw new Error(`a journal has no record at ${place}`);
+    if (crc32(record) !== head.readUInt32LE(4)) throw new Error(`the journal has no record at ${place}`);
     return record;
   }
 
@@ -95,7 +95,7 @@ class DiskJournal implements Journal {
     await this.#handle.close();
   }
 
-  /** Writes the waiting records, and those that arrive in the meantime: each sync covers all that arrived during the one before. Never rejects. */
+  /** Writes the waiting records and those that arrive meanwhile: each sync covers all records that arrived during the previous sync. Never rejects. */
   async #write(from: number): Promise<void> {
     let at = from;
     let batch: Waiting[] = [];
@@ -119,11 +119,11 @@ class DiskJournal implements Journal {
   }
 }
 
-/** Returns the first record of some bytes; undefined if they hold none. */
+/** Returns the first record in some bytes; undefined if they do not begin with a complete one. */
 function readRecord(bytes: Buffer): Buffer | undefined {
   if (bytes.length < headBytes) return undefined;
   const length = bytes.readUInt32LE(0);
-  // A power cut leaves zeroes for bytes that were not written.
+  // After a power cut, bytes that were not written can be zeroes.
   if (length === 0 || bytes.length < headBytes + length) return undefined;
   const record = bytes.subarray(headBytes, headBytes + length);
   return crc32(record) === bytes.readUInt32LE(4) ? record : undefined;

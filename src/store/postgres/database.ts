@@ -6,17 +6,17 @@ import type { Sendable, Value } from '../../lib/postgres/values.ts';
 import { readMigrations } from '../../lib/sqlite/migrations.ts';
 import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
 
-/** The SQL expression for the present time by the database's clock, in ms. */
+/** The SQL expression for the current time of the database's clock, in ms. */
 export const nowMs = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
-/** Returns the SQL condition that an instance holds a lease; `boot`: the column with the instance's number. */
+/** Returns the SQL condition that an instance's lease has not ended. `boot`: the column with the instance's number. */
 export const isAlive = (boot: string): string =>
   `EXISTS (SELECT 1 FROM instance i WHERE i.boot = ${boot} AND i.lease_until_ms > ${nowMs})`;
 
-/** The database as the stores use it. */
+/** What the stores need of the database. */
 export interface StoreDatabase {
   readonly pool: PostgresPool;
-  /** Returns the number of this gateway's instance; it gets another one if its lease has ended. */
+  /** Returns the number of this gateway's instance, which changes if its lease ends. */
   readonly boot: () => number;
 }
 
@@ -46,5 +46,5 @@ export async function query({ pool }: StoreDatabase, text: string, values: reado
 /** Returns a value of a row as bytes. Throws if it is anything else. */
 export function toBytes(value: Value | undefined): Uint8Array {
   if (value instanceof Uint8Array) return value;
-  throw new Error('a row has no bytes where they belong');
+  throw new Error('a column that must have bytes has another value');
 }

@@ -1,22 +1,22 @@
 import { toArray } from '../../lib/postgres/values.ts';
 import { nowMs, query, type StoreDatabase } from './database.ts';
 
-/** Interval at which expired documents are removed; once in this many times the space of documents is measured, which reads all of them. */
+/** The interval at which expired documents are removed. Only in every so many runs the space is measured, because that reads all documents. */
 const lookMs = 5_000;
 const measuredLooks = 12;
 const removedMax = 500;
-/** An account may use one part in this many of the space for kept answers. */
+/** An account may use this fraction (one in `keptPart`) of the space for answers that must be kept. */
 const keptPart = 4;
 
 /** The most bytes of all documents together. */
 export interface SpaceMax {
-  /** Of documents that may be evicted before they expire. */
+  /** The maximum for documents that may be evicted before they expire. */
   readonly bytesMax: number;
-  /** Of those of idempotency keys, which may not be evicted. */
+  /** The maximum for answers of idempotency keys, which may not be evicted. */
   readonly keptBytesMax: number;
 }
 
-/** Removes rows whose documents are continued by none, then those that they continued if these only waited for that. */
+/** Removes documents that no other continues, and then the ones that they continued if these had been deleted and only waited for that. */
 const removeText = `WITH gone AS (
     DELETE FROM document WHERE row = ANY ($1::bigint[]) AND children = 0 RETURNING parent
   )
@@ -30,8 +30,8 @@ const oldestText = `SELECT row, bytes, children FROM document
 const endText = 'UPDATE document SET ends_at_ms = 0 WHERE row = ANY ($1::bigint[])';
 
 /**
- * The space of documents: what has ended goes, and if there is too much, the oldest finished ones of the account that has the most. It is measured every minute and not at each write,
- * because a sum in one row would make all gateways wait for each other; so documents may take a little more than allowed for a moment.
+ * Limits the space of documents. Removes expired ones and, if the space is exceeded, the oldest finished ones of the account that uses most. The space is measured every minute and not at each write,
+ * because all gateways would wait for each other to update the row of a sum; so the limit may be exceeded a little for a short time.
  */
 export class EvictedSpace {
   readonly #database: StoreDatabase;
@@ -45,11 +45,11 @@ export class EvictedSpace {
   constructor(database: StoreDatabase, max: SpaceMax) {
     this.#database = database;
     this.#max = max;
-    // A failed run is repeated by the next one.
+    // If a run fails, the next one does its work.
     this.#timer = setInterval(() => void this.look().catch(() => undefined), lookMs).unref();
   }
 
-  /** Returns whether so many more bytes may be stored, as far as is known. */
+  /** Returns whether `bytes` more may be stored, according to the last measurement. */
   async hasRoom(isKept: boolean, accountId: number, bytes: number): Promise<boolean> {
     if (!isKept) return bytes <= this.#max.bytesMax;
     const { keptBytesMax } = this.#max;
@@ -59,7 +59,7 @@ export class EvictedSpace {
     return this.#kept <= keptBytesMax && own <= keptBytesMax / keptPart;
   }
 
-  /** Measures, and makes room. */
+  /** Measures the space, and makes room if it is exceeded. */
   look(): Promise<void> {
     this.#measuring ??= this.#look().finally(() => {
       this.#measuring = undefined;
@@ -67,7 +67,7 @@ export class EvictedSpace {
     return this.#measuring;
   }
 
-  /** Removes documents that nothing continues from, and what those continued from if it had ended; others stay. */
+  /** Removes those of the documents that no other continues, and the ones that they continued if these had been deleted. */
   async remove(rows: readonly number[]): Promise<void> {
     for (let next = rows; next.length > 0;) {
       const parents = await query(this.#database, removeText, [toArray(next)]);
@@ -102,7 +102,7 @@ export class EvictedSpace {
     while (over > 0) {
       const [most, second] = [...left].toSorted(([, one], [, other]) => other - one);
       if (most === undefined) return;
-      // Until it has no more than the next one; of equal accounts each gives a part.
+      // Evicts until the account has no more than the next one; if several have the same, each loses a part.
       const lead = most[1] - (second?.[1] ?? 0);
       const freed = await this.#evictOldest(most[0], Math.min(over, Math.max(lead, over / left.size)));
       over -= freed;
@@ -111,7 +111,7 @@ export class EvictedSpace {
     }
   }
 
-  /** Removes the oldest finished documents of an account, at most `removedMax`, until they make up so many bytes. Returns their bytes; 0: there are none. */
+  /** Removes the oldest finished documents of an account, at most `removedMax`, until they add up to `bytesDue`. Returns the bytes of the removed ones; 0: there are none. */
   async #evictOldest(accountId: number, bytesDue: number): Promise<number> {
     let freed = 0;
     const going: number[] = [];

@@ -8,7 +8,7 @@ import { PostgresJournal } from './postgres-journal.ts';
 
 /** The largest piece of a file, and the steps in which a draft takes room. */
 const pieceBytes = 1 << 20;
-/** Interval at which files without a name are removed. */
+/** The interval at which files without a name are removed. */
 const sweepMs = 60_000;
 
 const nameText = `INSERT INTO bulk_name (name, file) VALUES ($1::text, $2::bigint) ON CONFLICT (name) DO UPDATE SET file = excluded.file`;
@@ -21,9 +21,9 @@ const roomText = `UPDATE bulk_file SET size = $2::bigint WHERE file = $1::bigint
 const pieceText = 'SELECT content FROM bulk_piece WHERE file = $1::bigint AND seq = $2::bigint';
 const sweepText = `DELETE FROM bulk_file f WHERE NOT EXISTS (SELECT 1 FROM bulk_name n WHERE n.file = f.file) AND (f.boot IS NULL OR NOT ${isAlive('f.boot')})`;
 
-/** Opens the large files and journals that all gateways of a database share. `bytesMax`: of all files together. */
+/** Opens the large files and journals that all gateways of a database share. `bytesMax`: the most bytes of all files together. */
 export function openPostgresBulkFiles(database: StoreDatabase, bytesMax: () => number): BulkFiles & { close(): void } {
-  // A failed removal is repeated by the next run.
+  // If a removal fails, the next run repeats it.
   const timer = setInterval(() => void query(database, sweepText).catch(() => undefined), sweepMs).unref();
   return {
     async create(name) {
@@ -110,7 +110,7 @@ class PieceWriter implements BulkWriter {
     this.#isOver = true;
   }
 
-  /** Stores what names the draft. Throws `overloaded` if another gateway has removed it, because this one's lease had ended. */
+  /** Runs a statement that refers to the unfinished file. Throws `overloaded` if another gateway has removed that file because this one's lease had ended. */
   async #store(text: string, values: readonly Sendable[]): Promise<void> {
     try {
       await query(this.#database, text, values);
@@ -122,7 +122,7 @@ class PieceWriter implements BulkWriter {
   async discard(): Promise<void> {
     if (this.#isOver) return;
     this.#isOver = true;
-    // What can't be removed now is removed when this instance has ended.
+    // If the file can't be removed now, it is removed when this instance has ended.
     await query(this.#database, 'DELETE FROM bulk_file WHERE file = $1::bigint', [this.#file]).catch(() => undefined);
   }
 }
@@ -150,6 +150,6 @@ class PieceReader implements BulkReader {
   }
 
   async close(): Promise<void> {
-    // Nothing stays open between two reads.
+    // Nothing is open between reads.
   }
 }

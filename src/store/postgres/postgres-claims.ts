@@ -1,7 +1,7 @@
 import type { Claims } from '../claims.ts';
 import { isAlive, query, type StoreDatabase } from './database.ts';
 
-/** A claim of an instance that is gone is free. */
+/** Takes a claim that is free or whose instance has ended. */
 const takeText = `INSERT INTO claim (name, mark, boot) VALUES ($1::text, $2::text, $3::bigint)
   ON CONFLICT (name) DO UPDATE SET mark = excluded.mark, boot = excluded.boot WHERE NOT ${isAlive('claim.boot')} RETURNING name`;
 const findText = `SELECT mark FROM claim WHERE name = $1::text AND ${isAlive('claim.boot')}`;
@@ -17,10 +17,10 @@ export function openPostgresClaims(database: StoreDatabase): Claims {
         const [taken] = await query(database, takeText, [name, mark, database.boot()]);
         if (taken !== undefined) return undefined;
         const [other] = await query(database, findText, [name]);
-        // Else it was released in between.
+        // Without a row, the claim was released in between: try again.
         if (other !== undefined) return String(other['mark']);
       }
-      throw new Error(`the claim ${name} comes and goes`);
+      throw new Error(`the claim ${name} was taken and released by others again and again`);
     },
     async find(name) {
       const [found] = await query(database, findText, [name]);
@@ -31,7 +31,7 @@ export function openPostgresClaims(database: StoreDatabase): Claims {
       return found.map(row => String(row['name']));
     },
     release(name) {
-      // A release that the database can't store now happens when the instance ends.
+      // If the database can't store the release now, the claim ends with the instance.
       query(database, releaseText, [name, database.boot()]).catch(() => undefined);
     },
   };

@@ -18,11 +18,11 @@ import { EvictedSpace, type SpaceMax } from './evicted-space.ts';
 const chunksBytesMax = 1_000_000;
 const putTriesMax = 5;
 
-/** Documents that are kept to their end count for themselves: those of idempotency keys. */
+/** Returns true for answers of idempotency keys: they are kept until they expire, and their space is counted separately. */
 const isKept = (kind: string): boolean => kind === 'replay';
 
 /**
- * Stores a document, its body and its chunks in one statement. Returns no row if the name is taken or the parent is gone.
+ * Stores a document, its body and its chunks in one statement. Returns no row if the name is taken or the parent does not exist.
  * $1 kind, $2 id, $3 account, $4 key, $5 state, $6 finished, $7 created, $8 ends, $9 bytes, $10 body, $11 and $12 chunks, $13 parent's id, $14 boot.
  */
 const putText = `WITH p AS (
@@ -43,7 +43,7 @@ const putText = `WITH p AS (
   SELECT row FROM d`;
 
 /**
- * Changes a document, unless another instance works on it. $1 kind, $2 id, $3 state that it must be in, $4 state, $5 finished, $6 ends, $7 body, $8 and $9 chunks, $10 bytes of the chunks, $11 boot.
+ * Changes a document, unless another instance is working on it. $1 kind, $2 id, $3 required state, $4 new state, $5 finished, $6 ends, $7 body, $8 and $9 chunks, $10 bytes of the chunks, $11 boot.
  */
 const updateText = `WITH h AS (
     SELECT row, state, finished, boot FROM document WHERE kind = $1::text AND id = $2::text AND ends_at_ms > ${nowMs} FOR UPDATE
@@ -76,7 +76,7 @@ const chunksText = `SELECT seq, content FROM (
     ORDER BY seq LIMIT $4::bigint
   ) AS c WHERE before < ${chunksBytesMax} ORDER BY seq`;
 
-/** Takes over documents of instances that have ended, or of none. */
+/** Takes over documents that belong to no instance or to one that has ended. */
 const takeOverText = `UPDATE document SET boot = $2::bigint
   WHERE kind = $1::text AND NOT finished AND boot IS DISTINCT FROM $2::bigint AND (boot IS NULL OR NOT ${isAlive('document.boot')})`;
 const ownText =
@@ -99,8 +99,8 @@ export function openPostgresDocuments(database: StoreDatabase, max: SpaceMax, cl
 }
 
 /**
- * Documents that all gateways share. An unfinished one belongs to the instance that stored it until that has ended: then the next instance
- * that lists unfinished ones takes it over.
+ * Documents that all gateways share. An unfinished document belongs to the instance that stored it. If that instance has ended, the next one
+ * that lists unfinished documents takes it over.
  */
 class PostgresDocuments implements Documents {
   readonly #database: StoreDatabase;
@@ -144,7 +144,7 @@ class PostgresDocuments implements Documents {
       if (!isOver || Number(there['children']) > 0) return { kind: 'exists', document: toDocument(there) };
       await this.#space.remove([Number(there['row'])]);
     }
-    throw new Error(`the document ${id} comes and goes`);
+    throw new Error(`the document ${id} was stored and removed by others again and again`);
   }
 
   async update(change: DocumentChange): ReturnType<Documents['update']> {
@@ -233,7 +233,7 @@ function chunkArrays(chunks: readonly Chunk[]): [seqs: string, contents: string]
 function toFacts(row: Row): DocumentFacts {
   const apiKeyId = row['api_key_id'];
   return {
-    // The cast holds: only documents of these kinds are stored.
+    // The cast is safe: only documents of these kinds are stored.
     kind: String(row['kind']) as DocumentKind,
     id: String(row['id']),
     accountId: Number(row['account_id']),

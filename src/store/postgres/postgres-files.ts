@@ -20,13 +20,13 @@ export interface PostgresFilesOptions {
 }
 
 /**
- * Opens the images that all gateways of a database share. Their table keeps its first name, `picture`: a migration that renamed it would break
- * the gateways that are upgraded last.
+ * Opens the images that all gateways of a database share. The table is still called `picture`, because renaming it would break gateways that
+ * have not been upgraded yet.
  */
 export function openPostgresFiles(database: StoreDatabase, { lifetimeMs, bytesMax }: PostgresFilesOptions): Files {
   const sweep = async (): Promise<number> =>
     (await query(database, `DELETE FROM picture WHERE expires_at_ms <= ${nowMs} RETURNING name`)).length;
-  // A failed removal is repeated by the next run.
+  // If a removal fails, the next run repeats it.
   const timer = setInterval(() => void sweep().catch(() => undefined), sweepMs).unref();
   return {
     async put(bytes, type) {

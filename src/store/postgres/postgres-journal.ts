@@ -16,7 +16,7 @@ interface Waiting {
   readonly reject: (thrown: unknown) => void;
 }
 
-/** A journal in the database: records by their number. Every record is durable. If two processes write at the same place, only one of them succeeds. */
+/** A journal in the database, with numbered records. Every record is durable. If two processes write a record with the same number, only one of them succeeds. */
 export class PostgresJournal implements Journal {
   readonly #database: StoreDatabase;
   readonly #name: string;
@@ -55,7 +55,7 @@ export class PostgresJournal implements Journal {
 
   async read(place: number): Promise<Uint8Array> {
     const [row] = await query(this.#database, readText, [this.#name, place]);
-    if (row === undefined) throw new Error(`a journal has no record at ${place}`);
+    if (row === undefined) throw new Error(`the journal has no record at ${place}`);
     return toBytes(row['content']);
   }
 
@@ -64,7 +64,7 @@ export class PostgresJournal implements Journal {
     await this.#writing;
   }
 
-  /** Writes the waiting records, and those that arrive in the meantime. Never rejects. */
+  /** Writes the waiting records and those that arrive meanwhile. Never rejects. */
   async #write(): Promise<void> {
     let batch: Waiting[] = [];
     try {

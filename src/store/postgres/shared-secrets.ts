@@ -1,6 +1,6 @@
 import { query, type StoreDatabase } from './database.ts';
 
-/** Returns the server secrets of all gateways of a database, newest first. The first gateway brings its own; the others take those that are there. */
+/** Returns the server secrets that all gateways of a database share, newest first. The first gateway stores its own; later ones use the stored ones. */
 export async function shareSecrets(database: StoreDatabase, own: readonly string[]): Promise<string[]> {
   const text = 'SELECT value FROM secret ORDER BY number DESC';
   const there = await query(database, text);

@@ -29,17 +29,17 @@ import { TraceIds } from './trace-ids.ts';
 /** Traces and metrics that are exported. */
 export interface OpenTelemetry {
   readonly startTrace: (telemetry: RequestTelemetry) => RequestTrace;
-  /** Sends everything that is left, and ends; resolves even if sending fails, after two seconds at the latest. */
+  /** Sends everything that has not been sent, and stops. Resolves even if sending fails, after two seconds at the latest. */
   close(): Promise<void>;
 }
 
 const scope = 'tollgate';
-/** An unreachable collector must not delay the gateway's stop: its exporters would retry for half a minute. */
+/** An unreachable collector must not delay the gateway's stop: the exporters would retry for half a minute. */
 const closeMs = 2_000;
 
 /**
- * Begins to export. Loaded only if the environment switches it on: it costs tens of megabytes and milliseconds of a
- * start.
+ * Starts the export. This module is loaded only if environment variables enable it, because it takes tens of megabytes of memory and
+ * delays the start by tens of milliseconds.
  */
 export function openOpenTelemetry(settings: OtelSettings, version: string, logger: Logger): OpenTelemetry {
   logFailures(logger);
@@ -91,7 +91,7 @@ function openMetrics({ metricIntervalMs, metricTimeoutMs, headers }: OtelSetting
   return new MeterProvider({ resource, readers: [reader] });
 }
 
-/** Logs that the collector can't be reached; the gateway does not fail for it. Only the beginning of the message is logged: headers and addresses may hold credentials. */
+/** Logs failed exports, which do not affect the gateway: each message once, at most 20 in all. Addresses are removed and messages cut, because headers and addresses may contain credentials. */
 function logFailures(logger: Logger): void {
   const logged = new Set<string>();
   const write = (message: string): void => {

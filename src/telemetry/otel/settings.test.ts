@@ -12,7 +12,7 @@ test('nothing is exported unless a variable says so', () => {
   ).toBeUndefined();
 });
 
-test('an endpoint or an exporter switches a signal on', () => {
+test('an endpoint or an exporter enables a signal', () => {
   expect(readOtelSettings(endpoint)).toMatchObject({ traces: true, metrics: true, warnings: [] });
   expect(readOtelSettings({ OTEL_TRACES_EXPORTER: 'otlp' })).toMatchObject({ traces: true, metrics: false });
   expect(readOtelSettings({ OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: 'http://x/v1/metrics' })).toMatchObject({
@@ -39,9 +39,9 @@ test('a warning names each unsupported setting, and what is done instead', () =>
     OTEL_BSP_SCHEDULE_DELAY: '-1',
   });
   expect(settings?.warnings).toEqual([
-    'OTLP over grpc is not spoken: traces are sent as http/protobuf',
-    'OTLP over grpc is not spoken: metrics are sent as http/protobuf',
-    'OTEL_TRACES_SAMPLER=jaeger_remote is not known: parentbased_always_on is used',
+    'OTLP over grpc is not supported: traces are sent as http/protobuf',
+    'OTLP over grpc is not supported: metrics are sent as http/protobuf',
+    'OTEL_TRACES_SAMPLER=jaeger_remote is not supported: parentbased_always_on is used',
     'OTEL_BSP_SCHEDULE_DELAY must be a whole number above 0: 5000 is used',
   ]);
   expect(settings?.batch.scheduledDelayMillis).toBe(5_000);

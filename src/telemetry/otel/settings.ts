@@ -1,15 +1,15 @@
 /** The sampler, and its share of traces. */
 export interface SamplerSettings {
   readonly kind: 'always_on' | 'always_off' | 'traceidratio';
-  /** For traces that begin here, 0 to 1. */
+  /** The share of the traces that begin here, from 0 to 1. */
   readonly ratio: number;
-  /** The caller's trace decides if there is one. */
+  /** True if the caller's trace, if there is one, decides whether a request is sampled. */
   readonly parentBased: boolean;
 }
 
 /**
- * The signals to export over OTLP, by the standard variables of OpenTelemetry. Its own packages read the destination
- * (`OTEL_EXPORTER_OTLP_*`).
+ * The signals to export over OTLP, as the standard variables of OpenTelemetry say. OpenTelemetry's own packages read the
+ * variables with the destination (`OTEL_EXPORTER_OTLP_*`).
  */
 export interface OtelSettings {
   readonly traces: boolean;
@@ -23,7 +23,7 @@ export interface OtelSettings {
   };
   readonly metricIntervalMs: number;
   readonly metricTimeoutMs: number;
-  /** Sent with every export; they may be credentials. */
+  /** Headers that are sent with every export. They may contain credentials. */
   readonly headers: { readonly traces: Headers; readonly metrics: Headers };
   /** Warnings for the log about variables that are not supported. */
   readonly warnings: readonly string[];
@@ -36,7 +36,7 @@ const endpoint = 'OTEL_EXPORTER_OTLP_ENDPOINT';
 const headers = 'OTEL_EXPORTER_OTLP_HEADERS';
 
 /**
- * Reads whether traces and metrics are to be exported: an endpoint is set, or an exporter is named. Undefined: nothing is, and nothing of OpenTelemetry need be loaded. Source: OpenTelemetry's
+ * Reads which signals to export: those for which an endpoint is set or an exporter is named. Returns undefined if there are none, so that OpenTelemetry need not be loaded. Source: OpenTelemetry's
  * specification, "Environment variables".
  */
 export function readOtelSettings(variables: Variables): OtelSettings | undefined {
@@ -47,13 +47,13 @@ export function readOtelSettings(variables: Variables): OtelSettings | undefined
     const exporter = read(`OTEL_${signal}_EXPORTER`).toLowerCase();
     if (exporter === 'none') return false;
     if (exporter !== '' && exporter !== 'otlp') {
-      warnings.push(`OTEL_${signal}_EXPORTER=${exporter} is not known: otlp and none are`);
+      warnings.push(`OTEL_${signal}_EXPORTER=${exporter} is not supported: only otlp and none are`);
       return false;
     }
     const isSet = exporter === 'otlp' || read(endpoint) !== '' || read(`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`) !== '';
     const protocol = read(`OTEL_EXPORTER_OTLP_${signal}_PROTOCOL`) || read('OTEL_EXPORTER_OTLP_PROTOCOL');
     if (isSet && protocol !== '' && protocol !== 'http/protobuf') {
-      warnings.push(`OTLP over ${protocol} is not spoken: ${signal.toLowerCase()} are sent as http/protobuf`);
+      warnings.push(`OTLP over ${protocol} is not supported: ${signal.toLowerCase()} are sent as http/protobuf`);
     }
     return isSet;
   };
@@ -87,7 +87,7 @@ export function readOtelSettings(variables: Variables): OtelSettings | undefined
   };
 }
 
-/** Reads `name=value` pairs with commas between them, values percent-encoded; those of later texts win. */
+/** Reads `name=value` pairs, separated by commas, with percent-encoded values. Pairs of later texts win. */
 function readHeaders(...texts: readonly string[]): Headers {
   const pairs = texts.flatMap(text => text.split(',')).map(pair => pair.split('='));
   return Object.fromEntries(
@@ -101,7 +101,7 @@ function decode(value: string): string {
   try {
     return decodeURIComponent(value);
   } catch {
-    // Not percent-encoded, and a percent sign in it.
+    // A value with a percent sign that is not percent-encoded is used as it is.
     return value;
   }
 }
@@ -109,7 +109,7 @@ function decode(value: string): string {
 function readSampler(name: string, argument: string, warnings: string[]): SamplerSettings {
   const [, parent, kind = 'always_on'] = /^(parentbased_)?(always_on|always_off|traceidratio)$/.exec(name) ?? [];
   if (name !== '' && !/^(parentbased_)?(always_on|always_off|traceidratio)$/.test(name)) {
-    warnings.push(`OTEL_TRACES_SAMPLER=${name} is not known: parentbased_always_on is used`);
+    warnings.push(`OTEL_TRACES_SAMPLER=${name} is not supported: parentbased_always_on is used`);
     return { kind: 'always_on', ratio: 1, parentBased: true };
   }
   const ratio = argument === '' ? 1 : Number(argument);

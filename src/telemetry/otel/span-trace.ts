@@ -23,31 +23,31 @@ import type {
 import type { Instruments } from './instruments.ts';
 import type { NewTrace, TraceIds } from './trace-ids.ts';
 
-/** The tools for making traces. */
+/** What making a trace needs. */
 export interface TraceTools {
   /** Undefined: only metrics are exported. */
   readonly tracer: Tracer | undefined;
-  /** The ids that the tracer gives to traces. */
+  /** Makes the ids of traces and spans for the tracer. */
   readonly ids: TraceIds;
   /** Undefined: only traces are exported. */
   readonly instruments: Instruments | undefined;
 }
 
-/** Milliseconds since 1970 UTC, to the microsecond. */
+/** Returns the time in ms since 1970 UTC, with microseconds. */
 const nowMs = (): number => performance.timeOrigin + performance.now();
 
 /**
- * One request as spans: the request itself, its admission, each attempt with its translation, and its settlement. One
- * that is not sampled only has the ids that are sent upstream. No content and no credential becomes an attribute.
+ * The spans of one request: the request itself, its admission, each attempt with its translation, and its settle. A request
+ * that is not sampled has no spans, only the ids that are sent upstream. Attributes never contain content or credentials.
  */
 export class SpanTrace implements RequestTrace {
   readonly #tracer: Tracer | undefined;
   readonly #instruments: Instruments | undefined;
   readonly #root: Span | undefined;
-  /** The trace's ids if it begins here and is not sampled: then no span is made. */
+  /** The ids of a trace that begins here and is not sampled, so that no span is made. */
   readonly #unsampled: NewTrace | undefined;
   readonly #isRecorded: boolean;
-  /** False if the trace is not recorded: all calls are then ignored. */
+  /** False if the trace is not recorded. All calls are ignored then. */
   readonly #isFollowed: boolean;
   readonly #startedAtMs: number;
   readonly #rootContext: Context;
@@ -179,13 +179,13 @@ export class SpanTrace implements RequestTrace {
     root.end();
   }
 
-  /** Undefined if the trace is not sampled: then no spans are made. */
+  /** Starts a child span; undefined if the trace is not sampled. */
   #child(name: string, options: { kind?: SpanKind; attributes?: Attributes } = {}): Span | undefined {
     return this.#isRecorded ? this.#tracer?.startSpan(name, options, this.#rootContext) : undefined;
   }
 }
 
-/** The conventions have names for tokens and none for money. */
+/** Returns the attributes for tokens and money. The conventions have names for tokens, but not for money. */
 function costAttributes({ tokens, costNanoUsd }: SettledFacts): Attributes {
   const { input = 0, output = 0, cache_read = 0, cache_write_5m = 0, cache_write_1h = 0 } = tokens;
   const written = cache_write_5m + cache_write_1h;
@@ -207,7 +207,7 @@ function fail(span: Span | undefined, type: string): void {
   span?.setStatus({ code: SpanStatusCode.ERROR });
 }
 
-/** The context of the client's own trace. */
+/** Returns the context of the client's trace. */
 function parentContext(traceparent: string | undefined): Context {
   if (traceparent === undefined) return ROOT_CONTEXT;
   const [, traceId = '', spanId = '', flags = ''] = traceparent.split('-');

@@ -2,7 +2,7 @@ import { AlwaysOffSampler, AlwaysOnSampler, TraceIdRatioBasedSampler } from '@op
 import { expect, test } from 'vitest';
 import { TraceIds } from './trace-ids.ts';
 
-test('a sampled trace gives its ids to the next span, one that is not sampled gives them to none', () => {
+test('the next span gets the ids of a sampled trace; no span gets those of a trace that is not sampled', () => {
   const sampled = new TraceIds(new AlwaysOnSampler());
   const begun = sampled.begin();
   expect(begun).toEqual({
@@ -18,7 +18,7 @@ test('a sampled trace gives its ids to the next span, one that is not sampled gi
   expect([off.generateTraceId(), off.generateSpanId()]).not.toContain(ignored.traceId);
 });
 
-test('ids do not repeat, and a tenth of traces is sampled where a tenth is wanted', () => {
+test('ids do not repeat, and about a tenth of the traces is sampled if the ratio is a tenth', () => {
   const ids = new TraceIds(new TraceIdRatioBasedSampler(0.1));
   const begun = Array.from({ length: 5000 }, () => ids.begin());
   expect(new Set(begun.flatMap(({ traceId, spanId }) => [traceId, spanId])).size).toBe(10_000);

@@ -2,7 +2,7 @@ import { randomFillSync } from 'node:crypto';
 import { ROOT_CONTEXT, SpanKind } from '@opentelemetry/api';
 import { type IdGenerator, type Sampler, SamplingDecision } from '@opentelemetry/sdk-trace';
 
-/** The ids of a trace that begins here. Lower-case hexadecimal. */
+/** The ids of a trace that begins here, in lower-case hexadecimal. */
 export interface NewTrace {
   readonly traceId: string;
   /** The id of its first span. */
@@ -13,22 +13,22 @@ export interface NewTrace {
 const poolBytes = 4096;
 
 /**
- * Makes the ids of traces and spans. Decides by the trace's id whether it is sampled before a span is made: most traces of a busy gateway consist of nothing but their ids.
+ * Makes the ids of traces and spans. Whether a trace is sampled is decided by its id before a span is made, because most traces of a busy gateway consist of nothing but their ids.
  */
 export class TraceIds implements IdGenerator {
   readonly #sampler: Sampler;
   readonly #pool = Buffer.alloc(poolBytes);
   #used = poolBytes;
-  /** Ids that are made and not yet given to the spans that they were made for. */
+  /** The ids of the last new trace, until its first span has got them. */
   #traceId: string | undefined;
   #spanId: string | undefined;
 
-  /** `sampler`: decides about traces that have no parent. */
+  /** `sampler`: decides whether traces without a parent are sampled. */
   constructor(sampler: Sampler) {
     this.#sampler = sampler;
   }
 
-  /** Returns a new trace's ids. The next span without a parent gets them if the trace is sampled. */
+  /** Returns the ids of a new trace. If it is sampled, the next span without a parent gets them. */
   begin(): NewTrace {
     const [traceId, spanId] = [this.#random(16), this.#random(8)];
     const { decision } = this.#sampler.shouldSample(ROOT_CONTEXT, traceId, 'request', SpanKind.SERVER, {}, []);

@@ -7,9 +7,11 @@ import { type SubmitEvent, useState } from 'react';
 import { type Account, AccountSuspension, AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
 import { parseDollars } from '../data/money.ts';
 import { transport } from '../data/rpc.ts';
-import { useViewer } from '../data/viewer.ts';
+import { operatorCurl } from '../data/shell-words.ts';
+import { useViewer, type Viewer } from '../data/viewer.ts';
 import { Amount, Moment } from '../parts/amount.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
+import type { OtherWays } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty, PageTitle, Problem, QueryResult, Tile } from '../parts/page.tsx';
 import { Audit } from './audit.tsx';
@@ -45,7 +47,7 @@ const columns: readonly Column<Account>[] = [
   },
   {
     id: 'made',
-    header: 'Made',
+    header: 'Created',
     width: '140px',
     phone: 'below',
     cell: ({ createdAtMs }) => <Moment ms={createdAtMs} />,
@@ -62,6 +64,7 @@ const columns: readonly Column<Account>[] = [
     header: 'Held',
     width: '130px',
     isRight: true,
+    nano: ({ heldNanoUsd }) => heldNanoUsd,
     cell: ({ heldNanoUsd }) => <Amount nano={heldNanoUsd} />,
   },
   {
@@ -71,6 +74,7 @@ const columns: readonly Column<Account>[] = [
     isRight: true,
     phone: 'side',
     sortBy: account => account.balanceNanoUsd,
+    nano: ({ balanceNanoUsd }) => balanceNanoUsd,
     cell: ({ balanceNanoUsd }) => <Amount nano={balanceNanoUsd} />,
   },
 ];
@@ -82,13 +86,39 @@ function AccountState({ suspension }: { readonly suspension: number }) {
   );
 }
 
+function listWays(viewer: Viewer): readonly OtherWays[] {
+  const account = `${viewer.accountId}`;
+  const of = { accountId: account };
+  return [
+    { of: 'accounts', curl: operatorCurl(viewer, 'ListAccounts'), cli: 'tollgate accounts list' },
+    {
+      of: 'entries',
+      curl: operatorCurl(viewer, 'ListAccountEntries', of),
+      cli: `tollgate entries list --account ${account}`,
+    },
+    {
+      of: 'audit log',
+      curl: operatorCurl(viewer, 'ListAccountAudit', of),
+      cli: `tollgate audit list --account ${account}`,
+    },
+    {
+      of: 'webhooks',
+      curl: operatorCurl(viewer, 'ListAccountWebhooks', of),
+      cli: `tollgate webhooks list --account ${account}`,
+    },
+    { of: 'ledger', curl: operatorCurl(viewer, 'VerifyLedger'), cli: 'tollgate ledger verify' },
+    { of: 'sessions', curl: operatorCurl(viewer, 'ListSessions'), cli: 'tollgate sessions list' },
+  ];
+}
+
 function AccountsPage() {
-  const { accountId } = useViewer();
+  const viewer = useViewer();
+  const { accountId } = viewer;
   const [isMaking, setMaking] = useState(false);
   const accounts = useQuery(AdminService.method.listAccounts, {});
   return (
     <>
-      <PageTitle name="Accounts and ledger" copyAs={{ cli: 'tollgate accounts list && tollgate ledger verify' }}>
+      <PageTitle name="Accounts and ledger" copyAs={listWays(viewer)}>
         <Button size="xs" onClick={() => setMaking(true)}>
           New account
         </Button>
@@ -150,7 +180,7 @@ function AccountPanel({ account }: { readonly account: Account }) {
         <Tile name="Balance" note="without what keys and groups have of their own">
           <Amount nano={balanceNanoUsd} />
         </Tile>
-        <Tile name="Held" note="by running requests" showsHeldMoney={heldNanoUsd > 0n}>
+        <Tile name="Held" note="of this balance, by running requests" showsHeldMoney={heldNanoUsd > 0n}>
           <Amount nano={heldNanoUsd} />
         </Tile>
         <Tile name="Available" note="balance less held">

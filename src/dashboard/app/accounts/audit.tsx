@@ -20,7 +20,10 @@ const columns: readonly Column<AuditRecord>[] = [
     header: 'Who',
     width: '190px',
     phone: 'corner',
-    cell: ({ actorType, actorId }) => `${actorType.replace('_', ' ')}${actorId === undefined ? '' : ` ${actorId}`}`,
+    cell: ({ actorType, actorId }) => {
+      const name = `${actorType.replace('_', ' ')}${actorId === undefined ? '' : ` ${actorId}`}`;
+      return <span title={name}>{name}</span>;
+    },
   },
   {
     id: 'action',

@@ -54,6 +54,7 @@ const columns: readonly Column<Entry>[] = [
     width: '140px',
     isRight: true,
     phone: 'side',
+    nano: ({ amountNanoUsd }) => amountNanoUsd,
     cell: ({ amountNanoUsd }) => <Amount nano={amountNanoUsd} />,
   },
   {
@@ -61,6 +62,7 @@ const columns: readonly Column<Entry>[] = [
     header: 'Balance after',
     width: '150px',
     isRight: true,
+    nano: ({ balanceAfterNanoUsd }) => balanceAfterNanoUsd,
     cell: ({ balanceAfterNanoUsd }) => <Amount nano={balanceAfterNanoUsd} />,
   },
 ];

@@ -24,7 +24,7 @@ export function Sessions() {
       <QueryResult query={sessions} height={60}>
         {({ sessions: list }) => (
           <div className="scroll" tabIndex={0} role="region" aria-label="Table: Sessions">
-            <table className="plain">
+            <table className="plain stacked">
               <thead>
                 <tr>
                   <th scope="col">Who</th>
@@ -40,11 +40,11 @@ export function Sessions() {
                 {list.map(({ sessionId, subject, accountId, createdAtMs, expiresAtMs }) => (
                   <tr key={`${sessionId}`}>
                     <th scope="row">{subject}</th>
-                    <td>{accountId === 0n ? 'all' : `${accountId}`}</td>
-                    <td>
+                    <td data-name="Account">{accountId === 0n ? 'all' : `${accountId}`}</td>
+                    <td data-name="Signed in">
                       <Moment ms={createdAtMs} />
                     </td>
-                    <td>
+                    <td data-name="Ends">
                       <Moment ms={expiresAtMs} />
                     </td>
                     <td className="right">

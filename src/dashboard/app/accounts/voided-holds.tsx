@@ -15,7 +15,7 @@ export function VoidedHolds() {
             <p className="quiet">None: every request was settled or voided in time.</p>
           ) : (
             <div className="scroll" tabIndex={0} role="region" aria-label="Table: Holds">
-              <table className="plain">
+              <table className="plain stacked">
                 <thead>
                   <tr>
                     <th scope="col">Given up</th>
@@ -33,10 +33,10 @@ export function VoidedHolds() {
                       <th scope="row">
                         <Moment ms={voidedAtMs} />
                       </th>
-                      <td>{`${accountId}`}</td>
-                      <td>{model}</td>
-                      <td>{reason}</td>
-                      <td className="right">
+                      <td data-name="Account">{`${accountId}`}</td>
+                      <td data-name="Model">{model}</td>
+                      <td data-name="Reason">{reason}</td>
+                      <td data-name="Amount" className="right">
                         <Amount nano={amountNanoUsd} />
                       </td>
                     </tr>

@@ -52,7 +52,7 @@ function Deliveries({ webhook: { webhookId, url, events: types, disabled } }: { 
             <p className="quiet">Nothing has been sent yet.</p>
           ) : (
             <div className="scroll" tabIndex={0} role="region" aria-label={`Deliveries of webhook ${webhookId}`}>
-              <table className="plain">
+              <table className="plain stacked">
                 <thead>
                   <tr>
                     <th scope="col">Event</th>
@@ -71,14 +71,19 @@ function Deliveries({ webhook: { webhookId, url, events: types, disabled } }: { 
                   {list.map(({ eventId, type, createdAtMs, state, attempts, status, error }) => (
                     <tr key={eventId}>
                       <th scope="row">{type}</th>
-                      <td>
+                      <td data-name="When">
                         <Moment ms={createdAtMs} />
                       </td>
-                      <td className={state === 'delivered' ? 'settled' : state === 'failed' ? 'failed' : undefined}>
+                      <td
+                        data-name="State"
+                        className={state === 'delivered' ? 'settled' : state === 'failed' ? 'failed' : undefined}
+                      >
                         {state}
                       </td>
-                      <td className="right">{attempts}</td>
-                      <td>{error ?? (status === undefined ? '–' : `HTTP ${status}`)}</td>
+                      <td data-name="Attempts" className="right">
+                        {attempts}
+                      </td>
+                      <td data-name="Last answer">{error ?? (status === undefined ? '–' : `HTTP ${status}`)}</td>
                       <td className="right">
                         <Button size="compact-xs" variant="default" onClick={() => replay.mutate(eventId)}>
                           Send again

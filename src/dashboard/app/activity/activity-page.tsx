@@ -1,15 +1,16 @@
 import { Button } from '@mantine/core';
-import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { keepPreviousData, useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query';
 import { createLazyRoute, getRouteApi } from '@tanstack/react-router';
-import { useMemo, useState } from 'react';
-import { count } from '../data/money.ts';
+import { useMemo } from 'react';
+import { count, dollars } from '../data/money.ts';
+import { readFault } from '../data/rpc.ts';
 import { durationText, zone } from '../data/time.ts';
 import { useHour } from '../data/use-hour.ts';
 import { useViewer } from '../data/viewer.ts';
 import { Amount } from '../parts/amount.tsx';
 import { Bars } from '../parts/bars.tsx';
 import { Empty, PageTitle, QueryResult, Tile } from '../parts/page.tsx';
-import { readCsv, saveFile } from './csv.ts';
+import { csvRowsMax, readCsv, saveFile } from './csv.ts';
 import { Filters } from './filters.tsx';
 import { listOtherWays } from './other-ways.ts';
 import { RequestRows } from './request-rows.tsx';
@@ -18,12 +19,13 @@ import {
   lacksTagName,
   measures,
   periods,
+  readChosenSpan,
   readSpan,
   type Span,
   toActivityQuery,
   toAnalyticsQuery,
 } from './search.ts';
-import { addUp, compared, measured, toChart, type Totals } from './sums.ts';
+import { addUp, compared, measured, sumBar, toChart, type Totals as SumTotals } from './sums.ts';
 import { formatMeasure } from './format-measure.ts';
 import { ChartLegend } from './chart-legend.tsx';
 
@@ -38,14 +40,16 @@ function ActivityPage() {
   // Filters decide the span; one that ends now moves on with the hour, so that the sums have every row of the list.
   const hour = useHour();
   const span = useMemo(() => readSpan(search, hour * hourMs), [search, hour]);
+  const chosen = useMemo(() => readChosenSpan(search, span), [search, span]);
   return (
     <>
-      <PageTitle name="Activity" copyAs={listOtherWays(viewer, search, span)}>
-        <CsvButton search={search} span={span} />
+      <PageTitle name="Activity" copyAs={listOtherWays(viewer, search, chosen)}>
+        <CsvButton search={search} span={chosen} />
       </PageTitle>
       <Filters search={search} />
-      <Sums search={search} span={span} />
-      <Requests search={search} span={span} />
+      <Totals search={search} span={chosen} />
+      <SumsChart search={search} span={span} />
+      <Requests search={search} span={chosen} />
     </>
   );
 }
@@ -57,23 +61,28 @@ interface PartProps {
 
 function CsvButton({ search, span }: PartProps) {
   const { requests } = useViewer();
-  const [isReading, setReading] = useState(false);
-  const save = async (): Promise<void> => {
-    setReading(true);
-    try {
-      saveFile('activity.csv', await readCsv(requests, toActivityQuery(search, span)));
-    } finally {
-      setReading(false);
-    }
-  };
+  const save = useMutation({
+    mutationFn: async () => {
+      const { text, isCut } = await readCsv(requests, toActivityQuery(search, span));
+      saveFile('activity.csv', text);
+      return isCut;
+    },
+  });
   return (
-    <Button size="xs" variant="default" loading={isReading} onClick={() => void save()}>
-      CSV
-    </Button>
+    <>
+      <span role="status" className={save.error === null ? 'small quiet' : 'small failed'}>
+        {save.error !== null && readFault(save.error).message}
+        {save.data === true && `The file has the newest ${count(csvRowsMax)} requests. The command line lists all.`}
+      </span>
+      <Button size="xs" variant="default" loading={save.isPending} onClick={() => save.mutate()}>
+        CSV
+      </Button>
+    </>
   );
 }
 
-function Sums({ search, span }: PartProps) {
+/** The sums of a span and of the one before it. Both parts of the page that need them share the answers. */
+function useSums({ search, span }: PartProps) {
   const { requests } = useViewer();
   const query = toAnalyticsQuery(search, span);
   const now = useQuery({
@@ -87,54 +96,97 @@ function Sums({ search, span }: PartProps) {
     queryFn: ({ signal }) => requests.getAnalytics(earlier, signal),
     staleTime: Infinity,
   });
+  return { now, before };
+}
+
+function Totals(props: PartProps) {
+  const { now, before } = useSums(props);
   const previous = before.data && addUp(before.data.series);
   return (
-    <QueryResult query={now} height={340}>
-      {({ series }) => (
-        <>
-          <Tiles now={addUp(series)} before={previous} />
-          <SumsChart search={search} span={span} chart={toChart(series, span, search.show ?? 'spend')} />
-        </>
-      )}
+    <QueryResult query={now} height={92}>
+      {({ series }) => <Tiles now={addUp(series)} before={previous} />}
     </QueryResult>
   );
 }
 
-function Tiles({ now, before }: { readonly now: Totals; readonly before: Totals | undefined }) {
-  const note = (read: (totals: Totals) => bigint): string =>
-    before === undefined ? '…' : compared(read(now), read(before));
-  const mean = measured('latency', now);
+function Tiles({ now, before }: { readonly now: SumTotals; readonly before: SumTotals | undefined }) {
+  const note = (read: (totals: SumTotals) => bigint, format: (value: bigint) => string): string =>
+    before === undefined ? '…' : compared(read(now), read(before), format);
   return (
     <dl className="tiles">
-      <Tile name="Spend" note={note(({ cost }) => cost)}>
+      <Tile name="Spend" note={note(({ cost }) => cost, dollars)}>
         <Amount nano={now.cost} />
       </Tile>
-      <Tile name="Requests" note={note(({ requests }) => requests)}>
+      <Tile name="Requests" note={note(({ requests }) => requests, count)}>
         {count(now.requests)}
       </Tile>
-      <Tile name="Tokens" note={note(({ tokens }) => tokens)}>
+      <Tile name="Tokens" note={note(({ tokens }) => tokens, count)}>
         {count(now.tokens)}
       </Tile>
-      <Tile name="Errors" note={now.requests === 0n ? 'no request yet' : `mean latency ${durationText(mean)}`}>
+      <Tile
+        name="Errors"
+        note={
+          <>
+            {note(({ failed }) => failed, count)}
+            <br />
+            {latencyNote(now, before)}
+          </>
+        }
+      >
         {count(now.failed)}
       </Tile>
     </dl>
   );
 }
 
-function SumsChart({ search, span, chart }: PartProps & { readonly chart: ReturnType<typeof toChart> }) {
+/** The mean latency, and that of the period before. */
+function latencyNote(now: SumTotals, before: SumTotals | undefined): string {
+  if (now.requests === 0n) return 'no request yet';
+  const mean = (totals: SumTotals): string => durationText(measured('latency', totals));
+  const earlier = before === undefined || before.requests === 0n ? '' : ` (before: ${mean(before)})`;
+  return `mean latency ${mean(now)}${earlier}`;
+}
+
+function SumsChart(props: PartProps) {
+  const { now, before } = useSums(props);
+  const { search, span } = props;
+  const measure = search.show ?? 'spend';
+  const earlier = { ...span, startMs: span.previousMs, endMs: span.startMs };
+  const previous = before.data && toChart(before.data.series, earlier, measure).bars.map(sumBar);
+  return (
+    <QueryResult query={now} height={240}>
+      {({ series }) => <ChartPanel {...props} chart={toChart(series, span, measure)} previous={previous} />}
+    </QueryResult>
+  );
+}
+
+interface ChartPanelProps extends PartProps {
+  readonly chart: ReturnType<typeof toChart>;
+  /** The sums of the period before, step by step. */
+  readonly previous: readonly bigint[] | undefined;
+}
+
+function ChartPanel({ search, span, chart, previous }: ChartPanelProps) {
   const navigate = route.useNavigate();
   const measure = search.show ?? 'spend';
   const isDaily = span.stepMs === dayMs;
   const pick = (index: number): void => {
-    const day = new Date(span.startMs + index * span.stepMs).toISOString().slice(0, 10);
-    void navigate({ search: before => ({ ...before, period: undefined, from: day, to: day }) });
+    const at = new Date(span.startMs + index * span.stepMs).toISOString();
+    const [day, hour] = [at.slice(0, 10), at.slice(0, 13)];
+    const change = isDaily
+      ? { period: undefined, from: day, to: day }
+      : { hour: hour === search.hour ? undefined : hour };
+    void navigate({ search: before => ({ ...before, ...change }) });
   };
+  const chosen = readChosenSpan(search, span);
+  const hasBefore = previous?.some(value => value > 0n) === true;
   return (
     <section className="panel" aria-label="Chart">
       <h2>
         {measures[measure]}{' '}
-        <span className="small quiet">by {isDaily ? 'UTC day; click a day to open it' : `hour, ${zone}`}</span>
+        <span className="small quiet">
+          by {isDaily ? 'UTC day; click a day to open it' : `hour, ${zone}; click an hour to filter by it`}
+        </span>
       </h2>
       {lacksTagName(search) && (
         <p className="quiet small">Write a tag’s name (team) into the field Tag to divide by its values.</p>
@@ -143,9 +195,11 @@ function SumsChart({ search, span, chart }: PartProps & { readonly chart: Return
         caption={`${measures[measure]}, ${search.from ?? periods[search.period ?? '24h'].name}`}
         bars={chart.bars}
         series={chart.series}
+        before={hasBefore ? previous : undefined}
+        chosen={chosen === span ? undefined : Math.floor((chosen.startMs - span.startMs) / span.stepMs)}
         format={formatMeasure(measure)}
-        legend={!lacksTagName(search) && <ChartLegend series={chart.series} search={search} />}
-        {...(isDaily && { onPick: pick })}
+        legend={!lacksTagName(search) && <ChartLegend series={chart.series} search={search} hasBefore={hasBefore} />}
+        onPick={pick}
       />
     </section>
   );

@@ -1,4 +1,6 @@
+import { useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
+import { may, useViewer } from '../data/viewer.ts';
 import { type ActivitySearch, dividedBy, type Division, filteredBy, readActivitySearch } from './search.ts';
 
 const route = getRouteApi('/activity');
@@ -7,12 +9,16 @@ const route = getRouteApi('/activity');
 export function ChartLegend({
   series,
   search,
+  hasBefore,
 }: {
   readonly series: readonly string[];
   readonly search: ActivitySearch;
+  /** The chart marks the sums of the period before. */
+  readonly hasBefore: boolean;
 }) {
   const navigate = route.useNavigate();
   const by = dividedBy(search);
+  const labels = useLabels(by);
   const isChoice = !filteredBy(search).includes(by);
   return (
     <ul className="legend">
@@ -24,15 +30,43 @@ export function ChartLegend({
               type="button"
               onClick={() => void navigate({ search: before => ({ ...before, ...filterFor(by, name, search) }) })}
             >
-              {name}
+              {labels.get(name) ?? name}
             </button>
           ) : (
-            name
+            (labels.get(name) ?? name)
           )}
         </li>
       ))}
+      {hasBefore && (
+        <li>
+          <span className="swatch-before" />
+          the period before
+        </li>
+      )}
     </ul>
   );
+}
+
+/** The names that people gave keys and groups, by their ids, if the viewer may list them. */
+function useLabels(by: Division): ReadonlyMap<string, string> {
+  const viewer = useViewer();
+  const { account } = viewer;
+  const keys = useQuery({
+    queryKey: ['keys', account?.name],
+    queryFn: async ({ signal }) => (await account?.listKeys(signal)) ?? [],
+    enabled: by === 'key' && account !== undefined && may(viewer, 'keys:read'),
+  });
+  const groups = useQuery({
+    queryKey: ['groups', account?.name],
+    queryFn: async ({ signal }) => (await account?.listGroups(signal)) ?? [],
+    enabled: by === 'group' && account !== undefined && may(viewer, 'groups:read'),
+  });
+  if (by === 'key') return toLabels((keys.data ?? []).map(({ apiKeyId, label }) => [apiKeyId, label]));
+  return by === 'group' ? toLabels((groups.data ?? []).map(({ groupId, name }) => [groupId, name])) : new Map();
+}
+
+function toLabels(named: readonly (readonly [id: bigint, name: string])[]): ReadonlyMap<string, string> {
+  return new Map(named.filter(([, name]) => name !== '').map(([id, name]) => [`${id}`, `${name} (${id})`]));
 }
 
 /** The filter that keeps one group alone. */

@@ -4,7 +4,7 @@ import { plainDollars } from '../data/money.ts';
 
 const page = 1_000;
 /** The most rows: a spreadsheet opens no more of them easily. The command line has no such limit. */
-const rowsMax = 100_000;
+export const csvRowsMax = 100_000;
 
 const stateNames = new Map<number, string>(
   Object.entries(RecordState).map(([name, state]) => [state, name.toLowerCase()]),
@@ -38,8 +38,13 @@ export function csvField(text: string): string {
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** Reads every row of a query, newest first, as comma-separated values. */
-export async function readCsv(source: RequestSource, query: ActivityQuery): Promise<string> {
+/** Reads the rows of a query, newest first, as comma-separated values. `isCut`: there are more than a file may have. */
+export async function readCsv(
+  source: Pick<RequestSource, 'listActivity'>,
+  query: ActivityQuery,
+  rowsMax = csvRowsMax,
+): Promise<{ text: string; isCut: boolean }> {
+  let isCut = true;
   const lines = [columns.map(([name]) => name).join(',')];
   const seen = new Set<string>();
   for (let offset = 0; offset < rowsMax; offset += page) {
@@ -49,9 +54,12 @@ export async function readCsv(source: RequestSource, query: ActivityQuery): Prom
       seen.add(record.requestId);
       lines.push(columns.map(([, read]) => csvField(read(record))).join(','));
     }
-    if (records.length < page) break;
+    if (records.length < page) {
+      isCut = false;
+      break;
+    }
   }
-  return `${lines.join('\r\n')}\r\n`;
+  return { text: `${lines.join('\r\n')}\r\n`, isCut };
 }
 
 /** Hands a text to the browser as a file. */

@@ -6,6 +6,7 @@ import { getRouteApi } from '@tanstack/react-router';
 import { useState } from 'react';
 import { CatalogService } from '../../../gen/tollgate/v1/catalog_pb.ts';
 import type { AccountSource } from '../data/source.ts';
+import { periodText } from '../data/time.ts';
 import { may, useViewer } from '../data/viewer.ts';
 import { type ActivitySearch, dividedBy, divisions, measures, periods, readActivitySearch } from './search.ts';
 
@@ -48,25 +49,7 @@ function Fields({ search }: { readonly search: ActivitySearch }) {
   const known = search.model === undefined || ids.includes(search.model) ? ids : [search.model, ...ids];
   return (
     <div className="filters">
-      <NativeSelect
-        className="field"
-        size="xs"
-        label="Period"
-        value={search.from === undefined ? (search.period ?? '24h') : 'days'}
-        data={[...choices(periods), ...(search.from === undefined ? [] : [{ value: 'days', label: 'Chosen days' }])]}
-        onChange={event => change({ period: event.currentTarget.value, from: undefined, to: undefined })}
-      />
-      {(['from', 'to'] as const).map(name => (
-        <TextInput
-          key={name}
-          className="field"
-          size="xs"
-          label={name === 'from' ? 'From (UTC day)' : 'To (UTC day)'}
-          type="date"
-          value={search[name] ?? ''}
-          onChange={event => change({ [name]: event.currentTarget.value, period: undefined })}
-        />
-      ))}
+      <SpanFields search={search} onChange={change} />
       <NativeSelect
         className="field"
         size="xs"
@@ -102,6 +85,40 @@ function Fields({ search }: { readonly search: ActivitySearch }) {
         onChange={event => change({ by: event.currentTarget.value })}
       />
     </div>
+  );
+}
+
+interface SpanFieldsProps {
+  readonly search: ActivitySearch;
+  readonly onChange: (values: Record<string, unknown>) => void;
+}
+
+/** The period, or its first and last day. */
+function SpanFields({ search, onChange }: SpanFieldsProps) {
+  return (
+    <>
+      <NativeSelect
+        className="field"
+        size="xs"
+        label="Period"
+        value={search.from === undefined ? (search.period ?? '24h') : 'days'}
+        data={[...choices(periods), ...(search.from === undefined ? [] : [{ value: 'days', label: 'Chosen days' }])]}
+        onChange={event =>
+          onChange({ period: event.currentTarget.value, from: undefined, to: undefined, hour: undefined })
+        }
+      />
+      {(['from', 'to'] as const).map(name => (
+        <TextInput
+          key={name}
+          className="field"
+          size="xs"
+          label={name === 'from' ? 'From (UTC day)' : 'To (UTC day)'}
+          type="date"
+          value={search[name] ?? ''}
+          onChange={event => onChange({ [name]: event.currentTarget.value, period: undefined, hour: undefined })}
+        />
+      ))}
+    </>
   );
 }
 
@@ -189,10 +206,15 @@ function TextField({ label, placeholder = 'Any', value, onChange }: TextFieldPro
   );
 }
 
+/** An hour of the address, in the viewer's zone. */
+function hourText(hour = ''): string {
+  return periodText(Date.parse(`${hour}:00:00Z`), true);
+}
+
 /** The active filters, each with a button that removes it. */
 function Chips({ search }: { readonly search: ActivitySearch }) {
   const navigate = route.useNavigate();
-  const names = ['from', 'to', 'model', 'key', 'group', 'provider', 'endpoint', 'end_user', 'tag'] as const;
+  const names = ['from', 'to', 'hour', 'model', 'key', 'group', 'provider', 'endpoint', 'end_user', 'tag'] as const;
   const active = names.filter(name => search[name] !== undefined);
   if (active.length === 0) return null;
   return (
@@ -200,7 +222,7 @@ function Chips({ search }: { readonly search: ActivitySearch }) {
       {active.map(name => (
         <span className="chip" key={name}>
           <span>
-            {name.replace('_', ' ')}: {search[name]}
+            {name.replace('_', ' ')}: {name === 'hour' ? hourText(search.hour) : search[name]}
           </span>
           <button
             type="button"

@@ -40,6 +40,7 @@ const columns: readonly Column<ActivityRecord>[] = [
     width: '120px',
     isRight: true,
     phone: 'side',
+    nano: record => record.costNanoUsd,
     cell: record => <Amount nano={record.costNanoUsd} />,
   },
 ];

@@ -1,7 +1,15 @@
 import { expect, test } from 'vitest';
 import { AnalyticsGroup } from '../../../gen/tollgate/v1/account_pb.ts';
 import { nowMs } from '../data/time.ts';
-import { dividedBy, filteredBy, readActivitySearch, readSpan, toActivityQuery, toAnalyticsQuery } from './search.ts';
+import {
+  dividedBy,
+  filteredBy,
+  readActivitySearch,
+  readChosenSpan,
+  readSpan,
+  toActivityQuery,
+  toAnalyticsQuery,
+} from './search.ts';
 
 const dayMs = 86_400_000;
 
@@ -66,4 +74,20 @@ test('sums have the filters of the rows, and are divided by what was chosen, els
   });
   expect([groupBy, tag]).toEqual([AnalyticsGroup.PROVIDER, '']);
   expect([dividedBy({}), dividedBy({ key: 3 }), dividedBy({ key: 3, by: 'tag' })]).toEqual(['model', 'key', 'tag']);
+});
+
+test('an hour of the address narrows the rows to it and compares it with the hour before', () => {
+  const search = readActivitySearch({ period: '24h', hour: '2026-11-26T20' });
+  const span = readSpan(search, Date.UTC(2026, 10, 26, 20, 30));
+  const startMs = Date.UTC(2026, 10, 26, 20);
+  expect(readChosenSpan(search, span)).toEqual({
+    startMs,
+    endMs: startMs + 3_600_000,
+    stepMs: 3_600_000,
+    previousMs: startMs - 3_600_000,
+    isOpen: false,
+  });
+  expect(toActivityQuery(search, readChosenSpan(search, span)).endMs).toBe(BigInt(startMs + 3_600_000));
+  expect(readActivitySearch({ hour: '2026-11-26T99' })).toEqual({});
+  expect(readChosenSpan({}, span)).toBe(span);
 });

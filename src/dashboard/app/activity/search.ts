@@ -1,4 +1,4 @@
-import { AnalyticsGranularity, AnalyticsGroup } from '../../../gen/tollgate/v1/account_pb.ts';
+import { AnalyticsGranularity, AnalyticsGroup, AnalyticsMeasure } from '../../../gen/tollgate/v1/account_pb.ts';
 import type { ActivityQuery, AnalyticsQuery } from '../data/source.ts';
 
 const hourMs = 3_600_000;
@@ -43,6 +43,8 @@ export interface ActivitySearch {
   readonly period?: PeriodName | undefined;
   readonly from?: string | undefined;
   readonly to?: string | undefined;
+  /** One hour of the period, in UTC: "2026-11-26T20". The rows and the totals are of it alone; the chart keeps the period. */
+  readonly hour?: string | undefined;
   readonly by?: Division | undefined;
   readonly show?: Measure | undefined;
   readonly model?: string | undefined;
@@ -74,6 +76,7 @@ export function readActivitySearch(search: Record<string, unknown>): ActivitySea
     period: among('period', periods),
     from: day('from'),
     to: day('to'),
+    hour: readHour(text('hour')) === undefined ? undefined : text('hour'),
     by: among('by', divisions),
     show: among('show', measures),
     model: text('model'),
@@ -115,6 +118,20 @@ export function readSpan({ period, from, to }: ActivitySearch, atMs: number): Sp
   const endMs = (Math.floor(atMs / stepMs) + 1) * stepMs;
   const startMs = endMs - steps * stepMs;
   return { startMs, endMs, stepMs, previousMs: startMs - steps * stepMs, isOpen: true };
+}
+
+/** Returns the beginning of an hour of the address; undefined if it is none. */
+function readHour(text: string | undefined): number | undefined {
+  if (text === undefined || !/^\d{4}-\d\d-\d\dT\d\d$/.test(text)) return undefined;
+  const ms = Date.parse(`${text}:00:00Z`);
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+/** Returns the span of the rows and the totals: the chosen hour, compared with the hour before it, else the whole period. */
+export function readChosenSpan({ hour }: ActivitySearch, span: Span): Span {
+  const startMs = readHour(hour);
+  if (startMs === undefined) return span;
+  return { startMs, endMs: startMs + hourMs, stepMs: hourMs, previousMs: startMs - hourMs, isOpen: false };
 }
 
 /** The rows that the filters mean. */
@@ -160,6 +177,18 @@ export function readTagName({ tag }: ActivitySearch): string {
   return tag?.split(':', 1)[0] ?? '';
 }
 
+/** The groups that the chart gives a colour of their own; the gateway adds up the others, of whom there can be thousands. */
+export const shownGroups = 5;
+
+/** What the shown groups have the most of. Of means, the chart shows one for all. */
+const mostOf: Readonly<Record<Measure, AnalyticsMeasure>> = {
+  spend: AnalyticsMeasure.UNSPECIFIED,
+  requests: AnalyticsMeasure.REQUESTS,
+  tokens: AnalyticsMeasure.TOKENS,
+  errors: AnalyticsMeasure.FAILED,
+  latency: AnalyticsMeasure.REQUESTS,
+};
+
 /** The sums that the filters mean. */
 export function toAnalyticsQuery(search: ActivitySearch, span: Span): AnalyticsQuery {
   const by = dividedBy(search);
@@ -169,6 +198,8 @@ export function toAnalyticsQuery(search: ActivitySearch, span: Span): AnalyticsQ
     granularity: span.stepMs === hourMs ? AnalyticsGranularity.HOUR : AnalyticsGranularity.DAY,
     groupBy: lacksTagName(search) ? AnalyticsGroup.UNSPECIFIED : divisions[by].group,
     tag: by === 'tag' ? readTagName(search) : '',
+    groupsMax: shownGroups,
+    most: mostOf[search.show ?? 'spend'],
     filter: toFilter(search),
   };
 }

@@ -1,7 +1,7 @@
 import type { AnalyticsPeriod, UsageSums } from '../../../gen/tollgate/v1/account_pb.ts';
 import type { Bar } from '../parts/bars.tsx';
 import { periodText } from '../data/time.ts';
-import type { Measure, Span } from './search.ts';
+import { type Measure, shownGroups, type Span } from './search.ts';
 
 /** Sums of a span. */
 export interface Totals {
@@ -13,7 +13,6 @@ export interface Totals {
 }
 
 const nothing: Totals = { cost: 0n, requests: 0n, failed: 0n, tokens: 0n, latencyMs: 0n };
-const seriesMax = 5;
 const hourMs = 3_600_000;
 
 /** The name of a period's group; absent values have a word of their own. */
@@ -57,8 +56,8 @@ export function toChart(series: readonly AnalyticsPeriod[], span: Span, measure:
   const names = measure === 'latency' ? ['all'] : largest(series, measure);
   const place = (period: AnalyticsPeriod): number => {
     if (measure === 'latency') return 0;
-    const index = names.indexOf(groupName(period));
-    return index === -1 ? seriesMax : index;
+    const index = period.rest ? -1 : names.indexOf(groupName(period));
+    return index === -1 ? shownGroups : index;
   };
   const steps = Array.from({ length: Math.round((span.endMs - span.startMs) / span.stepMs) }, (_, step) => {
     const startMs = span.startMs + step * span.stepMs;
@@ -69,24 +68,30 @@ export function toChart(series: readonly AnalyticsPeriod[], span: Span, measure:
     }));
     return { label: periodText(startMs, span.stepMs === hourMs), parts: parts.toSorted((a, b) => a.series - b.series) };
   });
-  const hasRest = series.some(period => place(period) === seriesMax);
+  const hasRest = series.some(period => place(period) === shownGroups);
   return { bars: steps, series: hasRest ? [...names, 'other'] : names };
 }
 
 /** The groups with the most, largest first. */
 function largest(series: readonly AnalyticsPeriod[], measure: Measure): string[] {
-  const sums = [...Map.groupBy(series, groupName)].map(([name, periods]) => ({
+  const own = series.filter(({ rest }) => !rest);
+  const sums = [...Map.groupBy(own, groupName)].map(([name, periods]) => ({
     name,
     value: measured(measure, addUp(periods)),
   }));
   const sorted = sums.toSorted((a, b) => (a.value < b.value ? 1 : a.value > b.value ? -1 : a.name < b.name ? -1 : 1));
-  return sorted.slice(0, seriesMax).map(({ name }) => name);
+  return sorted.slice(0, shownGroups).map(({ name }) => name);
 }
 
-/** Compares a figure with that of the previous period, in words. */
-export function compared(now: bigint, before: bigint): string {
-  if (before === 0n) return now === 0n ? 'as in the period before' : 'nothing in the period before';
+/** Shows the figure of the previous period and the change since: "before: 120 (+12.5 %)". */
+export function compared(now: bigint, before: bigint, format: (value: bigint) => string): string {
+  if (before === 0n) return 'before: none';
   const permille = Number(((now - before) * 1000n) / before);
-  if (permille === 0) return 'as in the period before';
-  return `${permille > 0 ? '+' : '−'}${Math.abs(permille / 10).toFixed(1)} % on the period before`;
+  const change = permille === 0 ? '±0 %' : `${permille > 0 ? '+' : '−'}${Math.abs(permille / 10).toFixed(1)} %`;
+  return `before: ${format(before)} (${change})`;
+}
+
+/** Returns the height of a bar. */
+export function sumBar({ parts }: Bar): bigint {
+  return parts.reduce((sum, { value }) => sum + value, 0n);
 }

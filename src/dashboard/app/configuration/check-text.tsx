@@ -90,7 +90,7 @@ function Mistake({ problem }: { readonly problem: ConfigurationProblem }) {
 function Changes({ changes }: { readonly changes: readonly ConfigurationChange[] }) {
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label="Table: Differences">
-      <table className="plain differences">
+      <table className="plain stacked differences">
         <thead>
           <tr>
             <th scope="col">Setting</th>

@@ -9,7 +9,10 @@ import {
   type ReloadConfigurationResponse,
 } from '../../../gen/tollgate/v1/admin_pb.ts';
 import { transport } from '../data/rpc.ts';
+import { operatorCurl } from '../data/shell-words.ts';
+import { useViewer, type Viewer } from '../data/viewer.ts';
 import { Moment } from '../parts/amount.tsx';
+import type { OtherWays } from '../parts/copy.tsx';
 import { PageTitle, Problem, QueryResult } from '../parts/page.tsx';
 import { CheckText } from './check-text.tsx';
 import { Providers } from './providers.tsx';
@@ -18,7 +21,17 @@ import { Storage } from './storage.tsx';
 
 const admin = createClient(AdminService, transport);
 
+function listWays(viewer: Viewer): readonly OtherWays[] {
+  return [
+    { of: 'settings', curl: operatorCurl(viewer, 'GetConfiguration'), cli: 'tollgate config running' },
+    { of: 'reload', curl: operatorCurl(viewer, 'ReloadConfiguration'), cli: 'tollgate reload' },
+    { of: 'providers', curl: operatorCurl(viewer, 'ListProviders'), cli: 'tollgate providers' },
+    { of: 'disk and retention', curl: operatorCurl(viewer, 'GetStorage'), cli: 'tollgate storage' },
+  ];
+}
+
 function ConfigurationPage() {
+  const viewer = useViewer();
   const client = useQueryClient();
   const configuration = useQuery(AdminService.method.getConfiguration, {});
   const reload = useMutation({
@@ -28,7 +41,7 @@ function ConfigurationPage() {
   const file = configuration.data?.file ?? '';
   return (
     <>
-      <PageTitle name="Configuration" copyAs={{ cli: 'tollgate config running && tollgate storage' }}>
+      <PageTitle name="Configuration" copyAs={listWays(viewer)}>
         <Button size="xs" loading={reload.isPending} onClick={() => reload.mutate()}>
           Reload the file
         </Button>

@@ -1,5 +1,6 @@
 import { useQuery } from '@connectrpc/connect-query';
 import { AdminService, type ProviderStatus } from '../../../gen/tollgate/v1/admin_pb.ts';
+import { attemptEnd } from '../data/attempt-end.ts';
 import { fullTime } from '../data/time.ts';
 import { RouteState } from '../models/routes.tsx';
 import { QueryResult } from '../parts/page.tsx';
@@ -29,11 +30,11 @@ export function Providers() {
 function ProviderTable({ providers }: { readonly providers: readonly ProviderStatus[] }) {
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label="Table: Providers">
-      <table className="plain">
+      <table className="plain stacked">
         <thead>
           <tr>
             <th scope="col">Name</th>
-            <th scope="col">Speaks</th>
+            <th scope="col">Protocol</th>
             <th scope="col">Address</th>
             <th scope="col">State</th>
             <th scope="col">Keys</th>
@@ -47,14 +48,14 @@ function ProviderTable({ providers }: { readonly providers: readonly ProviderSta
           {providers.map(({ name, protocol, baseUrl, state, keys, models, lastError }) => (
             <tr key={name}>
               <th scope="row">{name}</th>
-              <td>{protocol}</td>
-              <td>
+              <td data-name="Protocol">{protocol}</td>
+              <td data-name="Address">
                 <code>{baseUrl}</code>
               </td>
-              <td>
+              <td data-name="State">
                 <RouteState state={state} />
               </td>
-              <td className="small">
+              <td data-name="Keys" className="small">
                 {keys.length === 0
                   ? 'none needed'
                   : keys.map(key => (
@@ -64,8 +65,12 @@ function ProviderTable({ providers }: { readonly providers: readonly ProviderSta
                       </div>
                     ))}
               </td>
-              <td className="right">{models}</td>
-              <td className="small">{lastError === undefined ? 'none' : `${lastError.result} ${lastError.message}`}</td>
+              <td data-name="Models" className="right">
+                {models}
+              </td>
+              <td data-name="Last error" className="small">
+                {lastError === undefined ? 'none' : `${attemptEnd(lastError.result)} ${lastError.message}`}
+              </td>
             </tr>
           ))}
         </tbody>

@@ -5,6 +5,16 @@ export function shellWord(text: string): string {
   return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
+/** A call of AdminService as curl, on the internal listener. The token comes from the environment: the page does not know it. `request` is its message as JSON. */
+export function operatorCurl({ internalUrl }: Viewer, method: string, request: object = {}): string {
+  return [
+    `curl ${shellWord(`${internalUrl}/tollgate.v1.AdminService/${method}`)} \\`,
+    '  -H "Authorization: Bearer $TOLLGATE_OPERATOR_TOKEN" \\',
+    "  -H 'Content-Type: application/json' \\",
+    `  -d ${shellWord(JSON.stringify(request))}`,
+  ].join('\n');
+}
+
 /** A call of the REST interface as curl. The key comes from the environment: the page does not know it. */
 export function curlCommand(
   { publicUrl, role }: Viewer,

@@ -12,6 +12,7 @@ import { FirstUse } from './first-use.tsx';
 import { ChangeKey, DeleteKey, RotateKey } from './key-dialogs.tsx';
 import { KeyState, LimitList } from './keys-page.tsx';
 import { NewLimitDialog } from './new-limit.tsx';
+import { payingGroup } from './payer.ts';
 
 const route = getRouteApi('/keys/$keyId');
 
@@ -62,6 +63,7 @@ function KeyFacts({ apiKey }: { readonly apiKey: ApiKey }) {
     enabled: apiKey.groupId !== undefined && may(viewer, 'groups:read'),
   });
   const group = groups.data?.find(({ groupId }) => groupId === apiKey.groupId);
+  const payer = payingGroup(apiKey, groups.data ?? []);
   return (
     <section className="panel" aria-label="Facts">
       <dl className="facts">
@@ -82,7 +84,19 @@ function KeyFacts({ apiKey }: { readonly apiKey: ApiKey }) {
         <dt>Group</dt>
         <dd>{apiKey.groupId === undefined ? 'none' : (group?.name ?? `${apiKey.groupId}`)}</dd>
         <dt>Pays from</dt>
-        <dd>{balanceNanoUsd === undefined ? 'the account’s balance' : <Amount nano={balanceNanoUsd} />}</dd>
+        <dd>
+          {balanceNanoUsd === undefined ? (
+            payer === undefined ? (
+              'the account’s balance'
+            ) : (
+              `the balance of group ${payer.name}`
+            )
+          ) : (
+            <>
+              its own balance, <Amount nano={balanceNanoUsd} />
+            </>
+          )}
+        </dd>
         <dt>Spent today (UTC)</dt>
         <dd>
           <Amount nano={usageTodayNanoUsd} />{' '}

@@ -15,6 +15,7 @@ import { LimitBar } from './limit-bar.tsx';
 import { ManagementKeys } from './management-keys.tsx';
 import { NewKey } from './new-key.tsx';
 import { NewLimitDialog } from './new-limit.tsx';
+import { payingGroup } from './payer.ts';
 
 /** A key's state in a word. */
 export function KeyState({ apiKey }: { readonly apiKey: ApiKey }) {
@@ -57,10 +58,16 @@ function keyColumns(groups: readonly Group[]): readonly Column<ApiKey>[] {
     },
     {
       id: 'balance',
-      header: 'Balance',
-      width: '116px',
+      nano: key => key.balanceNanoUsd,
+      header: 'Paid from',
+      width: '128px',
       isRight: true,
-      cell: ({ balanceNanoUsd }) => (balanceNanoUsd === undefined ? 'account' : <Amount nano={balanceNanoUsd} />),
+      cell: key =>
+        key.balanceNanoUsd === undefined ? (
+          (payingGroup(key, groups)?.name ?? 'account')
+        ) : (
+          <Amount nano={key.balanceNanoUsd} />
+        ),
     },
     {
       id: 'today',
@@ -69,6 +76,7 @@ function keyColumns(groups: readonly Group[]): readonly Column<ApiKey>[] {
       isRight: true,
       phone: 'side',
       sortBy: key => key.usageTodayNanoUsd,
+      nano: key => key.usageTodayNanoUsd,
       cell: key => <Amount nano={key.usageTodayNanoUsd} />,
     },
   ];
@@ -171,12 +179,13 @@ export function LimitList({ limits }: { readonly limits: readonly Limit[] }) {
       {error !== null && <Problem error={error} />}
       {limits.map(limit => (
         <div key={`${limit.limitId}`}>
-          <LimitBar limit={limit} />
-          {may(viewer, 'limits:write') && (!limit.locked || viewer.role === 'operator') && (
-            <Button size="compact-xs" variant="default" onClick={() => mutate(limit.limitId)}>
-              Remove limit
-            </Button>
-          )}
+          <LimitBar limit={limit}>
+            {may(viewer, 'limits:write') && (!limit.locked || viewer.role === 'operator') && (
+              <Button size="compact-xs" variant="default" onClick={() => mutate(limit.limitId)}>
+                Remove limit
+              </Button>
+            )}
+          </LimitBar>
         </div>
       ))}
     </div>
@@ -221,7 +230,7 @@ function GroupTable({ groups }: { readonly groups: readonly Group[] }) {
       {limited !== undefined && (
         <NewLimitDialog scope="group" scopeId={limited} onClose={() => setLimited(undefined)} />
       )}
-      <table className="plain">
+      <table className="plain stacked">
         <thead>
           <tr>
             <th scope="col">Name</th>
@@ -242,12 +251,14 @@ function GroupTable({ groups }: { readonly groups: readonly Group[] }) {
                   {name}
                 </Link>
               </th>
-              <td>
+              <td data-name="In group">
                 {parentGroupId === undefined
                   ? '–'
                   : (groups.find(each => each.groupId === parentGroupId)?.name ?? `${parentGroupId}`)}
               </td>
-              <td className="right">{balanceNanoUsd === undefined ? '–' : <Amount nano={balanceNanoUsd} />}</td>
+              <td data-name="Balance" className="right">
+                {balanceNanoUsd === undefined ? '–' : <Amount nano={balanceNanoUsd} />}
+              </td>
               <td className="right">
                 {may(viewer, 'limits:write') && (
                   <Button size="compact-xs" variant="default" onClick={() => setLimited(groupId)}>

@@ -1,3 +1,4 @@
+import type { ReactNode } from 'react';
 import type { Limit } from '../../../gen/tollgate/v1/account_pb.ts';
 import { count, dollars } from '../data/money.ts';
 import { fullTime, untilText } from '../data/time.ts';
@@ -18,8 +19,14 @@ export function limitName({ unit, window, scope, scopeId, action }: Limit): stri
   return `${what}${during}, ${whose}${action === 'alert' ? ', alert only' : ''}`;
 }
 
+interface LimitBarProps {
+  readonly limit: Limit;
+  /** Actions, shown below the bar on the right. */
+  readonly children?: ReactNode;
+}
+
 /** Shows one limit as a bar: the used part, the part held by running requests (hatched), the rest, and when it resets. */
-export function LimitBar({ limit }: { readonly limit: Limit }) {
+export function LimitBar({ limit, children }: LimitBarProps) {
   const { max, used, held, raised, resetsAtMs, remaining, locked } = limit;
   const top = raised?.max ?? max;
   const share = (value: bigint): string =>
@@ -33,7 +40,7 @@ export function LimitBar({ limit }: { readonly limit: Limit }) {
           {raised !== undefined && <span className="pill pill-held">raised until {fullTime(raised.untilMs)}</span>}
         </span>
         <span className="small number">
-          {limitFigure(limit, used)} of {limitFigure(limit, top)}
+          {limit.unit === 'usd' ? dollars(used) : count(used)} of {limitFigure(limit, top)}
         </span>
       </div>
       <div
@@ -47,16 +54,19 @@ export function LimitBar({ limit }: { readonly limit: Limit }) {
         <div className="meter-used" style={{ width: share(used) }} />
         <div className="meter-held" style={{ width: share(held) }} />
       </div>
-      <p className="small quiet number" style={{ margin: '4px 0 0' }}>
-        {limitFigure(limit, remaining)} left
-        {held > 0n && `, ${limitFigure(limit, held)} held by running requests`}
-        {resetsAtMs !== undefined && used + held > 0n && (
-          <>
-            {', '}
-            <span title={fullTime(resetsAtMs)}>resets {untilText(resetsAtMs)}</span>
-          </>
-        )}
-      </p>
+      <div className="limit-foot">
+        <span className="small quiet number">
+          {limitFigure(limit, remaining)} left
+          {held > 0n && `, ${limitFigure(limit, held)} held by running requests`}
+          {resetsAtMs !== undefined && used + held > 0n && (
+            <>
+              {', '}
+              <span title={fullTime(resetsAtMs)}>resets {untilText(resetsAtMs)}</span>
+            </>
+          )}
+        </span>
+        {children}
+      </div>
     </div>
   );
 }

@@ -18,10 +18,14 @@ const scopes = [
   'account:read',
   'account:activity',
   'account:balance',
+  'account:bodies',
   'limits:read',
   'limits:write',
   'groups:read',
   'groups:write',
+  'audit:read',
+  'webhooks:read',
+  'webhooks:write',
 ];
 
 /** The management keys of an account: the operator makes, disables and deletes them. */
@@ -73,11 +77,11 @@ function KeyTable({ keys }: { readonly keys: readonly ManagementKey[] }) {
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label="Table: Management keys">
       {error !== null && <Problem error={error} />}
-      <table className="plain">
+      <table className="plain stacked">
         <thead>
           <tr>
             <th scope="col">Key</th>
-            <th scope="col">Made</th>
+            <th scope="col">Created</th>
             <th scope="col">Scopes</th>
             <th scope="col">
               <span className="visually-hidden">Changes</span>
@@ -90,10 +94,12 @@ function KeyTable({ keys }: { readonly keys: readonly ManagementKey[] }) {
               <th scope="row">
                 <code>{key}</code> {disabled && <span className="pill pill-failed">disabled</span>}
               </th>
-              <td>
+              <td data-name="Created">
                 <Moment ms={createdAtMs} />
               </td>
-              <td className="small">{held.length >= scopes.length ? 'all' : held.join(', ')}</td>
+              <td data-name="Scopes" className="small">
+                {scopes.every(scope => held.includes(scope)) ? 'all' : held.join(', ')}
+              </td>
               <td className="right">
                 <Button
                   size="compact-xs"

@@ -1,65 +1,54 @@
 import { TextInput } from '@mantine/core';
 import { useState } from 'react';
 import type { Model } from '../../../gen/tollgate/v1/catalog_pb.ts';
-import { perMillion } from '../data/money.ts';
+import { perMillion, perOne } from '../data/money.ts';
 import { attoText } from '../request/receipt.ts';
+import { type PriceLine, priceLines } from './price-lines.ts';
 
-const tokensMax = 9;
+const amountDigits = 9;
 const attoPerPico = 1_000_000n;
 
-interface Line {
-  readonly name: string;
-  readonly pico: bigint;
+function priceText({ pico, isToken }: PriceLine): string {
+  return isToken ? `${perMillion(pico)}/M` : perOne(pico);
 }
 
-/** Returns the prices for that much input: a long request may have other prices for all of its tokens. */
-function lines({ pricing }: Model, inputTokens: bigint): readonly Line[] {
-  const above = pricing?.above.filter(step => inputTokens > BigInt(step.inputTokens)).at(-1);
-  const input = above?.inputPicoUsd ?? pricing?.inputPicoUsd;
-  const output = above?.outputPicoUsd ?? pricing?.outputPicoUsd;
-  const caching = above === undefined ? pricing?.caching : above.caching;
-  const named: readonly [string, bigint | undefined][] = [
-    ['Input', input],
-    ['Read from cache', caching?.readPicoUsd],
-    ['Written to cache, 5 min', caching?.write5mPicoUsd],
-    ['Written to cache, 1 h', caching?.write1hPicoUsd],
-    ['Output', output],
-  ];
-  return named.flatMap(([name, pico]) => (pico === undefined ? [] : [{ name, pico }]));
-}
+const firstAmounts: Readonly<Record<string, string>> = { Input: '1000', Output: '500', Images: '1', Searches: '1' };
 
-/** Returns the cost of a request of that many tokens, exactly as it would be charged at the standard tier. */
+/** Shows the cost of a request of the typed amounts, exactly as it would be charged at the standard tier. */
 export function Calculator({ model }: { readonly model: Model }) {
-  const [tokens, setTokens] = useState<Readonly<Record<string, string>>>({ Input: '1000', Output: '500' });
-  const amount = (name: string): bigint => BigInt(tokens[name] === undefined || tokens[name] === '' ? 0 : tokens[name]);
-  const inputs = Object.keys(tokens).filter(name => name !== 'Output');
-  const priced = lines(
+  const [typed, setTyped] = useState(firstAmounts);
+  const amount = (name: string): bigint => BigInt(typed[name] || 0);
+  const inputs = priceLines(model, 0n).filter(({ name, isToken }) => isToken && name !== 'Output');
+  const lines = priceLines(
     model,
-    inputs.reduce((sum, name) => sum + amount(name), 0n),
+    inputs.reduce((sum, { name }) => sum + amount(name), 0n),
   );
-  const atto = priced.reduce((sum, { name, pico }) => sum + amount(name) * pico * attoPerPico, 0n);
-  if (priced.length === 0) return <p className="quiet">This model has no price a token.</p>;
+  const atto = lines.reduce((sum, { name, pico }) => sum + amount(name) * pico * attoPerPico, 0n);
+  if (lines.length === 0) return <p className="quiet">This model has no price.</p>;
   return (
     <>
       <div className="filters">
-        {priced.map(({ name, pico }) => (
+        {lines.map(line => (
           <TextInput
             className="field"
-            key={name}
+            key={line.name}
             size="xs"
-            label={`${name}, ${perMillion(pico)}/M`}
+            label={`${line.name}, ${priceText(line)}`}
             inputMode="numeric"
-            value={tokens[name] ?? '0'}
+            value={typed[line.name] ?? '0'}
             onChange={event =>
-              setTokens({ ...tokens, [name]: event.currentTarget.value.replaceAll(/\D/g, '').slice(0, tokensMax) })
+              setTyped({
+                ...typed,
+                [line.name]: event.currentTarget.value.replaceAll(/\D/g, '').slice(0, amountDigits),
+              })
             }
           />
         ))}
       </div>
       <p className="number">
-        {priced
+        {lines
           .filter(({ name }) => amount(name) > 0n)
-          .map(({ name, pico }) => `${amount(name)} × ${perMillion(pico)}/M`)
+          .map(line => `${amount(line.name)} × ${priceText(line)}`)
           .join(' + ') || '0'}{' '}
         = <strong>{attoText(atto)}</strong>
       </p>

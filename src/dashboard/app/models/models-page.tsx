@@ -3,7 +3,7 @@ import { useQuery } from '@connectrpc/connect-query';
 import { createLazyRoute, getRouteApi, Link } from '@tanstack/react-router';
 import { CatalogService, type Model } from '../../../gen/tollgate/v1/catalog_pb.ts';
 import { perMillion, perOne } from '../data/money.ts';
-import { curlCommand } from '../data/shell-words.ts';
+import { curlCommand, operatorCurl } from '../data/shell-words.ts';
 import { useViewer } from '../data/viewer.ts';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty, PageTitle, QueryResult } from '../parts/page.tsx';
@@ -85,10 +85,12 @@ function ModelsPage() {
   const models = useQuery(CatalogService.method.listModels, { query: q });
   const all = useQuery(CatalogService.method.listModels, {}, { enabled: chosen !== undefined });
   const shown = all.data?.models.find(({ id }) => id === chosen);
-  const ways = {
+  const listed = {
     curl: curlCommand(viewer, q === '' ? '/v1/models' : `/v1/models?q=${encodeURIComponent(q)}`),
     ...(viewer.role === 'operator' && { cli: 'tollgate models list' }),
   };
+  const routes = { of: 'routes', curl: operatorCurl(viewer, 'ListRoutes'), cli: 'tollgate routes' };
+  const ways = viewer.role === 'operator' ? [{ of: 'models', ...listed }, routes] : listed;
   return (
     <>
       <PageTitle name="Models and prices" copyAs={ways}>

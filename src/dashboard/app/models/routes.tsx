@@ -3,6 +3,7 @@ import { Button } from '@mantine/core';
 import { useQuery } from '@connectrpc/connect-query';
 import { useMutation } from '@tanstack/react-query';
 import { AdminService, type RouteStatus, type TestProviderResponse } from '../../../gen/tollgate/v1/admin_pb.ts';
+import { attemptEnd } from '../data/attempt-end.ts';
 import { transport } from '../data/rpc.ts';
 import { durationText } from '../data/time.ts';
 import { Moment } from '../parts/amount.tsx';
@@ -32,7 +33,7 @@ export function Routes({ model }: { readonly model: string }) {
           if (own.length === 0) return <p className="quiet">The gateway answers this model itself: it is built in.</p>;
           return (
             <div className="scroll" tabIndex={0} role="region" aria-label="Table: Routes of the model">
-              <table className="plain">
+              <table className="plain stacked">
                 <thead>
                   <tr>
                     <th scope="col">Provider</th>
@@ -71,20 +72,26 @@ function RouteRow({ route }: { readonly route: RouteStatus }) {
   return (
     <tr>
       <th scope="row">{provider}</th>
-      <td>{upstreamModel}</td>
-      <td className="right">{priority}</td>
-      <td className="right">{weight}</td>
-      <td>
+      <td data-name="Its model">{upstreamModel}</td>
+      <td data-name="Priority" className="right">
+        {priority}
+      </td>
+      <td data-name="Weight" className="right">
+        {weight}
+      </td>
+      <td data-name="State">
         <RouteState state={state} />
       </td>
-      <td className="right">{firstEvent === undefined ? '–' : durationText(firstEvent.p50Ms)}</td>
-      <td className="small">
+      <td data-name="First token, median" className="right">
+        {firstEvent === undefined ? '–' : durationText(firstEvent.p50Ms)}
+      </td>
+      <td data-name="Last error" className="small">
         {lastError === undefined ? (
           'none'
         ) : (
           <>
-            <Moment ms={lastError.atMs} /> {lastError.result} {lastError.status > 0 && lastError.status}{' '}
-            {lastError.message}
+            <Moment ms={lastError.atMs} /> {attemptEnd(lastError.result)}{' '}
+            {lastError.status > 0 && `(HTTP ${lastError.status})`} {lastError.message}
           </>
         )}
       </td>

@@ -129,17 +129,17 @@ function Payment({ payment }: { readonly payment: NextPayment }) {
   return (
     <>
       <section className="panel" aria-label="Decision">
-        <h2>The next request of {count(payment.inputTokens)} input tokens</h2>
+        <h2>The next request, with {count(payment.inputTokens)} input tokens</h2>
         {admitted ? (
           <p>
-            would begin, holding <Amount nano={heldNanoUsd} />
+            It would begin, holding <Amount nano={heldNanoUsd} />
             {outputTokens === undefined
               ? ': it costs nothing.'
               : ` for its input and the first ${count(outputTokens)} output tokens.`}
           </p>
         ) : (
           <div className="problem">
-            <p>would be refused. {message}</p>
+            <p>It would be refused. {message}</p>
             {tip !== '' && <p className="quiet">{tip}</p>}
             <p className="small quiet">
               <code>{refusal}</code>
@@ -150,7 +150,7 @@ function Payment({ payment }: { readonly payment: NextPayment }) {
       <section className="panel" aria-label="Payers">
         <h2>Payers, in order</h2>
         {payers.length === 0 ? (
-          <p className="quiet">Nobody: the key’s settings and the plan leave no payer.</p>
+          <p className="quiet">None: neither the key’s settings nor the plan allow a payer.</p>
         ) : (
           <ol style={{ paddingLeft: 20, margin: 0 }}>
             {payers.map(each => (
@@ -183,7 +183,7 @@ function PayerLine({ payer: { payer, groupId, leftNanoUsd, leftTokens, resetsAtM
       {leftNanoUsd !== undefined && (
         <>
           {': '}
-          <Amount nano={leftNanoUsd} /> that no request holds
+          <Amount nano={leftNanoUsd} /> available
         </>
       )}
       {leftTokens !== undefined && `: ${count(leftTokens)} tokens left`}
@@ -197,7 +197,7 @@ function LimitsPanel({ limits, refusing }: { readonly limits: readonly Limit[]; 
     <section className="panel" aria-label="Limits">
       <h2>Limits that decide, in order</h2>
       {limits.length === 0 ? (
-        <p className="quiet">No limit binds it. What pays decides alone.</p>
+        <p className="quiet">No limit applies. The payers alone decide.</p>
       ) : (
         <ol className="stack" style={{ paddingLeft: 20, margin: 0 }}>
           {limits.map(limit => (

@@ -5,7 +5,7 @@ import { AccountService, AnalyticsGranularity } from '../../../gen/tollgate/v1/a
 import type { RunningRequest, WatchNowResponse } from '../../../gen/tollgate/v1/dashboard_pb.ts';
 import { RequestRows } from '../activity/request-rows.tsx';
 import { addUp } from '../activity/sums.ts';
-import { count } from '../data/money.ts';
+import { count, dollars } from '../data/money.ts';
 import { curlCommand } from '../data/shell-words.ts';
 import type { AccountSource } from '../data/source.ts';
 import { nowMs } from '../data/time.ts';
@@ -57,9 +57,8 @@ function useToday() {
 }
 
 function Tiles({ now }: { readonly now: WatchNowResponse }) {
-  const { funds, runningCount, runningHeldNanoUsd } = now;
+  const { funds, runningHeldNanoUsd } = now;
   const today = useToday();
-  const held = funds?.heldNanoUsd ?? runningHeldNanoUsd;
   return (
     <dl className="tiles">
       {funds !== undefined && (
@@ -67,12 +66,8 @@ function Tiles({ now }: { readonly now: WatchNowResponse }) {
           <Amount nano={funds.balanceNanoUsd} />
         </Tile>
       )}
-      <Tile
-        name="Held"
-        note={`${count(runningCount)} ${runningCount === 1 ? 'request runs' : 'requests run'}`}
-        showsHeldMoney={held > 0n}
-      >
-        <Amount nano={held} />
+      <Tile name="Held" note={heldNote(now)} showsHeldMoney={runningHeldNanoUsd > 0n}>
+        <Amount nano={runningHeldNanoUsd} />
       </Tile>
       <Tile name="Spent today (UTC)" note={today.data && `${count(today.data.requests)} requests`}>
         {today.data === undefined ? '…' : <Amount nano={today.data.cost} />}
@@ -82,6 +77,13 @@ function Tiles({ now }: { readonly now: WatchNowResponse }) {
       </Tile>
     </dl>
   );
+}
+
+/** Says how many requests run, and which part of their holds is of the balance beside if keys or groups pay too. */
+function heldNote({ funds, runningCount, runningHeldNanoUsd }: WatchNowResponse): string {
+  const runs = `${count(runningCount)} ${runningCount === 1 ? 'request runs' : 'requests run'}`;
+  if (funds === undefined || funds.heldNanoUsd === runningHeldNanoUsd) return runs;
+  return `${runs}; ${dollars(funds.heldNanoUsd)} of it from this balance`;
 }
 
 const runningColumns: readonly Column<RunningRequest>[] = [
@@ -103,7 +105,7 @@ const runningColumns: readonly Column<RunningRequest>[] = [
     width: '130px',
     cell: ({ provider }) => (provider === '' ? 'waiting' : provider),
   },
-  { id: 'tries', header: 'Attempts', width: '64px', isRight: true, cell: ({ attempts }) => attempts },
+  { id: 'tries', header: 'Attempts', width: '84px', isRight: true, cell: ({ attempts }) => attempts },
   {
     id: 'output',
     header: 'Output',
@@ -129,6 +131,7 @@ const runningColumns: readonly Column<RunningRequest>[] = [
     width: '120px',
     isRight: true,
     phone: 'side',
+    nano: ({ heldNanoUsd }) => heldNanoUsd,
     cell: ({ heldNanoUsd }) => <Amount nano={heldNanoUsd} />,
   },
 ];

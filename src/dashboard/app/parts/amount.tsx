@@ -3,8 +3,9 @@ import { durationText, fullTime, timeText } from '../data/time.ts';
 
 /** An amount of money; all its digits are in the title. */
 export function Amount({ nano }: { readonly nano: bigint }) {
+  const decimals = nano % 1_000n === 0n ? 'six-decimals' : 'nine-decimals';
   return (
-    <span className={nano < 0n ? 'number failed' : 'number'} title={fullDollars(nano)}>
+    <span className={`number ${decimals}${nano < 0n ? ' failed' : ''}`} title={fullDollars(nano)}>
       {dollars(nano)}
     </span>
   );

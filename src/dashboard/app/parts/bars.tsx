@@ -1,4 +1,4 @@
-import type { ReactNode } from 'react';
+import { type KeyboardEvent, type ReactNode, useRef, useState } from 'react';
 
 /** One bar, its parts from the bottom up. */
 export interface Bar {
@@ -11,9 +11,13 @@ interface BarsProps {
   readonly bars: readonly Bar[];
   /** Names of the series, in the order of their colours. */
   readonly series: readonly string[];
+  /** The sums of the same steps in the period before, drawn as marks; absent: there are none. */
+  readonly before?: readonly bigint[] | undefined;
+  /** The bar that the page is filtered by; absent: none. */
+  readonly chosen?: number | undefined;
   readonly format: (value: bigint) => string;
-  /** The target of a click on a bar; absent: bars are not clickable. */
-  readonly onPick?: (index: number) => void;
+  /** Called with the bar that was clicked, or chosen with the arrow keys and Enter. */
+  readonly onPick: (index: number) => void;
   readonly legend?: ReactNode;
 }
 
@@ -21,71 +25,132 @@ const high = 40;
 const scale = 10_000n;
 
 /** Bars on a scale that starts at zero and names its top. Readers of screens get the same numbers as a table. */
-export function Bars({ caption, bars, series, format, onPick, legend }: BarsProps) {
+export function Bars(props: BarsProps) {
+  const { bars, before, format, legend } = props;
   const sums = bars.map(({ parts }) => parts.reduce((sum, { value }) => sum + value, 0n));
-  const most = sums.reduce((max, sum) => (sum > max ? sum : max), 1n);
-  const width = 100 / Math.max(bars.length, 1);
-  const isEmpty = sums.every(sum => sum === 0n);
+  const most = [...sums, ...(before ?? [])].reduce((max, sum) => (sum > max ? sum : max), 1n);
+  const isEmpty = [...sums, ...(before ?? [])].every(sum => sum === 0n);
   return (
     <figure className="chart">
       <div className="chart-scale" aria-hidden="true">
         <span>{isEmpty ? '' : format(most)}</span>
         <span>{format(0n)}</span>
       </div>
-      <svg viewBox={`0 0 100 ${high}`} preserveAspectRatio="none" aria-hidden="true">
-        {[0, 1, 2, 3].map(line => (
-          <line key={line} x1="0" x2="100" y1={(line * high) / 3} y2={(line * high) / 3} className="grid" />
-        ))}
-        {bars.map((bar, index) => (
-          <g key={bar.label} onClick={() => onPick?.(index)} style={onPick && { cursor: 'pointer' }}>
-            <title>{`${bar.label}: ${format(sums[index] ?? 0n)}`}</title>
-            <rect x={index * width} width={width} y="0" height={high} fill="transparent" />
-            {stack(bar, most).map(({ series: color, y, height }) => (
-              <rect
-                key={color}
-                className={`fill-${color}`}
-                x={index * width + width * 0.1}
-                width={width * 0.8}
-                y={y}
-                height={height}
-              />
-            ))}
-          </g>
-        ))}
-      </svg>
+      <Drawing {...props} sums={sums} most={most} />
       <div className="chart-axis" aria-hidden="true">
         <span>{bars[0]?.label}</span>
         <span>{bars[Math.floor(bars.length / 2)]?.label}</span>
         <span>{bars.at(-1)?.label}</span>
       </div>
       {legend}
-      <div className="visually-hidden">
-        <table>
-          <caption>{caption}</caption>
-          <thead>
-            <tr>
-              <th scope="col">Period</th>
-              {series.map(name => (
-                <th scope="col" key={name}>
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {bars.map(bar => (
-              <tr key={bar.label}>
-                <th scope="row">{bar.label}</th>
-                {series.map((name, index) => (
-                  <td key={name}>{format(bar.parts.find(part => part.series === index)?.value ?? 0n)}</td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <NumbersTable {...props} />
     </figure>
   );
+}
+
+interface DrawingProps extends BarsProps {
+  readonly sums: readonly bigint[];
+  readonly most: bigint;
+}
+
+/** The bars themselves. One of them can have the focus; the arrow keys move it. */
+function Drawing({ caption, bars, before, chosen, format, onPick, sums, most }: DrawingProps) {
+  const drawing = useRef<SVGSVGElement>(null);
+  const [focused, setFocused] = useState(bars.length - 1);
+  const current = Math.min(focused, bars.length - 1);
+  const width = 100 / Math.max(bars.length, 1);
+  const move = (to: number): void => {
+    const next = Math.max(0, Math.min(bars.length - 1, to));
+    setFocused(next);
+    drawing.current?.querySelectorAll<SVGGElement>('[role=button]')[next]?.focus();
+  };
+  const press = (event: KeyboardEvent, index: number): void => {
+    const steps: Readonly<Record<string, number>> = {
+      ArrowLeft: index - 1,
+      ArrowRight: index + 1,
+      Home: 0,
+      End: bars.length,
+    };
+    const to = steps[event.key];
+    if (to === undefined && event.key !== 'Enter' && event.key !== ' ') return;
+    event.preventDefault();
+    if (to === undefined) onPick(index);
+    else move(to);
+  };
+  return (
+    <svg ref={drawing} viewBox={`0 0 100 ${high}`} preserveAspectRatio="none" role="group" aria-label={caption}>
+      {[0, 1, 2, 3].map(line => (
+        <line key={line} x1="0" x2="100" y1={(line * high) / 3} y2={(line * high) / 3} className="grid" />
+      ))}
+      {bars.map((bar, index) => {
+        const earlier = before?.[index] ?? 0n;
+        const words = `${bar.label}: ${format(sums[index] ?? 0n)}${before === undefined ? '' : ` (before: ${format(earlier)})`}`;
+        const y = high - toHeight(earlier, most);
+        return (
+          <g
+            key={bar.label}
+            role="button"
+            tabIndex={index === current ? 0 : -1}
+            aria-label={words}
+            aria-pressed={index === chosen}
+            className={chosen === undefined || chosen === index ? 'bar' : 'bar bar-faint'}
+            onClick={() => onPick(index)}
+            onKeyDown={event => press(event, index)}
+          >
+            <title>{words}</title>
+            <rect className="bar-ground" x={index * width} width={width} y="0" height={high} />
+            {stack(bar, most).map(({ series: color, y: top, height }) => (
+              <rect
+                key={color}
+                className={`fill-${color}`}
+                x={index * width + width * 0.1}
+                width={width * 0.8}
+                y={top}
+                height={height}
+              />
+            ))}
+            {earlier > 0n && <line className="mark-before" x1={index * width} x2={(index + 1) * width} y1={y} y2={y} />}
+          </g>
+        );
+      })}
+    </svg>
+  );
+}
+
+function NumbersTable({ caption, bars, series, before, format }: BarsProps) {
+  return (
+    <div className="visually-hidden">
+      <table>
+        <caption>{caption}</caption>
+        <thead>
+          <tr>
+            <th scope="col">Period</th>
+            {series.map(name => (
+              <th scope="col" key={name}>
+                {name}
+              </th>
+            ))}
+            {before !== undefined && <th scope="col">the period before</th>}
+          </tr>
+        </thead>
+        <tbody>
+          {bars.map((bar, place) => (
+            <tr key={bar.label}>
+              <th scope="row">{bar.label}</th>
+              {series.map((name, index) => (
+                <td key={name}>{format(bar.parts.find(part => part.series === index)?.value ?? 0n)}</td>
+              ))}
+              {before !== undefined && <td>{format(before[place] ?? 0n)}</td>}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function toHeight(value: bigint, most: bigint): number {
+  return (Number((value * scale) / most) / Number(scale)) * high;
 }
 
 /** Rectangles of a bar's parts; the tallest bar fills the height. */
@@ -95,7 +160,6 @@ function stack({ parts }: Bar, most: bigint): { series: number; y: number; heigh
     .filter(({ value }) => value > 0n)
     .map(({ series, value }) => {
       below += value;
-      const share = (part: bigint): number => (Number((part * scale) / most) / Number(scale)) * high;
-      return { series, y: high - share(below), height: share(value) };
+      return { series, y: high - toHeight(below, most), height: toHeight(value, most) };
     });
 }

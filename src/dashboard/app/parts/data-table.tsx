@@ -13,6 +13,8 @@ export interface Column<Row> {
   /** Its place among the two lines of a phone's row; absent: not shown there. */
   readonly phone?: 'lead' | 'side' | 'below' | 'note' | 'corner';
   readonly cell: (row: Row) => ReactNode;
+  /** The amount that the cell shows, in nano-dollars. If one in the column needs nine decimals, all get their width, so that the points stand below each other. */
+  readonly nano?: (row: Row) => bigint | undefined;
   /** Makes the column sortable. */
   readonly sortBy?: (row: Row) => bigint | number | string;
 }
@@ -39,6 +41,7 @@ export function DataTable<Row>({ label, columns, rows, rowKey }: DataTableProps<
   const [order, setOrder] = useState<Order>();
   const isPhone = useMediaQuery('(width < 640px)', false, { getInitialValueInEffect: false });
   const sorted = useMemo(() => sortRows(rows, columns, order), [rows, columns, order]);
+  const fine = useMemo(() => findFine(rows, columns), [rows, columns]);
   const height = isPhone ? heights.phone : heights.wide;
   const virtual = useVirtualizer({
     count: sorted.length,
@@ -87,7 +90,11 @@ export function DataTable<Row>({ label, columns, rows, rowKey }: DataTableProps<
                   style={{ transform: `translateY(${index * height}px)` }}
                 >
                   {columns.map(column => (
-                    <div role="cell" key={column.id} className={cellClass(column)}>
+                    <div
+                      role="cell"
+                      key={column.id}
+                      className={`${cellClass(column)}${fine.has(column.id) ? ' cell-fine' : ''}`}
+                    >
                       {column.cell(row)}
                     </div>
                   ))}
@@ -103,6 +110,13 @@ export function DataTable<Row>({ label, columns, rows, rowKey }: DataTableProps<
 
 function cellClass<Row>({ isRight, phone }: Column<Row>): string {
   return `cell${isRight === true ? ' cell-right' : ''}${phone === undefined ? '' : ` cell-phone-${phone}`}`;
+}
+
+/** Returns the columns in which an amount needs more than six decimals. */
+function findFine<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): ReadonlySet<string> {
+  const needsNine = ({ nano }: Column<Row>): boolean =>
+    nano !== undefined && rows.some(row => (nano(row) ?? 0n) % 1_000n !== 0n);
+  return new Set(columns.filter(needsNine).map(({ id }) => id));
 }
 
 function sortState(id: string, order: Order | undefined): 'ascending' | 'descending' | undefined {

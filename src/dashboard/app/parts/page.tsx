@@ -28,9 +28,17 @@ export function PageTitle({
   );
 }
 
+interface ProblemProps {
+  readonly error: unknown;
+  readonly retry?: () => void;
+  /** Replaces the gateway's tip; absent: that one is shown. */
+  readonly tip?: string | undefined;
+}
+
 /** Shows a failed call: the gateway's message, its tip, its code, the request id and a button to retry. */
-export function Problem({ error, retry }: { readonly error: unknown; readonly retry?: () => void }) {
-  const { message, tip, requestId, code } = readFault(error);
+export function Problem({ error, retry, tip: ownTip }: ProblemProps) {
+  const { message, requestId, code, ...fault } = readFault(error);
+  const tip = ownTip ?? fault.tip;
   return (
     <div role="alert" className="problem">
       <p>{message}</p>

@@ -50,11 +50,11 @@ export function Replay({ contractJson, apiKeyId }: { readonly contractJson: stri
       <h3>Replay</h3>
       <div className="filters" style={{ alignItems: 'end' }}>
         <NativeSelect
-          className="field"
+          className="field-wide"
           size="xs"
           label="Model"
           value={model.id}
-          data={all.map(each => ({ value: each.id, label: isFree(each) ? `${each.id}, for nothing` : each.id }))}
+          data={all.map(each => ({ value: each.id, label: isFree(each) ? `${each.id}, free of charge` : each.id }))}
           onChange={event => setChosen(event.currentTarget.value)}
         />
         {!isFree(model) && (

@@ -45,7 +45,6 @@ function RequestPage() {
         <code>{requestId}</code> <CopyButton text={requestId} label="the request’s id" />
       </p>
       {running !== undefined && <RunningPanel request={running} />}
-      {running === undefined && record.isError && <Translation requestId={requestId} apiKeyId={viewer.apiKeyId} />}
       {running === undefined && (
         <QueryResult query={record} height={320}>
           {found =>
@@ -55,11 +54,14 @@ function RequestPage() {
                 {found.timeline !== undefined && <Timeline record={found} timeline={found.timeline} />}
                 {found.timeline !== undefined && <Attempts record={found} timeline={found.timeline} />}
                 <Facts record={found} />
-                <Translation requestId={requestId} apiKeyId={found.apiKeyId} />
+                <Translation requestId={requestId} apiKeyId={found.apiKeyId} hasRecord />
               </>
             )
           }
         </QueryResult>
+      )}
+      {running === undefined && record.isError && (
+        <Translation requestId={requestId} apiKeyId={viewer.apiKeyId} hasRecord={false} />
       )}
     </>
   );
@@ -118,7 +120,7 @@ function Receipt({ record }: { readonly record: ActivityRecord }) {
       <h2>Receipt</h2>
       <p className="number">{formula(record)}</p>
       <div className="scroll" tabIndex={0} role="region" aria-label="Lines of the receipt">
-        <table className="plain">
+        <table className="plain stacked">
           <thead>
             <tr>
               <th scope="col">Bucket</th>
@@ -163,12 +165,22 @@ function ReceiptLine({ bucket }: { readonly bucket: CostBucket }) {
   return (
     <tr>
       <th scope="row">{kinds[bucket.kind] ?? bucket.kind}</th>
-      <td className="right">{count(bucket.tokens)}</td>
-      <td className="right">{priceText(bucket)}</td>
-      <td className="right">× {bucket.multiplierPermille / 1000}</td>
-      <td className="right">{bucket.discountPermille === 0 ? '–' : `− ${bucket.discountPermille / 10} %`}</td>
-      <td className="right">{attoText(lineAtto(bucket))}</td>
-      <td>{payers[bucket.paidBy] ?? 'another'}</td>
+      <td data-name="Count" className="right">
+        {count(bucket.tokens)}
+      </td>
+      <td data-name="Price" className="right">
+        {priceText(bucket)}
+      </td>
+      <td data-name="Multiplier" className="right">
+        × {bucket.multiplierPermille / 1000}
+      </td>
+      <td data-name="Discount" className="right">
+        {bucket.discountPermille === 0 ? '–' : `− ${bucket.discountPermille / 10} %`}
+      </td>
+      <td data-name="Exact sum" className="right">
+        {attoText(lineAtto(bucket))}
+      </td>
+      <td data-name="Paid by">{payers[bucket.paidBy] ?? 'another'}</td>
     </tr>
   );
 }

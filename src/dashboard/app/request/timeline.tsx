@@ -4,6 +4,7 @@ import {
   type RequestTimeline,
   type RequestAttempt,
 } from '../../../gen/tollgate/v1/account_pb.ts';
+import { attemptEnd } from '../data/attempt-end.ts';
 import { count } from '../data/money.ts';
 import { Amount, Duration } from '../parts/amount.tsx';
 
@@ -106,7 +107,7 @@ export function Attempts({ record, timeline }: TimelineProps) {
         <p className="quiet">Nothing of it was recorded: no route answered.</p>
       ) : (
         <div className="scroll" tabIndex={0} role="region" aria-label="Each attempt">
-          <table className="plain">
+          <table className="plain stacked">
             <thead>
               <tr>
                 <th scope="col">Attempt</th>
@@ -126,7 +127,12 @@ export function Attempts({ record, timeline }: TimelineProps) {
             </thead>
             <tbody>
               {attempts.map((each, index) => (
-                <AttemptRow key={`${each.startedMs} ${each.provider}`} number={index + 1} attempt={each} />
+                <AttemptRow
+                  key={`${each.startedMs} ${each.provider}`}
+                  number={index + 1}
+                  attempt={each}
+                  before={attempts[index - 1]}
+                />
               ))}
             </tbody>
           </table>
@@ -149,24 +155,37 @@ function impliedAttempt(
   return [{ provider, model: '', reason: '', startedMs: 0n, durationMs: latencyMs, result, ...first }];
 }
 
-function AttemptRow({ number, attempt }: { readonly number: number; readonly attempt: Attempt }) {
+interface AttemptRowProps {
+  readonly number: number;
+  readonly attempt: Attempt;
+  /** Absent: it is the first. */
+  readonly before: Attempt | undefined;
+}
+
+function AttemptRow({ number, attempt, before }: AttemptRowProps) {
   const { provider, model, reason, startedMs, firstEventMs, durationMs, result, status } = attempt;
+  const isAgain = before?.provider === provider && before.model === model;
   return (
     <tr>
-      <th scope="row">{count(number)}</th>
-      <td>
+      <th scope="row">
+        <span className="phone-only">Attempt </span>
+        {count(number)}
+      </th>
+      <td data-name="Route">
         {provider} {model !== '' && <code>{model}</code>}
       </td>
-      <td>{reasons[reason] ?? reason}</td>
-      <td className="right">
+      <td data-name="Why this one">{isAgain ? 'the same route again' : (reasons[reason] ?? reason)}</td>
+      <td data-name="Began after" className="right">
         <Duration ms={startedMs} />
       </td>
-      <td className="right">{firstEventMs === undefined ? '–' : <Duration ms={firstEventMs} />}</td>
-      <td className="right">
+      <td data-name="First words" className="right">
+        {firstEventMs === undefined ? '–' : <Duration ms={firstEventMs} />}
+      </td>
+      <td data-name="Took" className="right">
         <Duration ms={durationMs} />
       </td>
-      <td className={fine.has(result) ? 'settled' : 'failed'}>
-        {result.replaceAll('_', ' ')}
+      <td data-name="End" className={fine.has(result) ? 'settled' : 'failed'}>
+        {attemptEnd(result)}
         {status !== undefined && ` (HTTP ${status})`}
       </td>
     </tr>

@@ -10,8 +10,15 @@ import { BodyImages } from './body-images.tsx';
 import { compareBodies, readJson } from './compare.ts';
 import { Replay } from './replay.tsx';
 
+interface TranslationProps {
+  readonly requestId: string;
+  readonly apiKeyId: bigint;
+  /** False: the request has no receipt. It failed, or there is no such request; then nothing is said of bodies that were not kept. */
+  readonly hasRecord: boolean;
+}
+
 /** Shows the bodies of a request, by the client, in the contract and at the upstream, if they were kept and the viewer may see them. */
-export function Translation({ requestId, apiKeyId }: { readonly requestId: string; readonly apiKeyId: bigint }) {
+export function Translation({ requestId, apiKeyId, hasRecord }: TranslationProps) {
   const viewer = useViewer();
   const { account } = viewer;
   const maySee = account !== undefined && may(viewer, 'account:bodies');
@@ -20,7 +27,7 @@ export function Translation({ requestId, apiKeyId }: { readonly requestId: strin
     queryFn: async ({ signal }) => (await account?.getBodies(requestId, signal)) ?? null,
     enabled: maySee,
   });
-  if (!maySee) return null;
+  if (!maySee || (!hasRecord && bodies.data == null)) return null;
   return (
     <section className="panel" aria-label="Translation">
       <h2>The translation</h2>
@@ -67,7 +74,7 @@ function Bodies({ bodies, apiKeyId }: { readonly bodies: RequestBodies; readonly
       </div>
       {upstream.length > 1 && (
         <details>
-          <summary className="small">Tries before it ({count(upstream.length - 1)})</summary>
+          <summary className="small">Attempts before it ({count(upstream.length - 1)})</summary>
           {upstream.slice(0, -1).map(({ provider, model, request, answer }, index) => (
             <div className="translation" key={index}>
               <Body name={`Sent to ${provider} ${model}`} body={request} none="Nothing." />

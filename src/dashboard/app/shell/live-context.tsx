@@ -47,7 +47,7 @@ function useRefresh({ message, isLost }: LiveState): void {
   }, [client, mark]);
 }
 
-/** Changes when money may have moved. For a viewer who may not see the account's money, changes with each message. */
-function moneyMark({ lastEntry, runningCount, runningHeldNanoUsd, funds, atMs }: WatchNowResponse): string {
-  return `${lastEntry} ${runningCount} ${runningHeldNanoUsd} ${funds?.balanceNanoUsd ?? atMs}`;
+/** Changes when money may have moved: each settled request counts as an entry. */
+function moneyMark({ lastEntry, runningCount, runningHeldNanoUsd, funds }: WatchNowResponse): string {
+  return `${lastEntry} ${runningCount} ${runningHeldNanoUsd} ${funds?.balanceNanoUsd ?? ''}`;
 }

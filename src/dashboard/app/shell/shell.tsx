@@ -1,6 +1,7 @@
 import { Button, NativeSelect, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
 import { useQuery } from '@connectrpc/connect-query';
-import { Link, Outlet, useNavigate } from '@tanstack/react-router';
+import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
+import { useEffect, useRef } from 'react';
 import { AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
 import { type Viewer, ViewerContext } from '../data/viewer.ts';
 import { Brand } from './brand.tsx';
@@ -21,16 +22,10 @@ export function Shell({ viewer, onSignOut }: ShellProps) {
         <div className="shell">
           <header className="side">
             <Brand />
-            <nav className="nav" aria-label="Pages">
-              {pagesFor(viewer).map(({ to, name }) => (
-                <Link key={to} to={to}>
-                  {name}
-                </Link>
-              ))}
-            </nav>
+            <Navigation viewer={viewer} />
             <div className="who">
               {viewer.role === 'operator' && <AccountChoice accountId={viewer.accountId} />}
-              <span className="small quiet" title={viewer.subject}>
+              <span className="small quiet who-name" title={viewer.subject}>
                 {viewer.subject} ({viewer.role === 'holder' ? 'key holder' : viewer.role})
               </span>
               <span className="actions">
@@ -57,6 +52,27 @@ export function Shell({ viewer, onSignOut }: ShellProps) {
   );
 }
 
+/** The links of the pages. Where they are a row that scrolls, on a phone, the current one is brought into view. */
+function Navigation({ viewer }: { readonly viewer: Viewer }) {
+  const nav = useRef<HTMLElement>(null);
+  const { pathname } = useLocation();
+  useEffect(() => {
+    const row = nav.current;
+    const current = row?.querySelector<HTMLElement>('[aria-current=page]');
+    if (row != null && current != null)
+      row.scrollLeft = current.offsetLeft - (row.clientWidth - current.offsetWidth) / 2;
+  }, [pathname]);
+  return (
+    <nav ref={nav} className="nav" aria-label="Pages">
+      {pagesFor(viewer).map(({ to, name }) => (
+        <Link key={to} to={to}>
+          {name}
+        </Link>
+      ))}
+    </nav>
+  );
+}
+
 function SchemeButton() {
   const { setColorScheme } = useMantineColorScheme();
   const other = useComputedColorScheme('light') === 'dark' ? 'light' : 'dark';
@@ -77,6 +93,7 @@ function AccountChoice({ accountId }: { readonly accountId: bigint }) {
   }));
   return (
     <NativeSelect
+      className="who-account"
       size="xs"
       label="Account"
       value={`${accountId}`}

@@ -3,7 +3,7 @@ import { Button, TextInput } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { type SubmitEvent, useState } from 'react';
 import { DashboardService } from '../../../gen/tollgate/v1/dashboard_pb.ts';
-import { transport } from '../data/rpc.ts';
+import { readFault, transport } from '../data/rpc.ts';
 import { Problem } from '../parts/page.tsx';
 import { Brand } from './brand.tsx';
 
@@ -15,6 +15,12 @@ interface SignInProps {
   /** A sign-in link that did not work. */
   readonly failure?: unknown;
   readonly onSignedIn: () => void;
+}
+
+/** The gateway's tip is about a request's headers; here a key is pasted. Undefined: its tip fits. */
+function keyTip(error: unknown): string | undefined {
+  if (error === null || readFault(error).code !== 'invalid_api_key') return undefined;
+  return 'Paste the whole key. API keys start with sk-tg-, management keys with mk-tg-.';
 }
 
 /** The page before all others: one field for either kind of key. */
@@ -37,7 +43,7 @@ export function SignIn({ hasProvider, failure, onSignedIn }: SignInProps) {
       <form className="panel form" onSubmit={submit}>
         <Brand />
         <h1>Sign in</h1>
-        {problem != null && <Problem error={problem} />}
+        {problem != null && <Problem error={problem} tip={keyTip(error)} />}
         <TextInput
           label="API key or management key"
           description="An API key shows its own requests. A management key shows its account."

@@ -294,6 +294,19 @@ const analyticsQuery: readonly Parameter[] = [
     type: 'string',
     default: 'none',
   }),
+  query(
+    'groups_max',
+    'How many groups have sums of their own: those with the most in the whole time. The others are summed together, with `rest`. Without it, all.',
+    {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1000,
+    },
+  ),
+  query('most', 'What those groups have the most of.', {
+    enum: ['cost', 'requests', 'tokens', 'failed_requests'],
+    default: 'cost',
+  }),
   ...requestFilter,
   ...span,
 ];

@@ -51,7 +51,9 @@ const entry = z.object({
 });
 const record = z.object({
   audit_id: id,
-  actor: z.object({ type: z.string(), id: z.unknown() }).describe('Who it was.'),
+  actor: z
+    .object({ type: z.string(), id: z.unknown() })
+    .describe('Who it was. Of a session, the id names the person too: "7 (ann@example.test)".'),
   action: z.string().describe('What was done.'),
   resource: z.object({ type: z.string(), id: z.unknown() }).describe('What it was done to.'),
   before: z.unknown().describe('As it was; null: it was not there.'),

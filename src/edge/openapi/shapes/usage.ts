@@ -149,6 +149,7 @@ export const usage = {
             timestamp: time.describe('When the hour or day begins.'),
             group: z.union([z.string(), z.number(), z.null()]).describe('What it is the sum of; null with `none`.'),
             group_id: id.optional().describe('With `group_by=group`: the group.'),
+            rest: z.literal(true).optional().describe('With `groups_max`: the sum of the other groups.'),
             ...sumsShape,
           }),
         )

@@ -196,7 +196,8 @@ export type AuditRecord = Message<"tollgate.v1.AuditRecord"> & {
   actorType: string;
 
   /**
-   * The key's or the session's id; for the operator the name of the token; absence means that there is only one of
+   * The key's id; of a session its id and the person's name, as in "7 (ann@example.test)"; for the operator the name of
+   * the token; absence means that there is only one of
    * this type.
    *
    * @generated from field: optional string actor_id = 4;

@@ -5,29 +5,29 @@ import { StorageLost } from '../../../lib/sqlite/storage-lost.ts';
 import { type DocumentOwner, Eviction, type SpaceMax } from './eviction.ts';
 import { DocumentRows, sumLength, measureSize } from './rows.ts';
 
-/** A command on its way to the writer. */
+/** A command to the writer. */
 export type DocumentCommand =
   | { readonly kind: 'put'; readonly document: NewDocument }
   | { readonly kind: 'update'; readonly change: DocumentChange }
   | { readonly kind: 'delete'; readonly name: DocumentName }
-  /** Writes something meaningless, to test whether writing works. */
+  /** Makes a write without effect, to find out whether writing works. */
   | { readonly kind: 'probe' };
 
-/** A command with the clock's time. */
+/** A command, and the time at which it was sent. */
 export interface TimedCommand {
   readonly nowMs: number;
   readonly command: DocumentCommand;
 }
 
 /**
- * The result of a command. `failed`: it broke and changed nothing. `storage`: the batch could not be written. `full`:
- * there is no room.
+ * The result of a command. `failed`: the command failed and changed nothing. `storage`: the batch could not be written.
+ * `full`: there is no room.
  */
 export type DocumentReply =
   | { readonly outcome: 'done'; readonly value: unknown }
   | { readonly outcome: 'failed' | 'storage' | 'full'; readonly message: string };
 
-/** There is no room for a document, even without all that may be evicted. */
+/** Thrown if there is no room for a document, even after everything that may be evicted. */
 class StoreFull extends Error {
   override readonly name = 'StoreFull';
 }
@@ -39,7 +39,7 @@ export class DocumentEngine {
   readonly #eviction: Eviction;
   readonly #insertChunk: Query<[number, number, Uint8Array, number], unknown>;
 
-  /** The file must be up to date. */
+  /** The file must have the current schema. */
   constructor(db: Connection, max: SpaceMax) {
     this.#db = db;
     this.#rows = new DocumentRows(db);
@@ -47,7 +47,7 @@ export class DocumentEngine {
     this.#insertChunk = db.prepare('INSERT INTO chunk (document, seq, content, crc) VALUES (?, ?, ?, ?)');
   }
 
-  /** Does a batch. The replies are true only once this has returned: the batch is then on the disk. Throws `StorageLost` only. */
+  /** Runs a batch, and returns its replies once it is on the disk. Throws only `StorageLost`. */
   run(batch: readonly TimedCommand[]): DocumentReply[] {
     try {
       this.#db.exec('BEGIN IMMEDIATE');
@@ -64,7 +64,7 @@ export class DocumentEngine {
     }
   }
 
-  /** Removes some expired documents; returns whether there may be more. Call it when no command waits. */
+  /** Removes some expired documents. Returns true if there may be more. Call it when no command is waiting. */
   tidy(nowMs: number): boolean {
     return this.#eviction.tidy(nowMs);
   }
@@ -108,7 +108,7 @@ export class DocumentEngine {
     return { kind: 'stored' };
   }
 
-  /** Returns the row of the document that a document continues; null: none. Undefined: it does not exist. */
+  /** Returns the row of the document that a new one continues; null if it continues none; undefined if the named one does not exist. */
   #findParent({ kind, accountId, parentId }: NewDocument): number | null | undefined {
     if (parentId === undefined) return null;
     const parent = this.#rows.head({ kind, id: parentId });
@@ -136,10 +136,10 @@ export class DocumentEngine {
     return 'deleted';
   }
 
-  /** `spared` is not evicted for it. */
+  /** Makes room for `growth` more bytes of an owner. Throws `StoreFull`. `spared`: a document that is not evicted. */
   #makeRoom(owner: DocumentOwner, growth: number, nowMs: number, spared: number | null): void {
     if (growth > 0 && !this.#eviction.makeRoom(owner, growth, nowMs, spared)) {
-      throw new StoreFull('There is no room for it.');
+      throw new StoreFull('There is no room for the document.');
     }
   }
 

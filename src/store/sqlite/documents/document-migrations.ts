@@ -1,6 +1,6 @@
 import { type Migration, readMigrations } from '../../../lib/sqlite/migrations.ts';
 
-/** Returns the migrations of the file of documents, in their order. */
+/** Returns the migrations of the documents' file, in order. */
 export function documentMigrations(): Migration[] {
   return readMigrations(new URL('migrations/', import.meta.url));
 }

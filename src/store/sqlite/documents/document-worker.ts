@@ -8,18 +8,18 @@ import { serveCalls } from '../../../lib/threads/serve-calls.ts';
 import type { SpaceMax } from './eviction.ts';
 import { DocumentEngine, type DocumentReply, type TimedCommand } from './document-engine.ts';
 
-/** The data that the writer of documents starts with. */
+/** The data with which the writer of documents starts. */
 export interface DocumentWriterData {
   readonly path: string;
   readonly max: SpaceMax;
   readonly nowMs: number;
-  /** Look for damage first: an earlier process did not end as it should. */
+  /** True to look for damage first, because an earlier process did not end properly. */
   readonly checksFile: boolean;
 }
 
 /** How long the writer must be idle before it removes expired documents. */
 const quietMs = 200;
-/** The log is moved into the file when it has grown to this. */
+/** The size of the log at which it is moved into the file. */
 const logBytesMax = 4 << 20;
 const damageAdvice =
   'Restore it from a backup, or move it away: stored responses, answers of idempotency keys and image tasks are lost then, and no money.';
@@ -29,7 +29,7 @@ const { db, engine } = refusingDamage(path, damageAdvice, open);
 
 function open(): { db: Connection; engine: DocumentEngine } {
   const opened = openForWriting(path);
-  // Times and counts of bytes are exact numbers; there is no money here.
+  // Numbers are enough for times and counts of bytes; there is no money here.
   opened.defaultSafeIntegers(false);
   // Deleted content must not stay readable in the file.
   opened.pragma('secure_delete = ON');
@@ -38,7 +38,7 @@ function open(): { db: Connection; engine: DocumentEngine } {
   return { db: opened, engine: new DocumentEngine(opened, max) };
 }
 
-/** Throws `StorageLost`; the next command notices a full disk and reports it. */
+/** Moves the log into the file. Throws only `StorageLost`: a full disk is noticed and reported by the next command. */
 function emptyLog(): void {
   try {
     checkpoint(db, 'TRUNCATE');

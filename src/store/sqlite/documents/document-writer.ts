@@ -7,23 +7,23 @@ import { type Call, CallThread } from '../../../lib/threads/call-thread.ts';
 import type { DocumentCommand, DocumentReply, TimedCommand } from './document-engine.ts';
 import type { DocumentWriterData } from './document-worker.ts';
 
-/** Commands that wait; above it, further ones are refused. */
+/** The most commands that may wait; further ones are refused. */
 const waitingMax = 20_000;
-/** Interval at which a store that can't be written is tried again. */
+/** The interval at which a store that can't be written is tried again. */
 const probeMs = 1000;
 
-/** Observes the documents, besides the replies to commands. */
+/** Observes the store: its methods are called on events that no reply to a command reports. */
 export interface DocumentWatch {
-  /** They can't be written from now on, because of `cause`; undefined: they can again. */
+  /** Called with the cause when documents can't be written, and with undefined when they can be written again. */
   failing(cause: Error | undefined): void;
-  /** The disk has lost writes: nothing is written any more, and the process must end at once. */
+  /** Called if writes may be lost: nothing is written any more, and the process must end at once. */
   lost(cause: Error): void;
 }
 
 /**
- * The calling thread's end of the writer of documents. A command is answered once, after its commit. If the writer
- * dies, the commands under way are refused (whether they were done is unknown), and the next command starts another
- * one.
+ * Sends commands from the calling thread to the writer's thread. A command gets its reply after its commit. If the thread
+ * dies, the commands that it was working on are refused (they may have been done), and the next command starts a new
+ * thread.
  */
 export class DocumentWriter {
   readonly #data: Omit<DocumentWriterData, 'nowMs' | 'checksFile'>;
@@ -51,7 +51,7 @@ export class DocumentWriter {
     this.#watch = watch;
   }
 
-  /** Starts the writer; throws `LedgerStartError` if the file can't be used. */
+  /** Starts the writer's thread. Throws `LedgerStartError` if the file can't be used. */
   static async start(
     { checksFile, ...data }: Omit<DocumentWriterData, 'nowMs'>,
     now: () => number,
@@ -67,11 +67,11 @@ export class DocumentWriter {
     }
   }
 
-  /** Sends a command; resolves with the engine's answer. Throws `overloaded` if storage fails or is full, `internal` if the command broke. */
+  /** Sends a command and resolves with the engine's reply. Throws `overloaded` if storage fails or is full, `internal` if the command failed. */
   send<Reply>(command: DocumentCommand): Promise<Reply> {
     if (this.#isClosed) return Promise.reject(overloaded('The gateway is stopping.'));
     if (this.#thread.waiting >= waitingMax) return Promise.reject(overloaded('Content can’t be stored now.'));
-    // If the start fails, the command is refused with it.
+    // If the start fails, the waiting commands are refused with its error.
     if (!this.#thread.isRunning) this.#start().catch(() => undefined);
     return new Promise((resolve, reject) => {
       // The cast is safe: each command has its own kind of reply.
@@ -80,14 +80,14 @@ export class DocumentWriter {
     });
   }
 
-  /** Takes no more commands, because writes were lost or the file is damaged. */
+  /** Refuses all further commands, because writes were lost or the file is damaged. */
   lose(cause: Error): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#watch.lost(cause);
   }
 
-  /** Takes no more commands; resolves when all that was sent is answered and the writer has ended. */
+  /** Refuses new commands. Resolves when all sent commands have their replies and the thread has ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#probe);
@@ -98,7 +98,7 @@ export class DocumentWriter {
     return this.#thread.start({ ...this.#data, checksFile, nowMs: this.#now() } satisfies DocumentWriterData);
   }
 
-  /** Reports a store that can't be written, and retries until it can. */
+  /** Reports that the store can't be written, and tries again until it can. */
   #notice(reply: DocumentReply): void {
     if (reply.outcome === 'storage') {
       if (this.#probe !== undefined) return;

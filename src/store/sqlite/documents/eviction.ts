@@ -2,41 +2,41 @@ import type { Connection } from '../../../lib/sqlite/database.ts';
 import type { DocumentFacts, DocumentKind } from '../../documents.ts';
 import type { DocumentRows, HeadRow } from './rows.ts';
 
-/** The most expired documents that one batch removes: callers wait for the batch. */
+/** The most expired documents that one batch removes, because callers wait for the batch. */
 const sweptMax = 64;
-/** The most that one tidying removes: commands may wait in between. */
+/** The most expired documents that one call of `tidy` removes, because commands may arrive meanwhile. */
 const tidiedMax = 256;
-/** An account's maximum share of the space of stored answers. */
+/** An account may use this fraction (one in `keptPart`) of the space for answers that must be kept. */
 const keptPart = 4;
 const totalNames = ['bytes', 'kept_bytes'] as const;
 const evictable = "finished = 1 AND ends_at_ms > 0 AND kind IN ('response', 'image_task', 'bodies')";
 
-/** 1: documents that stay until they expire, those of idempotency keys; 0: all others. */
+/** 1: answers of idempotency keys, which stay until they expire; 0: all other documents. */
 type Kept = 0 | 1;
 
-/** A document's size for accounting. */
+/** Whose space a document uses, and which part of it. */
 export type DocumentOwner = Pick<DocumentFacts, 'kind' | 'accountId'>;
 
 /** The most bytes of all documents together. */
 export interface SpaceMax {
-  /** For those that may be evicted. */
+  /** The maximum for documents that may be evicted before they expire. */
   readonly bytesMax: number;
-  /** For those that may not. */
+  /** The maximum for answers of idempotency keys, which may not be evicted. */
   readonly keptBytesMax: number;
 }
 
 /**
- * Removes documents that have ended, and, if space is short, the oldest finished ones of the account that has the
- * most, so that no account makes others lose theirs. Answers of idempotency keys stay to their end: they have a space
- * of their own, of which an account gets a part. A document that others continue is only hidden, and is removed with
- * the last of those.
+ * Removes documents that have expired or were deleted, and, if space is short, the oldest finished ones of the account that uses
+ * most, so that no account makes others lose theirs. Answers of idempotency keys stay until they expire: they have a separate
+ * space, of which each account may use a part. A document that others continue is only hidden, and is removed with
+ * the last of these.
  */
 export class Eviction {
   readonly #rows: DocumentRows;
   readonly #max: SpaceMax;
   readonly #sql: ReturnType<typeof prepare>;
   readonly #tidied: (nowMs: number) => number;
-  /** Sizes of all evictable documents, and of all others, as of this batch; undefined: not read yet. */
+  /** The sizes of all evictable documents and of all others, as this batch has left them; undefined: not read yet. */
   readonly #totals: [evictable: number | undefined, kept: number | undefined] = [undefined, undefined];
 
   constructor(db: Connection, rows: DocumentRows, max: SpaceMax) {
@@ -47,7 +47,7 @@ export class Eviction {
     this.#tidied = nowMs => tidied.immediate(nowMs);
   }
 
-  /** A document of that owner has grown by that many bytes, in this batch. */
+  /** Notes that a document of the owner has grown by `bytes` in this batch. */
   grow({ kind, accountId }: DocumentOwner, bytes: number): void {
     const kept = findKept(kind);
     this.#setTotal(kept, this.#sum(kept) + bytes);
@@ -59,7 +59,7 @@ export class Eviction {
     this.#sql.touch.run();
   }
 
-  /** Discards what is known of the batch, because it was undone, at least in part. */
+  /** Clears the cached sizes, because the batch was undone, at least in part. */
   forget(): void {
     this.#totals.fill(undefined);
   }
@@ -69,18 +69,18 @@ export class Eviction {
     this.#removeEnded(nowMs, sweptMax);
   }
 
-  /** Does the same in a transaction of its own; returns whether there may be more. */
+  /** Removes some expired documents in a separate transaction. Returns true if there may be more. */
   tidy(nowMs: number): boolean {
     return this.#tidied(nowMs) === tidiedMax;
   }
 
-  /** Hides a document, and removes it if nothing continues it. */
+  /** Hides a document, and removes it if no other continues it. */
   end(head: HeadRow, nowMs: number): void {
     if (head.children === 0) this.remove(head.row, nowMs);
     else this.#sql.end.run(head.row);
   }
 
-  /** Removes a document, and those of its ancestors that had only waited for that. */
+  /** Removes a document, and the hidden ones that it continued if no other continues them. */
   remove(row: number, nowMs: number): void {
     let next = row;
     for (;;) {
@@ -96,7 +96,7 @@ export class Eviction {
     }
   }
 
-  /** Makes room for that many more bytes of an owner; returns false if that is impossible. `spared` is not evicted. */
+  /** Makes room for `bytes` more of an owner. Returns false if that is impossible. `spared`: a document that is not evicted. */
   makeRoom(owner: DocumentOwner, bytes: number, nowMs: number, spared: number | null): boolean {
     if (findKept(owner.kind) === 1) return this.#makeKeptRoom(owner, bytes, nowMs);
     const { bytesMax } = this.#max;
@@ -119,15 +119,15 @@ export class Eviction {
   }
 
   /**
-   * Finds what to evict for `bytes` more of an account: of the largest account that has something evictable, or its
-   * own if it would then be larger.
+   * Finds the document to evict for `bytes` more of an account: one of the account that uses most and has an evictable one, or of
+   * the account itself if it would then use more.
    */
   #findOldest(accountId: number, bytes: number, spared: number): HeadRow | undefined {
     const other = this.#sql.oldestOfOthers.get(spared, accountId);
     const own = this.#share(0, accountId) + bytes;
     const isOther = other !== undefined && this.#share(0, other.account_id) >= own;
     const owner = isOther ? other.account_id : accountId;
-    // Only people at the dashboard use bodies: they are evicted before what clients come back for.
+    // Bodies are evicted first: only people at the dashboard read them, while clients come back for other documents.
     return this.#sql.oldestBodies.get(owner, spared) ?? (isOther ? other : this.#sql.oldest.get(owner, spared));
   }
 

@@ -10,20 +10,20 @@ import type {
 import { crc32 } from 'node:zlib';
 import type { Connection } from '../../../lib/sqlite/database.ts';
 
-/** A document's size besides its bytes: its rows and their index entries. */
+/** What a document takes in addition to its bytes: its rows and their index entries. */
 const overheadBytes = 512;
 
-/** A new document's size for accounting. */
+/** Returns the size of a new document, as it counts for the space. */
 export function measureSize({ body, chunks = [] }: NewDocument): number {
   return sumLength(chunks) + body.length + overheadBytes;
 }
 
-/** Bytes of chunks. */
+/** Returns the sum of the bytes of chunks. */
 export function sumLength(chunks: readonly Chunk[]): number {
   return chunks.reduce((sum, { content }) => sum + content.length, 0);
 }
 
-/** The most documents of a chain that one statement reads, and the bytes after which it reads no further ones. */
+/** The most documents of a chain that one statement reads, and the number of bytes after which it stops. */
 const linksMax = 64;
 const linkBytesMax = 1_000_000;
 
@@ -43,7 +43,7 @@ export interface HeadRow {
   readonly bytes: number;
 }
 
-/** Stored bytes and their checksum; null: they were written before there were checksums. */
+/** Stored bytes and their checksum, which is null if they were written before there were checksums. */
 export interface StoredContent {
   readonly content: Uint8Array;
   readonly crc: number | null;
@@ -58,7 +58,7 @@ export interface ReadContent {
 /** A document's row with its body. */
 export interface WholeRow extends HeadRow, ReadContent {}
 
-/** Returns the bytes. Throws if they are not those that were stored: `owner`, the document's id, is named for the log. */
+/** Returns the bytes. Throws if they differ from those that were stored. `owner`: the document's id, for the message. */
 export function intactContent<Content extends Uint8Array>(
   { content, crc }: { readonly content: Content; readonly crc: number | null },
   owner: string,
@@ -86,7 +86,7 @@ export class DocumentRows {
     this.#sql = prepare(db, bytesMax);
   }
 
-  /** Whatever is stored under the name, ended or not. */
+  /** Returns the row with this name, even if the document is expired or hidden. */
   head({ kind, id }: DocumentName): HeadRow | undefined {
     return this.#sql.head.get(kind, id);
   }
@@ -109,8 +109,8 @@ export class DocumentRows {
   }
 
   /**
-   * Returns the row of that number with its body, then the documents that it continues, link by link: at least one and as many as can be
-   * read in about a millisecond; empty if there is no such row. One statement reads many, because each statement costs as much as ten rows.
+   * Returns a row with its body, followed by the documents that it continues, one after the other: at least one, and as many as can be
+   * read in about a millisecond; empty if there is no such row. One statement reads several, because a statement costs as much as ten rows.
    */
   links(row: number): WholeRow[] {
     return this.#sql.links.all(row);
@@ -120,7 +120,7 @@ export class DocumentRows {
     return this.#sql.bodyLength.get(row)?.length ?? 0;
   }
 
-  /** Adds a document and counts it at its parent; returns its row. */
+  /** Adds a document, and counts it at its parent. Returns the number of its row. */
   insert(document: NewDocument, parent: number | null): number {
     const { kind, id, accountId, apiKeyId = null, state, finished, createdAtMs, endsAtMs, body } = document;
     const owner = [kind, id, accountId, apiKeyId] as const;
@@ -138,7 +138,7 @@ export class DocumentRows {
   }
 }
 
-/** The statements; those that write can be prepared on a connection that only reads, but not run. */
+/** Prepares the statements. On a read-only connection those that write can be prepared, but not run. */
 function prepare(db: Connection, bytesMax: number) {
   return {
     head: db.prepare<[string, string], HeadRow>('SELECT * FROM document WHERE kind = ? AND id = ?'),
@@ -167,7 +167,7 @@ function prepare(db: Connection, bytesMax: number) {
   };
 }
 
-/** Converts a row to the document's facts. */
+/** Converts a row to `DocumentFacts`. */
 export function toDocumentFacts(head: HeadRow): DocumentFacts {
   return {
     kind: head.kind,

@@ -21,14 +21,14 @@ import { type ContentName, ContentReader, largeContentBytes } from './content-re
 import { DocumentRows, intactContent, toDocumentFacts, type HeadRow, type ReadContent, readsContent } from './rows.ts';
 
 interface SqliteDocumentsOptions {
-  /** Created if missing. The opener holds its node lock, which opening the ledger takes. */
+  /** The data directory; it is created if it does not exist. The caller has locked it, as opening the ledger does. */
   readonly dataDir: string;
   readonly clock: Clock;
-  /** Maximum over all documents except those of idempotency keys; see `Eviction`. */
+  /** The most bytes of all documents except answers of idempotency keys; see `Eviction`. */
   readonly bytesMax: number;
-  /** Maximum for those of idempotency keys; absent: the same. */
+  /** The most bytes of answers of idempotency keys; absent: the same number. */
   readonly replayBytesMax?: number;
-  /** Whether to look for damage first; absent: if the last process that wrote the file did not close it. */
+  /** True to look for damage first; absent: only if the last process that wrote the file did not close it. */
   readonly checksFile?: boolean;
   /** Called for failures; absent: not reported. */
   readonly watch?: DocumentWatch;
@@ -36,13 +36,13 @@ interface SqliteDocumentsOptions {
 
 const chunksBytesMax = 1_000_000;
 
-/** Documents that also accept commands from workers. */
+/** Documents of a process that also accepts commands of its workers. */
 export interface SharedDocuments extends Documents {
-  /** Sends a command of a worker; resolves with its reply. */
+  /** Sends a command of a worker and resolves with its reply. */
   send(command: DocumentCommand): Promise<unknown>;
 }
 
-/** Opens the documents of a data directory, in a file of their own. Throws `LedgerStartError` if it can't be used. */
+/** Opens the documents of a data directory. They are in a file separate from the ledger. Throws `LedgerStartError` if it can't be used. */
 export async function openSqliteDocuments(options: SqliteDocumentsOptions): Promise<SharedDocuments> {
   const { dataDir, clock, bytesMax, replayBytesMax: keptBytesMax = bytesMax, watch = unwatched } = options;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -57,7 +57,7 @@ export async function openSqliteDocuments(options: SqliteDocumentsOptions): Prom
   }
 }
 
-/** Opens the documents in a worker: it reads the file, and its commands go to the thread that opened the store, by `sender`. */
+/** Opens the documents in a worker: it reads the file itself, and `sender` sends its commands to the thread that opened the store. */
 export function openLentDocuments(dataDir: string, clock: Clock, sender: Omit<CommandSender, 'close'>): Documents {
   const lent = { ...sender, close: async () => undefined };
   return new SqliteDocuments(documentsPath(dataDir), lent, clock, () => undefined);
@@ -69,15 +69,15 @@ function openReads(path: string): Connection {
   return db;
 }
 
-/** Takes the commands of a store. */
+/** Sends the commands of a store. */
 type CommandSender = Pick<DocumentWriter, 'send' | 'lose' | 'close'>;
 
-/** The file of documents in a data directory. */
+/** Returns the path of the documents' file in a data directory. */
 export function documentsPath(dataDir: string): string {
   return join(dataDir, 'content.db');
 }
 
-/** Returns the number of documents in a data directory; 0 if it has no file of them, or an unreadable one. */
+/** Returns the number of documents in a data directory; 0 if it has no documents' file or it can't be read. */
 export function countDocuments(dataDir: string): number {
   const db = holdLog(documentsPath(dataDir));
   if (db === undefined) return 0;
@@ -101,7 +101,7 @@ function preparePage(db: Connection, after: '<' | '>', direction: 'ASC' | 'DESC'
 
 const unwatched: DocumentWatch = { failing: () => undefined, lost: () => undefined };
 
-/** Commands go to the writer's thread; reads are point reads on this one, by a connection that only reads. Large contents are read on a thread of their own. */
+/** Sends commands to the writer's thread. Reads find single rows, so they run on the calling thread, on a read-only connection; large contents are read on a thread of their own. */
 class SqliteDocuments implements SharedDocuments {
   readonly #db: Connection;
   readonly #writer: CommandSender;
@@ -161,14 +161,15 @@ class SqliteDocuments implements SharedDocuments {
       const from = next;
       const links = this.#read(() => this.#rows.links(from));
       for (const link of links) {
-        if (link.row !== next) throw new Error(`document ${link.id} is not the next of its chain`);
-        const body = await this.#content(link, { row: link.row, owner: link.id });
-        // It was deleted while it was read.
+        if (link.row !== next) throw new Error(`document ${link.id} is not the next one of its chain`);
+        const found = this.#content(link, { row: link.row, owner: link.id });
+        const body = found instanceof Promise ? await found : found;
+        // The document was deleted while its chain was read.
         if (body === undefined) return undefined;
         chain.push({ ...toDocumentFacts(link), body });
         next = link.parent;
       }
-      // It was deleted while it was read.
+      // The document was deleted while its chain was read.
       if (links.length === 0) return undefined;
     }
     return chain.length === 0 ? undefined : chain.reverse();
@@ -225,9 +226,12 @@ class SqliteDocuments implements SharedDocuments {
     return body === undefined ? undefined : { ...toDocumentFacts(head), body };
   }
 
-  /** Returns a content, from the thread if it is large; undefined: it was deleted meanwhile. Throws if it is damaged. */
-  async #content({ content, crc }: ReadContent, name: ContentName): Promise<Uint8Array | undefined> {
-    if (content !== null) return intactContent({ content, crc }, name.owner);
+  /** Returns a content, from the thread if it is large; undefined: it was deleted meanwhile. Throws or rejects if it is damaged. */
+  #content({ content, crc }: ReadContent, name: ContentName): Uint8Array | Promise<Uint8Array | undefined> {
+    return content === null ? this.#readApart(name) : intactContent({ content, crc }, name.owner);
+  }
+
+  async #readApart(name: ContentName): Promise<Uint8Array | undefined> {
     try {
       return await this.#contents.read(name);
     } catch (error) {
@@ -236,7 +240,7 @@ class SqliteDocuments implements SharedDocuments {
     }
   }
 
-  /** Runs a read. If SQLite finds damage in the file, the process must end, as after such a write. */
+  /** Runs a read. If SQLite finds that the file is damaged, the process must end, as after a failed write. */
   #read<T>(work: () => T): T {
     try {
       return work();

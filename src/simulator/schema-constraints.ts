@@ -12,21 +12,25 @@ import {
 } from './json-schema.ts';
 import type { SchemaBudget } from './schema-check.ts';
 
-/** The rules that one value must satisfy. */
-export interface Demand {
-  /** The original schemas. */
+/** What one value must satisfy. */
+export interface SchemaConstraints {
+  /** The schemas as given. */
   readonly schemas: readonly Json[];
-  /** Schemas that all hold; what they refer to and their `allOf` are parts too. */
+  /** Schemas that the value must all satisfy: the given ones, those that they refer to, and those of their `allOf`. */
   readonly parts: readonly JsonObject[];
-  /** One alternative of each group must hold too. Which of them can hold together is known only for a value. */
-  readonly groups: readonly (readonly Json[])[];
+  /** Lists of schemas. The value must also satisfy one schema of each list. Which of them fit together shows only once there is a value. */
+  readonly alternatives: readonly (readonly Json[])[];
 }
 
-/** References and `allOf`s that are followed for one place in a schema; more than that means a cycle. */
+/** The most references and `allOf`s that are followed for one place in a schema; more of them mean a cycle. */
 const hopsMax = 64;
 
-/** Follows references and `allOf`, as far as the budget goes; undefined if nothing can hold (`false`). */
-export function readDemand(root: Json, schemas: readonly Json[], budget: SchemaBudget): Demand | undefined {
+/** Collects what schemas demand of one value. Follows references and `allOf` as far as the budget allows. Returns undefined if no value can satisfy it (`false`). */
+export function readConstraints(
+  root: Json,
+  schemas: readonly Json[],
+  budget: SchemaBudget,
+): SchemaConstraints | undefined {
   const parts: JsonObject[] = [];
   const open = [...schemas];
   for (let hops = 0; open.length > 0 && hops < hopsMax; hops += 1) {
@@ -40,17 +44,17 @@ export function readDemand(root: Json, schemas: readonly Json[], budget: SchemaB
     const target = typeof reference === 'string' ? follow(root, reference) : undefined;
     open.push(...(target === undefined ? [] : [target]), ...readList(schema, 'allOf'));
   }
-  return { schemas, parts, groups: parts.flatMap(alternativesIn) };
+  return { schemas, parts, alternatives: parts.flatMap(alternativesIn) };
 }
 
 function alternativesIn(schema: JsonObject): (readonly Json[])[] {
   const { anyOf, oneOf, not, if: condition } = schema;
   const groups: (readonly Json[])[] = [anyOf, oneOf].filter(Array.isArray);
   if (condition !== undefined) groups.push([{ allOf: [condition, schema['then'] ?? true] }, schema['else'] ?? true]);
-  // A rule that depends on a member may also hold because the member is missing.
+  // A schema that depends on a member is also satisfied if the member is missing.
   for (const required of Object.values(readObject(schema, 'dependentRequired'))) groups.push([{ required }, true]);
   for (const dependent of Object.values(readObject(schema, 'dependentSchemas'))) groups.push([dependent, true]);
-  // `not` is no alternative, but values are tried until one satisfies it, as with alternatives.
+  // `not` is not an alternative, but this makes the sampler try values until one satisfies it, as with alternatives.
   if (not !== undefined) groups.push([true]);
   return groups;
 }

@@ -4,26 +4,27 @@ import type { Hold, Key, PlanPeriod } from '../rows.ts';
 import type { BatchTable } from './batch-table.ts';
 import { MissingRow } from './missing-row.ts';
 
-interface Due {
-  /** As the account's row has it; Infinity: never. */
+/** When the next hold, key or period of an account ends by itself; Infinity: never. */
+interface Deadline {
+  /** The time that the account's row has. */
   stored: number;
   atMs: number;
-  /** Everything of the account that ends by itself is loaded. */
+  /** True if all holds, keys and periods of the account that end by themselves are loaded. */
   isLoaded: boolean;
 }
 
-/** The tables of what ends by itself. */
+/** The tables whose rows can end by themselves. */
 export interface Ending {
   readonly holds: BatchTable<Hold>;
   readonly keys: BatchTable<Key>;
   readonly periods: BatchTable<PlanPeriod>;
-  /** The columns that each is selected by. */
+  /** The columns to select from each table. */
   readonly columns: { readonly hold: string; readonly key: string; readonly period: string };
 }
 
-/** When something of each account ends by itself: a hold of another service, the time of a key with money, a plan's period. */
-export class Dues {
-  readonly #dues = new Map<number, Due>();
+/** The next time for each account at which something ends by itself: a hold of another service, a key with money, a plan's period. */
+export class Deadlines {
+  readonly #deadlines = new Map<number, Deadline>();
   readonly #ending: Ending;
   #nextMs = Number.POSITIVE_INFINITY;
 
@@ -31,18 +32,19 @@ export class Dues {
     this.#ending = ending;
   }
 
-  learn(accountId: number, atMs: number | null): void {
+  /** Adds the time that the account's row has; null: nothing ends by itself. */
+  addLoaded(accountId: number, atMs: number | null): void {
     const stored = atMs ?? Number.POSITIVE_INFINITY;
-    this.#dues.set(accountId, { stored, atMs: stored, isLoaded: false });
+    this.#deadlines.set(accountId, { stored, atMs: stored, isLoaded: false });
     this.#nextMs = Math.min(this.#nextMs, stored);
   }
 
-  /** Something of the account ends at that time. */
-  lower(accountId: number, atMs: number): void {
+  /** Notes that something of the account ends at that time. */
+  bringForward(accountId: number, atMs: number): void {
     if (atMs === Number.POSITIVE_INFINITY) return;
-    const due = this.#dues.get(accountId);
+    const due = this.#deadlines.get(accountId);
     if (due === undefined) {
-      this.#dues.set(accountId, { stored: Number.POSITIVE_INFINITY, atMs, isLoaded: true });
+      this.#deadlines.set(accountId, { stored: Number.POSITIVE_INFINITY, atMs, isLoaded: true });
     } else due.atMs = Math.min(due.atMs, atMs);
     this.#nextMs = Math.min(this.#nextMs, atMs);
   }
@@ -50,14 +52,14 @@ export class Dues {
   /** Returns whether something may have ended by now. Throws `MissingRow` if its rows are not loaded. */
   hasEnded(nowMs: number): boolean {
     if (nowMs < this.#nextMs) return false;
-    const accounts = [...this.#dues].filter(([, due]) => !due.isLoaded && due.atMs <= nowMs).map(([id]) => id);
+    const accounts = [...this.#deadlines].filter(([, due]) => !due.isLoaded && due.atMs <= nowMs).map(([id]) => id);
     if (accounts.length > 0) {
       throw new MissingRow({ steps: this.#steps(accounts), take: results => this.#take(accounts, results) });
     }
     return true;
   }
 
-  /** Returns the statement that writes the times that have changed; none if none has. */
+  /** Returns the statement that writes the changed times; none if no time has changed. */
   writeSteps(): Step[] {
     const changed = this.#listChanged();
     if (changed.length === 0) return [];
@@ -70,14 +72,14 @@ export class Dues {
     ];
   }
 
-  /** What changed is written, and the batch goes on. */
-  settle(): void {
+  /** Takes the changed times as stored, because they have been written. */
+  markWritten(): void {
     for (const { due, nextMs } of this.#listChanged()) due.stored = nextMs;
   }
 
-  #listChanged(): { readonly accountId: number; readonly due: Due; readonly nextMs: number }[] {
+  #listChanged(): { readonly accountId: number; readonly due: Deadline; readonly nextMs: number }[] {
     const next = new Map<number, number>();
-    for (const [accountId, due] of this.#dues) if (due.isLoaded) next.set(accountId, Number.POSITIVE_INFINITY);
+    for (const [accountId, due] of this.#deadlines) if (due.isLoaded) next.set(accountId, Number.POSITIVE_INFINITY);
     const add = (accountId: number, atMs: number): void => {
       const known = next.get(accountId);
       if (known !== undefined) next.set(accountId, Math.min(known, atMs));
@@ -88,7 +90,7 @@ export class Dues {
       for (const key of keys.rows()) add(key.accountId, keyEndMs(key));
       for (const period of periods.rows()) add(period.accountId, periodEndMs(period));
     }
-    return [...this.#dues].flatMap(([accountId, due]) => {
+    return [...this.#deadlines].flatMap(([accountId, due]) => {
       const nextMs = next.get(accountId) ?? due.atMs;
       return nextMs === due.stored ? [] : [{ accountId, due, nextMs }];
     });
@@ -107,11 +109,11 @@ export class Dues {
 
   #take(accounts: readonly number[], [holds, keys, periods]: readonly StepResult[]): void {
     const { ending } = { ending: this.#ending };
-    if (holds !== undefined) ending.holds.learnAll(holds);
-    if (keys !== undefined) ending.keys.learnAll(keys);
-    if (periods !== undefined) ending.periods.learnAll(periods);
+    if (holds !== undefined) ending.holds.addAllLoaded(holds);
+    if (keys !== undefined) ending.keys.addAllLoaded(keys);
+    if (periods !== undefined) ending.periods.addAllLoaded(periods);
     for (const id of accounts) {
-      const due = this.#dues.get(id);
+      const due = this.#deadlines.get(id);
       if (due !== undefined) due.isLoaded = true;
     }
   }

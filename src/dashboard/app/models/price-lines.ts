@@ -1,0 +1,38 @@
+import type { Model } from '../../../gen/tollgate/v1/catalog_pb.ts';
+
+const picoPerNano = 1_000n;
+
+/** A kind of thing that a request is charged for. */
+export interface PriceLine {
+  readonly name: string;
+  /** The price of one of them, in pico-dollars. */
+  readonly pico: bigint;
+  /** Tokens: their price is shown for a million. */
+  readonly isToken: boolean;
+}
+
+/**
+ * Returns what a request to a model is charged for, at the standard tier. `inputTokens`: of the whole request, because a long one may have
+ * other prices for all of its tokens. Images are those of the default size and quality.
+ */
+export function priceLines({ pricing }: Pick<Model, 'pricing'>, inputTokens: bigint): readonly PriceLine[] {
+  const above = pricing?.above.filter(step => inputTokens > BigInt(step.inputTokens)).at(-1);
+  const caching = above === undefined ? pricing?.caching : above.caching;
+  const tokens: readonly [string, bigint | undefined][] = [
+    ['Input', above?.inputPicoUsd ?? pricing?.inputPicoUsd],
+    ['Read from cache', caching?.readPicoUsd],
+    ['Written to cache, 5 min', caching?.write5mPicoUsd],
+    ['Written to cache, 1 h', caching?.write1hPicoUsd],
+    ['Output', above?.outputPicoUsd ?? pricing?.outputPicoUsd],
+  ];
+  const things: readonly [string, bigint | undefined][] = [
+    ['Images', pricing?.imageNanoUsd],
+    ['Searches', pricing?.searchNanoUsd],
+  ];
+  return [
+    ...tokens.flatMap(([name, pico]) => (pico === undefined ? [] : [{ name, pico, isToken: true }])),
+    ...things.flatMap(([name, nano]) =>
+      nano === undefined ? [] : [{ name, pico: nano * picoPerNano, isToken: false }],
+    ),
+  ];
+}
