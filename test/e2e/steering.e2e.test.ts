@@ -1,5 +1,5 @@
 /**
- * Every key of the steering line (docs/providers.md "Rehearsals") that Chat can show, and with `ignore=` the gateway's own enforcement of what an upstream ignores. Each request
+ * Every key of the steering line (docs/providers.md "Controlling the built-in models") that Chat can show, and with `ignore=` the gateway's own enforcement of what an upstream ignores. Each request
  * whole and as a stream; who pays what is looked up in the ledger.
  */
 import { afterAll, describe, expect, test } from 'vitest';
