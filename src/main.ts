@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8';
 
 /** True in a built package, whose modules are JavaScript; false in a checkout. */
 const isBuilt = import.meta.url.endsWith('.js');
-/** better-sqlite3 ends the process without a word under an older Node, so the version is looked at before anything is loaded. */
+/** The oldest supported version of Node.js. It is checked before anything is loaded, because better-sqlite3 ends the process without a message under an older one. */
 const nodeMajorMin = isBuilt ? 22 : 26;
 const advice = isBuilt
   ? 'Install a newer Node.js (https://nodejs.org), or run the container image.'
@@ -17,16 +17,15 @@ if (Number(versions.node.split('.')[0]) < nodeMajorMin) {
   exit(1);
 }
 
-// Objects from loading stay alive: a young generation that grew for them would never shrink, 20 MB of an idle gateway. `serve` lets it grow
-// when it is ready.
+// Keeps the young generation small while modules are loaded. The objects of loading stay alive, and a young generation that had grown for them would never shrink, which takes 20 MB in an idle gateway. `serve` lets it grow when the gateway is ready.
 setFlagsFromString('--semi-space-growth-factor=1');
-// If objects of a place in the code have lived long, V8 allocates later ones there as old objects at once. It would learn this from objects of the start; later, dead old objects of each request would keep those of the next alive: 16 kB of each answer instead of 0.5.
+// Disables pretenuring: if objects of an allocation site have lived long, V8 allocates later ones directly in the old generation. It would learn that from objects of the start. Later, dead old objects of one request would keep those of the next alive, which takes 16 kB for each answer instead of 0.5.
 setFlagsFromString('--no-allocation-site-pretenuring');
-// The cache of compiled code, which `bin/tollgate.js` has enabled. Worker threads find it in the environment only; without it each strips types anew, for 30 MB and 60 ms.
+// Worker threads find the cache of compiled code, which `bin/tollgate.js` has enabled, only through this variable. Without it each thread would strip the types again, which takes 30 MB and 60 ms.
 const cache = getCompileCacheDir();
 if (cache !== undefined) env['NODE_COMPILE_CACHE'] ??= dirname(cache);
 const { runCommandLine } = await import('./gateway/command-line.ts');
 process.exitCode = await runCommandLine();
-// A failed command may leave half of a gateway open; resources that a library keeps open must not keep the process alive.
+// Ends the process even if something is still open: a failed command may have opened a part of a gateway, and libraries may keep resources open.
 if (process.exitCode !== 0) exit();
 setTimeout(() => exit(), 2_000).unref();

@@ -8,23 +8,23 @@ import type { PushedService } from '../lib/pushed-service.ts';
 import { readFilter } from './account.ts';
 import type { BodyStore } from './bodies/body-store.ts';
 import { readAnalytics } from './account-analytics.ts';
-import { toApiKey, requireFound, readId, toOperatorRecord } from './account-fields.ts';
+import { toApiKey, requireRow, readId, toOperatorRecord } from './account-fields.ts';
 
 type Methods = Pick<
   PushedService<typeof AdminService>,
   'getApiKey' | 'listAccountActivity' | 'getAccountActivity' | 'getAccountRequestBodies' | 'getAccountAnalytics'
 >;
 
-/** The operator's view of any account: AccountService's own view of it, plus the providers' charges. Unknown accounts are `not_found`. */
+/** The operator's view of any account: what AccountService shows of it, plus the providers' charges. Unknown accounts are `not_found`. */
 export function accountActivity({ ledger, bodies }: { readonly ledger: Ledger; readonly bodies: BodyStore }): Methods {
   const existing = async (id: bigint): Promise<number> => {
     const accountId = readId(id, 'account');
-    return requireFound(await ledger.findAccount(accountId), 'account', accountId).accountId;
+    return requireRow(await ledger.findAccount(accountId), 'account', accountId).accountId;
   };
   return {
     async getApiKey({ apiKeyId }) {
       const keyId = readId(apiKeyId, 'API key');
-      return { key: toApiKey(requireFound(await ledger.findKey(keyId, undefined), 'API key', keyId)) };
+      return { key: toApiKey(requireRow(await ledger.findKey(keyId, undefined), 'API key', keyId)) };
     },
     async listAccountActivity({ accountId, query }) {
       const filter = readFilter(query ?? create(ListActivityRequestSchema), await existing(accountId));
@@ -32,7 +32,7 @@ export function accountActivity({ ledger, bodies }: { readonly ledger: Ledger; r
     },
     async getAccountActivity({ accountId, requestId }) {
       const activity = await ledger.findActivity(await existing(accountId), requestId);
-      const { row, lines } = requireFound(activity, 'activity record', requestId);
+      const { row, lines } = requireRow(activity, 'activity record', requestId);
       return { record: toOperatorRecord(row, lines) };
     },
     async getAccountRequestBodies({ accountId, requestId }) {

@@ -18,12 +18,12 @@ import { readRequestFilter } from './request-filter.ts';
 
 const dayMs = 86_400_000;
 const presetDays = 30;
-/** The most sums that one answer has: a year of hours, or a month of days for hundreds of keys. */
+/** The most sums of one response: enough for a year of hours, or a month of days for hundreds of keys. */
 const seriesMax = 20_000;
-/** The most records that are summed one by one: that takes seconds, and others wait. */
+/** The most records that are summed one by one, which takes seconds in which other queries wait. */
 const recordsMax = 2_000_000;
 
-// A peer's newer value is in neither.
+// A value that only a newer client knows is in neither table, and is refused.
 const granularities: Readonly<Partial<Record<AnalyticsGranularity, AnalyticsQuery['granularity']>>> = {
   [AnalyticsGranularity.UNSPECIFIED]: 'day',
   [AnalyticsGranularity.DAY]: 'day',
@@ -54,8 +54,7 @@ interface RequestedSums {
 }
 
 /**
- * Reads which sums a caller requested. Throws `validation_error` if the span ends before it starts, `invalid_request`
- * if there would be too many sums.
+ * Returns the sums that a caller requested. Throws `validation_error` if a field is invalid, for example if `end` is before `start`, and `invalid_request` if there would be too many sums, or too many records to read for them.
  */
 export async function readAnalytics(
   ledger: Pick<Ledger, 'analytics'>,
@@ -65,8 +64,11 @@ export async function readAnalytics(
   const query = toQuery(request, of, nowMs);
   const rows = await ledger.analytics(query);
   if (typeof rows === 'string') throw tooMuch(rows);
-  const sumsInvariant = showsMargin === true ? toOperatorSums : toSums;
-  return { metrics: sumsInvariant(rows), series: rows.map(row => toPeriod(row, query.groupBy, sumsInvariant([row]))) };
+  const toRequestedSums = showsMargin === true ? toOperatorSums : toSums;
+  return {
+    metrics: toRequestedSums(rows),
+    series: rows.map(row => toPeriod(row, query.groupBy, toRequestedSums([row]))),
+  };
 }
 
 function tooMuch(refusal: AnalyticsRefusal): GatewayError {
@@ -97,7 +99,7 @@ function toQuery(
   if (groupBy === undefined) {
     throw invalidField('group_by', 'must be none, model, api_key, provider, endpoint, group, end_user or tag:NAME');
   }
-  // A key's holder sees that key's requests, whatever the filter says.
+  // `of` comes after the filter, so that the caller can't select other accounts or keys.
   return {
     ...(request.filter && readRequestFilter(request.filter)),
     ...of,

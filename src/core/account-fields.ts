@@ -17,11 +17,10 @@ import type { KeyRow, KeySettings, RecordState, RequestTimeline, Tags, UsageRow 
 import { tierByName } from './service-tiers.ts';
 
 /**
- * Converts keys, settings and records between the contract and the ledger. Errors use the field names that REST and
- * command line callers write.
+ * Converts keys, settings and records between the protobuf API and the ledger. Errors use the field names of the REST interface and the command line.
  */
 
-/** Returns the listed id for a model name as a caller may write it. Throws `model_not_found` if no model matches. */
+/** Returns the listed id of the model that a name means. Throws `model_not_found` if there is none. */
 export type FindListedId = (model: string) => string;
 
 const labelMax = 200;
@@ -34,7 +33,7 @@ const timeMaxMs = 253_402_300_799_999n;
 const idMax = BigInt(Number.MAX_SAFE_INTEGER);
 
 /**
- * Converts an id of the contract to the ledger's. Throws `not_found` for one that the gateway can't have made. `what` names the object
+ * Converts an id of the protobuf API to the ledger's. Throws `not_found` for an id that the gateway can't have made. `what` names the object
  * ("API key").
  */
 export function readId(id: bigint, what: string): number {
@@ -60,7 +59,7 @@ export function invalidField(param: string, message: string, input?: unknown): G
  * Returns the row that the ledger returned. Throws the error for a refusal: no row or `not_found` (the message names `what` and `id`),
  * `no_group`, `closed`, or `insufficient` (`payer` has less money available than requested).
  */
-export function requireFound<Row extends object>(
+export function requireRow<Row extends object>(
   row: Row | 'not_found' | 'no_group' | 'insufficient' | 'closed' | undefined,
   what: string,
   id: bigint | number | string,
@@ -83,7 +82,7 @@ export function checkText(param: string, text: string, max: number): string {
   return text;
 }
 
-/** Checks and converts a caller's settings; models become listed ids. */
+/** Checks and converts the settings of a key; names of models become listed ids. Throws `validation_error` for an invalid field. */
 export function readSettings(message: SettingsMessage | undefined, findListedId: FindListedId): KeySettings {
   if (message === undefined) return {};
   const { label, dailyLimit, minuteLimit, useSubsFirst, fallbackToPayg } = message;
@@ -127,7 +126,7 @@ export function readLowBalance(nanoUsd: bigint | undefined, none: boolean): bigi
   return nanoUsd;
 }
 
-/** Returns which bodies are kept. Null: as configured; undefined: unchanged. */
+/** Returns which bodies are kept. Null: the configuration decides; undefined: unchanged. */
 function readKeepBodies(text: string | undefined): KeySettings['keepBodies'] | undefined {
   if (text === undefined || text === '') return text === '' ? null : undefined;
   const known = keepBodies.find(each => each === text);
@@ -157,7 +156,7 @@ function readAllowedModels(
   return readModelNames('allowed_models', models, findListedId);
 }
 
-/** Returns the listed ids for the entries of a field, each once. Throws `validation_error` for an entry that names no model. */
+/** Returns the listed ids of the models in a field, without duplicates. Throws `validation_error` for an entry that names no model. */
 export function readModelNames(field: string, models: readonly string[], findListedId: FindListedId): string[] {
   return [...new Set(models.map((model, index) => listedEntry(`${field}.${index}`, model, findListedId)))];
 }
@@ -175,7 +174,7 @@ function listedEntry(param: string, model: string, findListedId: FindListedId): 
   }
 }
 
-/** Returns the group in the settings; null: none. 0 for an id that no group can have. */
+/** Returns the id of the group in the settings. Null: no group; undefined: unchanged; 0: an id that no group can have. */
 export function readGroupId(id: bigint | undefined, none: boolean): number | null | undefined {
   if (none) return null;
   if (id === undefined) return undefined;
@@ -208,7 +207,7 @@ function parseOrUndefined(text: string): unknown {
   }
 }
 
-/** Converts a key to its contract message. `text` is the full key, which only the answer to its creation contains. */
+/** Converts a key to its protobuf message. `text` is the full key, which is returned only when the key is created or gets a new secret. */
 export function toApiKey(row: KeyRow, text?: string): MessageInitShape<typeof ApiKeySchema> {
   const { balance, lastUsedAtMs, allowedModels, monthlyLimit, expiresAtMs } = row;
   return {
@@ -253,7 +252,7 @@ const payers: Record<PaidLine['paidBy'], Payer> = {
   account: Payer.ACCOUNT,
 };
 
-/** Converts a settled request to the contract's record; `lines`: how its price was computed, if requested. */
+/** Converts a settled request to its protobuf message. `lines`: how its cost was calculated; absent: not requested. */
 export function toRecord(
   row: UsageRow,
   lines: readonly PaidLine[] = [],
@@ -279,7 +278,7 @@ export function toRecord(
   };
 }
 
-/** Converts a settled request for the operator, with what its provider charged. */
+/** Converts a settled request for the operator: also with the provider's charge. */
 export function toOperatorRecord(
   row: UsageRow,
   lines: readonly PaidLine[] = [],

@@ -6,7 +6,7 @@ import type { PushedService } from '../lib/pushed-service.ts';
 import type { GroupRefusal, GroupRow, GroupSettings, Ledger } from '../ledger/ledger.ts';
 import {
   checkText,
-  requireFound,
+  requireRow,
   readId,
   invalidField,
   readGroupId,
@@ -22,7 +22,7 @@ type Groups = Pick<
 
 const nameMax = 200;
 
-/** Groups of the caller's account. */
+/** The methods for groups of the caller's account. */
 export function groups(ledger: Ledger): Groups {
   const authenticateAccount = async (caller: Caller, scope: Scope): Promise<number> =>
     (await authenticate(caller, ledger, { scope })).accountId;
@@ -38,7 +38,7 @@ export function groups(ledger: Ledger): Groups {
     async getGroup({ groupId }, context) {
       const accountId = await authenticateAccount(context, 'groups:read');
       return {
-        group: toGroup(requireFound(await ledger.findGroup(readId(groupId, 'group'), accountId), 'group', groupId)),
+        group: toGroup(requireRow(await ledger.findGroup(readId(groupId, 'group'), accountId), 'group', groupId)),
       };
     },
     async updateGroup({ groupId, settings }, context) {
@@ -50,7 +50,7 @@ export function groups(ledger: Ledger): Groups {
   };
 }
 
-/** Creates a group of an account. Throws the error for the caller if that is refused. */
+/** Creates a group of an account. Throws if the settings are invalid or the ledger refuses it. */
 export async function createGroup(
   ledger: Ledger,
   accountId: number,
@@ -61,13 +61,13 @@ export async function createGroup(
   return { group: toGroup(done(await ledger.createGroup({ accountId, settings }), accountId)) };
 }
 
-/** A group by its id, of an account, or, undefined, of any. */
+/** Identifies a group. `accountId` undefined: it may belong to any account. */
 interface NamedGroup {
   readonly groupId: bigint;
   readonly accountId: number | undefined;
 }
 
-/** Changes a group. Throws the error for the caller if that is refused. */
+/** Changes a group. Throws `not_found`, or the error of a refused change. */
 export async function updateGroup(
   ledger: Ledger,
   { groupId: id, accountId, settings: message }: NamedGroup & { readonly settings: SettingsMessage | undefined },
@@ -77,11 +77,11 @@ export async function updateGroup(
   return { group: toGroup(done(await ledger.updateGroup({ groupId, accountId, settings }), groupId)) };
 }
 
-/** Deletes a group. Throws the error for the caller if that is refused. */
+/** Deletes a group. Throws `not_found`, and `conflict` if it still has keys or groups in it. */
 export async function deleteGroup(ledger: Ledger, { groupId: id, accountId }: NamedGroup): Promise<object> {
   const groupId = readId(id, 'group');
   const reply = await ledger.deleteGroup({ groupId, accountId });
-  if (reply === 'not_found') requireFound(undefined, 'group', groupId);
+  if (reply === 'not_found') requireRow(undefined, 'group', groupId);
   if (reply === 'conflict') {
     throw new GatewayError('conflict', `Group ${groupId} has keys or groups in it.`, {
       tip: 'Move or delete them first.',
@@ -91,7 +91,7 @@ export async function deleteGroup(ledger: Ledger, { groupId: id, accountId }: Na
 }
 
 function done(reply: GroupRow | GroupRefusal, id: number): GroupRow {
-  if (reply !== 'conflict') return requireFound(reply, 'group', id, 'the account or the group');
+  if (reply !== 'conflict') return requireRow(reply, 'group', id, 'the account or the group');
   throw new GatewayError('conflict', 'Groups can be nested at most 5 deep, and never in themselves.', {
     param: 'parent_group_id',
     tip: 'Choose another parent, or null for none.',
@@ -111,7 +111,7 @@ function readGroupSettings(message: SettingsMessage | undefined): GroupSettings 
   });
 }
 
-/** Converts a group to its contract message. */
+/** Converts a group to its protobuf message. */
 export function toGroup(row: GroupRow): MessageInitShape<typeof GroupSchema> {
   const { parentId, balance } = row;
   return {

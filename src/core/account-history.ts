@@ -10,13 +10,13 @@ import {
 import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { AuditRow, EntryKind, Ledger, MovementRow, PageFilter } from '../ledger/ledger.ts';
-import { requireFound, readId, invalidField } from './account-fields.ts';
+import { requireRow, readId, invalidField } from './account-fields.ts';
 import { authenticate } from './credential.ts';
 
-const pageLimit = { preset: 100, max: 1_000 };
+const pageLimit = { default: 100, max: 1_000 };
 const kinds: readonly EntryKind[] = ['opening', 'credit', 'move', 'plan_price', 'write_off'];
 
-/** The history of the caller's account. */
+/** The methods that list the entries and the audit log of the caller's account. */
 export function accountHistory(
   ledger: Ledger,
 ): Pick<PushedService<typeof AccountService>, 'listEntries' | 'listAudit'> {
@@ -32,13 +32,13 @@ export function accountHistory(
   };
 }
 
-/** The history of any account, and of the operator. */
+/** The methods that list the entries and the audit log of any account, and the operator's changes. */
 export function adminHistory(
   ledger: Ledger,
 ): Pick<PushedService<typeof AdminService>, 'listAccountEntries' | 'listAccountAudit'> {
   const existing = async (id: bigint): Promise<number> => {
     const accountId = readId(id, 'account');
-    return requireFound(await ledger.findAccount(accountId), 'account', accountId).accountId;
+    return requireRow(await ledger.findAccount(accountId), 'account', accountId).accountId;
   };
   return {
     async listAccountEntries({ accountId, query, kinds: wanted, charges }) {
@@ -72,7 +72,7 @@ export function readPage(request: {
   const { limit, offset, startMs, endMs } = request;
   if (limit > pageLimit.max) throw invalidField('limit', `must be 1 to ${pageLimit.max}`, limit);
   return {
-    limit: limit === 0 ? pageLimit.preset : limit,
+    limit: limit === 0 ? pageLimit.default : limit,
     offset,
     ...(startMs === undefined ? {} : { startMs: Number(startMs) }),
     ...(endMs === undefined ? {} : { endMs: Number(endMs) }),

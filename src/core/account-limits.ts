@@ -2,7 +2,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { AccountService, ListLimitsRequest } from '../gen/tollgate/v1/account_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { Ledger, LimitFilter, LimitRefusal, LimitRow, LimitScope } from '../ledger/ledger.ts';
-import { requireFound, readId, invalidField, type FindListedId, notFound } from './account-fields.ts';
+import { requireRow, readId, invalidField, type FindListedId, notFound } from './account-fields.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
 import { readLimitChange, readNewLimit, toLimit } from './limit-fields.ts';
 
@@ -13,7 +13,7 @@ type Limits = Pick<
 
 const scopes: readonly LimitScope[] = ['account', 'group', 'key'];
 
-/** Limits of the caller's account. Those of the operator are shown, and only the operator changes them. */
+/** The methods for limits of the caller's account. Limits that the operator made are listed, but the account can't change them. */
 export function limits(ledger: Ledger, findListedId: FindListedId): Limits {
   const authenticateAccount = async (caller: Caller, scope: Scope): Promise<number> =>
     (await authenticate(caller, ledger, { scope })).accountId;
@@ -31,13 +31,13 @@ export function limits(ledger: Ledger, findListedId: FindListedId): Limits {
     async getLimit({ limitId }, context) {
       const accountId = await authenticateAccount(context, 'limits:read');
       return {
-        limit: toLimit(requireFound(await ledger.findLimit(readId(limitId, 'limit'), accountId), 'limit', limitId)),
+        limit: toLimit(requireRow(await ledger.findLimit(readId(limitId, 'limit'), accountId), 'limit', limitId)),
       };
     },
     async updateLimit({ limitId: id, settings }, context) {
       const accountId = await authenticateAccount(context, 'limits:write');
       const limitId = readId(id, 'limit');
-      const { unit } = requireFound(await ledger.findLimit(limitId, accountId), 'limit', limitId);
+      const { unit } = requireRow(await ledger.findLimit(limitId, accountId), 'limit', limitId);
       const change = readLimitChange(settings, unit, findListedId);
       return { limit: toLimit(unlocked(await ledger.updateLimit({ limitId, accountId, change }), limitId)) };
     },
@@ -57,7 +57,7 @@ function readFilter({ scope, scopeId }: ListLimitsRequest, accountId: number): L
   return { accountId, scope: type, ...(scopeId === 0n ? {} : { scopeId: Number(scopeId) }) };
 }
 
-/** Returns the created limit. Throws `not_found` for a scope that the account does not have, `conflict` if it has too many limits. */
+/** Returns the created limit. Throws `not_found` if the account has no such scope, and `conflict` if the scope has too many limits. */
 export function made(reply: LimitRow | 'not_found' | 'too_many'): LimitRow {
   if (reply === 'not_found') throw new GatewayError('not_found', 'There is no such scope.', { param: 'scope.id' });
   if (reply === 'too_many') {
@@ -68,7 +68,7 @@ export function made(reply: LimitRow | 'not_found' | 'too_many'): LimitRow {
   return reply;
 }
 
-/** Returns the changed limit, or 'deleted'. Throws `not_found`, and `permission_denied` for a limit that the caller can't change. */
+/** Returns the ledger's reply (the changed limit, or 'deleted') if the change was not refused. Throws `not_found`, and `permission_denied` for a limit that the caller can't change. */
 export function unlocked<Done extends LimitRow | 'deleted'>(reply: Done | LimitRefusal, limitId: number): Done {
   if (reply === 'not_found') throw notFound('limit', limitId);
   if (reply === 'fixed') {
@@ -76,7 +76,11 @@ export function unlocked<Done extends LimitRow | 'deleted'>(reply: Done | LimitR
     throw new GatewayError('permission_denied', message, { tip: 'Make another, lower limit in addition.' });
   }
   if (reply !== 'locked') return reply;
-  throw new GatewayError('permission_denied', `Limit ${limitId} is the operator’s: the account can’t change it.`, {
-    tip: `Ask the operator: npx tollgate limits update ${limitId} --max N.`,
-  });
+  throw new GatewayError(
+    'permission_denied',
+    `Limit ${limitId} was made by the operator; the account can’t change it.`,
+    {
+      tip: `Ask the operator: npx tollgate limits update ${limitId} --max N.`,
+    },
+  );
 }

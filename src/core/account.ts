@@ -7,7 +7,7 @@ import type { ActivityFilter, KeyFilter, Ledger } from '../ledger/ledger.ts';
 import { readAnalytics } from './account-analytics.ts';
 import {
   toApiKey,
-  requireFound,
+  requireRow,
   readId,
   invalidField,
   type FindListedId,
@@ -18,7 +18,7 @@ import { readRequestFilter } from './request-filter.ts';
 import type { BodyStore } from './bodies/body-store.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
 import { accountHistory } from './account-history.ts';
-import { asCaller } from './acting.ts';
+import { withActor } from './acting.ts';
 import { groups } from './account-groups.ts';
 import { limits } from './account-limits.ts';
 import { makeKey } from './keys.ts';
@@ -30,7 +30,7 @@ import { rotateKey } from './rotate-key.ts';
 
 interface AccountOptions {
   readonly ledger: Ledger;
-  /** Resolves entries of `allowed_models`. */
+  /** Returns the listed id of an entry of `allowed_models`. */
   readonly findListedId: FindListedId;
   readonly clock: Clock;
   readonly webhooks: WebhookOptions;
@@ -55,14 +55,14 @@ export function accountService(options: AccountOptions): PushedService<typeof Ac
     ...accountWebhooks(ledger, options.webhooks),
     ...ownAccount(ledger),
   };
-  return asCaller(methods, ledger);
+  return withActor(methods, ledger);
 }
 
 async function authenticateAccount(caller: Caller, ledger: Ledger, scope: Scope): Promise<number> {
   return (await authenticate(caller, ledger, { scope })).accountId;
 }
 
-/** Named as the payer in the error if a change of a key's settings needs more money than there is. */
+/** The payer in the error message if a change of a key's balance needs more money than is available: the key's settings can move money from the account to the key, or back. */
 const eitherPayer = 'the account or the key';
 
 function keys({
@@ -85,21 +85,21 @@ function keys({
     async getKey({ apiKeyId }, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:read');
       const row = await ledger.findKey(readId(apiKeyId, 'API key'), accountId);
-      return { key: toApiKey(requireFound(row, 'API key', apiKeyId)) };
+      return { key: toApiKey(requireRow(row, 'API key', apiKeyId)) };
     },
     async createKey(request, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:create');
       const settings = readSettings(request.settings, findListedId);
       const { text, hash, masked } = makeKey('apiKey');
       const row = await ledger.createKey({ accountId, hash, masked, settings });
-      return { key: toApiKey(requireFound(row, 'API key', accountId, eitherPayer), text) };
+      return { key: toApiKey(requireRow(row, 'API key', accountId, eitherPayer), text) };
     },
     async updateKey(request, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:update');
       const keyId = readId(request.apiKeyId, 'API key');
       const settings = readSettings(request.settings, findListedId);
       const row = await ledger.updateKey({ keyId, accountId, settings });
-      return { key: toApiKey(requireFound(row, 'API key', keyId, eitherPayer)) };
+      return { key: toApiKey(requireRow(row, 'API key', keyId, eitherPayer)) };
     },
     async rotateKey({ apiKeyId, overlapSeconds }, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:update');
@@ -109,14 +109,19 @@ function keys({
       return readOwnKey(ledger, await authenticate(context, ledger, 'api_key'), clock);
     },
     async getNextPayment({ apiKeyId, model, inputTokens, own }, context) {
-      const of = await authenticateOwner(context, ledger, { own, scope: 'limits:read' });
-      const next = { accountId: of.accountId, apiKeyId: own ? BigInt(of.keyId ?? 0) : apiKeyId, model, inputTokens };
+      const owner = await authenticateOwner(context, ledger, { own, scope: 'limits:read' });
+      const next = {
+        accountId: owner.accountId,
+        apiKeyId: own ? BigInt(owner.keyId ?? 0) : apiKeyId,
+        model,
+        inputTokens,
+      };
       return { payment: await readNextPayment({ ledger, findModel }, next) };
     },
     async deleteKey(request, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:delete');
       const keyId = readId(request.apiKeyId, 'API key');
-      requireFound(await ledger.setKeyState({ keyId, accountId, state: 'revoked' }), 'API key', keyId);
+      requireRow(await ledger.setKeyState({ keyId, accountId, state: 'revoked' }), 'API key', keyId);
       revoked(keyId);
       return {};
     },
@@ -131,18 +136,18 @@ function money({
   return {
     async getBalance(_request, context) {
       const accountId = await authenticateAccount(context, ledger, 'account:balance');
-      return { balanceNanoUsd: requireFound(await ledger.findAccount(accountId), 'account', accountId).balance };
+      return { balanceNanoUsd: requireRow(await ledger.findAccount(accountId), 'account', accountId).balance };
     },
     async listActivity(request, context) {
-      const of = await authenticateOwner(context, ledger, { own: request.own, scope: 'account:activity' });
-      const rows = await ledger.listActivity({ ...readFilter(request, of.accountId), ...of });
+      const owner = await authenticateOwner(context, ledger, { own: request.own, scope: 'account:activity' });
+      const rows = await ledger.listActivity({ ...readFilter(request, owner.accountId), ...owner });
       return { records: rows.map(row => toRecord(row)) };
     },
     async getActivity({ requestId, own }, context) {
       const { accountId, keyId } = await authenticateOwner(context, ledger, { own, scope: 'account:activity' });
       const record = await ledger.findActivity(accountId, requestId);
-      const isOthers = keyId !== undefined && record?.row.keyId !== keyId;
-      const { row, lines } = requireFound(isOthers ? undefined : record, 'activity record', requestId);
+      const belongsToAnotherKey = keyId !== undefined && record?.row.keyId !== keyId;
+      const { row, lines } = requireRow(belongsToAnotherKey ? undefined : record, 'activity record', requestId);
       return { record: toRecord(row, lines) };
     },
     async getRequestBodies({ requestId }, context) {
@@ -150,15 +155,14 @@ function money({
       return defined({ bodies: await bodies.find(accountId, requestId) });
     },
     async getAnalytics(request, context) {
-      const of = await authenticateOwner(context, ledger, { own: request.own, scope: 'account:read' });
-      return readAnalytics(ledger, of, { request, nowMs: clock.now() });
+      const owner = await authenticateOwner(context, ledger, { own: request.own, scope: 'account:read' });
+      return readAnalytics(ledger, owner, { request, nowMs: clock.now() });
     },
   };
 }
 
 /**
- * Authenticates the caller and returns whose records it may read: the whole account's for a management key with the scope, else those of
- * the calling API key.
+ * Authenticates the caller and returns whose records it may read. `own`: only those of the calling API key. Otherwise those of the whole account, for a management key with the scope.
  */
 async function authenticateOwner(
   caller: Caller,
@@ -182,15 +186,15 @@ function readKeyFilter({ limit, offset, label, groupId }: ListKeysRequest): KeyF
   };
 }
 
-const activityLimit = { preset: 100, max: 1_000 };
+const activityLimit = { default: 100, max: 1_000 };
 
-/** Returns the requested filter. Throws `validation_error` if it requests too much. */
+/** Returns the requested filter. Throws `validation_error` if its limit is too high. */
 export function readFilter(request: ListActivityRequest, accountId: number): ActivityFilter {
   const { limit, offset, startMs, endMs } = request;
   if (limit > activityLimit.max) throw invalidField('limit', `must be 1 to ${activityLimit.max}`, limit);
   return {
     accountId,
-    limit: limit === 0 ? activityLimit.preset : limit,
+    limit: limit === 0 ? activityLimit.default : limit,
     offset,
     ...readRequestFilter(request),
     ...(startMs === undefined ? {} : { startMs: Number(startMs) }),

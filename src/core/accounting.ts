@@ -22,13 +22,13 @@ interface AccountingOptions {
 }
 
 const modelMax = 200;
-/** Above it are the ids of the gateway's own requests (their milliseconds since 1970 fill 41 bits), which no other service may settle or void. */
+/** The highest id that another service may use. Higher ids are those of the gateway's own requests (they begin with 41 bits of milliseconds since 1970), which no other service may settle or void. */
 const idMax = 2n ** 52n - 1n;
 const hourMs = 3_600_000n;
-/** The longest that a hold may live without a settle or an extend. */
+/** The longest time that a hold may last until it is settled or extended. */
 const expiresInMsMax = 30n * 24n * hourMs;
 
-/** The prices are not used: services know their own costs. */
+/** Prices that are not used: services report their own costs. */
 const noPrices: PriceSheet = {
   input: null,
   cacheRead: null,
@@ -39,8 +39,8 @@ const noPrices: PriceSheet = {
 };
 
 /**
- * AccountingService: metering for services that do work of their own. Ids are the caller's; a repeated call returns the first one's result.
- * Denials carry their `ErrorFacts`; an id without a hold (unknown, settled, voided or expired) is `not_found`.
+ * AccountingService: metering for other services, which do their own work. The caller chooses the ids; if a call is repeated with the same id, the result of the first one is returned. Errors of refused admissions have `ErrorFacts`; an id without a hold
+ * (unknown, settled, voided or expired) is `not_found`.
  */
 export function accountingService(options: AccountingOptions): PushedService<typeof AccountingService> {
   const { ledger, clock } = options;
@@ -65,7 +65,7 @@ export function accountingService(options: AccountingOptions): PushedService<typ
         heldNanoUsd: reply.heldNanoUsd,
         availableNanoUsd: reply.availableNanoUsd,
         limits: reply.windows.map(limitState),
-        // A repeated call returns the expiry of the first one.
+        // If the call is a repetition, the reply has the expiry of the first one.
         expiresAtMs: BigInt(reply.expiresAtMs ?? expiresAtMs),
       };
     },
@@ -76,7 +76,10 @@ export function accountingService(options: AccountingOptions): PushedService<typ
       const reply = await ledger.extend({ id, nanoUsd, ...(expiresAtMs === undefined ? {} : { expiresAtMs }) });
       if (reply.kind === 'not_held') throw notHeld(id);
       if (reply.kind === 'denied') {
-        throw new GatewayError('insufficient_balance', `The funds can’t hold that much more for ${id}.`);
+        throw new GatewayError(
+          'insufficient_balance',
+          `The balance does not cover this extension of the hold for ${id}.`,
+        );
       }
       return { heldNanoUsd: reply.heldNanoUsd };
     },
@@ -116,8 +119,7 @@ const settleFacts = {
 } as const;
 
 /**
- * Returns the denial as the account's client would see it; if the key itself is refused, that is the account's key and not
- * the caller's own credential.
+ * Returns the error of a refused admission, as the account's client would get it. If the key is refused, the error has the field `api_key_id`, because it is about the account's key, not about the service's credential.
  */
 async function deniedWork(
   ledger: Ledger,
@@ -153,7 +155,11 @@ function expiry(clock: Clock, expiresInMs: bigint): number {
 }
 
 function notHeld(id: number): GatewayError {
-  return new GatewayError('not_found', `Nothing is held for ${id}: it was never admitted, or has ended.`, {
-    param: 'id',
-  });
+  return new GatewayError(
+    'not_found',
+    `There is no hold for ${id}: it was never admitted, or it was settled or voided, or has expired.`,
+    {
+      param: 'id',
+    },
+  );
 }

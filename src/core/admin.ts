@@ -18,7 +18,7 @@ import { accountActivity } from './account-activity.ts';
 import {
   toApiKey,
   checkText,
-  requireFound,
+  requireRow,
   readId,
   invalidField,
   type FindListedId,
@@ -49,16 +49,16 @@ interface AdminOptions extends ProviderAdminOptions, ConfigurationAdminOptions {
   readonly bodies: BodyStore;
   /** Returns the model that a name means. Throws `model_not_found`. */
   readonly findModel: (name: string) => Model;
-  /** Resolves entries of `allowed_models`. */
+  /** Returns the listed id of an entry of `allowed_models`. */
   readonly findListedId: FindListedId;
   /** Called for every API key that has been revoked. */
   readonly revoked: (keyId: number) => void;
-  /** Reads the configuration again. Throws `invalid_request` with the reason if it is invalid; the old one then stays in force. */
+  /** Reads the configuration again. Throws `invalid_request` with the reason if it is invalid; then the old one stays in use. */
   readonly reload: () => Promise<Reloaded>;
-  /** The address that clients know, without a slash at its end. */
+  /** Returns the URL under which clients reach the gateway, without a slash at its end. */
   readonly publicUrl: () => string;
   readonly people: SessionOptions;
-  /** The plans of this start. */
+  /** The plans of the configuration with which the gateway started. */
   readonly plans: Plans;
 }
 
@@ -68,7 +68,7 @@ export interface Reloaded {
   readonly file: string;
   readonly providers: number;
   readonly models: number;
-  /** Keys of the file that have changed and take effect only at the next start. */
+  /** Changed keys of the file that take effect only at the next start. */
   readonly needsRestart: readonly string[];
 }
 
@@ -77,7 +77,7 @@ type Part<K extends keyof PushedService<typeof AdminService>> = Pick<PushedServi
 const nameMax = 200;
 const noteMax = 1_000;
 const referenceMax = 200;
-const listLimit = { preset: 100, max: 1_000 };
+const listLimit = { default: 100, max: 1_000 };
 
 /** AdminService: the operator's calls, for all accounts. */
 export function adminService(options: AdminOptions): PushedService<typeof AdminService> {
@@ -125,13 +125,13 @@ function accounts({
       const lowBalance = readLowBalance(lowBalanceNanoUsd, noLowBalance);
       const change = defined({ name: name === undefined ? undefined : checkText('name', name, nameMax), lowBalance });
       return {
-        account: toAccount(requireFound(await ledger.updateAccount({ accountId, ...change }), 'account', accountId)),
+        account: toAccount(requireRow(await ledger.updateAccount({ accountId, ...change }), 'account', accountId)),
       };
     },
     async closeAccount({ accountId: id }) {
       const accountId = readId(id, 'account');
       const keys = await ledger.listKeys(accountId);
-      const row = requireFound(await ledger.closeAccount(accountId), 'account', accountId);
+      const row = requireRow(await ledger.closeAccount(accountId), 'account', accountId);
       for (const { keyId } of keys) revoked(keyId);
       return { account: toAccount(row) };
     },
@@ -143,11 +143,11 @@ function accounts({
       if (reference !== undefined) checkText('reference', reference, referenceMax);
       const row = await ledger.addCredit({ accountId, amount, note, ...defined({ reference }) });
       if (row === 'conflict') throw usedReference(named);
-      return { account: toAccount(requireFound(row, 'account', accountId)) };
+      return { account: toAccount(requireRow(row, 'account', accountId)) };
     },
     async resumeAccount({ accountId: id }) {
       const accountId = readId(id, 'account');
-      return { account: toAccount(requireFound(await ledger.resumeAccount(accountId), 'account', accountId)) };
+      return { account: toAccount(requireRow(await ledger.resumeAccount(accountId), 'account', accountId)) };
     },
   };
 }
@@ -161,7 +161,7 @@ function usedReference(reference: string): GatewayError {
 }
 
 async function existing(ledger: Ledger, id: bigint): Promise<AccountRow> {
-  return requireFound(await ledger.findAccount(readId(id, 'account')), 'account', id);
+  return requireRow(await ledger.findAccount(readId(id, 'account')), 'account', id);
 }
 
 function apiKeys({
@@ -187,7 +187,7 @@ function apiKeys({
       const settings = readSettings(request.settings, findListedId);
       const { text, hash, masked } = makeKey('apiKey');
       const row = await ledger.createKey({ accountId, hash, masked, settings });
-      return { key: toApiKey(requireFound(row, 'account', accountId), text) };
+      return { key: toApiKey(requireRow(row, 'account', accountId), text) };
     },
     async listApiKeys(request) {
       const { accountId } = await existing(ledger, request.accountId);
@@ -195,9 +195,9 @@ function apiKeys({
     },
     async updateApiKey({ apiKeyId, settings }) {
       const keyId = readId(apiKeyId, 'API key');
-      const { accountId } = requireFound(await ledger.findKey(keyId, undefined), 'API key', keyId);
+      const { accountId } = requireRow(await ledger.findKey(keyId, undefined), 'API key', keyId);
       const row = await ledger.updateKey({ keyId, accountId, settings: readSettings(settings, findListedId) });
-      return { key: toApiKey(requireFound(row, 'API key', keyId, 'the account or the key')) };
+      return { key: toApiKey(requireRow(row, 'API key', keyId, 'the account or the key')) };
     },
     async rotateApiKey({ apiKeyId, overlapSeconds }) {
       return { key: await rotateKey(ledger, { apiKeyId, overlapSeconds, accountId: undefined }) };
@@ -205,14 +205,14 @@ function apiKeys({
     async setApiKeyState({ apiKeyId, state }) {
       const keyId = readId(apiKeyId, 'API key');
       const row = await ledger.setKeyState({ keyId, accountId: undefined, state: toState(state) });
-      const key = toApiKey(requireFound(row, 'API key', keyId));
+      const key = toApiKey(requireRow(row, 'API key', keyId));
       if (state === StateMessage.REVOKED) revoked(keyId);
       return { key };
     },
     async setMonthlyLimit({ apiKeyId, limitNanoUsd: limit }) {
       const keyId = readId(apiKeyId, 'API key');
       if (limit !== undefined && limit < 0n) throw invalidField('monthly_limit', 'must be 0 or more');
-      return { key: toApiKey(requireFound(await ledger.setMonthlyLimit({ keyId, limit }), 'API key', keyId)) };
+      return { key: toApiKey(requireRow(await ledger.setMonthlyLimit({ keyId, limit }), 'API key', keyId)) };
     },
   };
 }
@@ -234,7 +234,7 @@ function limits({
     },
     async updateAccountLimit({ limitId: id, settings }) {
       const limitId = readId(id, 'limit');
-      const { unit } = requireFound(await ledger.findLimit(limitId, undefined), 'limit', limitId);
+      const { unit } = requireRow(await ledger.findLimit(limitId, undefined), 'limit', limitId);
       const change = readLimitChange(settings, unit, findListedId);
       return { limit: toLimit(unlocked(await ledger.updateLimit({ limitId, accountId: undefined, change }), limitId)) };
     },
@@ -274,7 +274,7 @@ function managementKeys({
       const scopes = readScopes(request.scopes);
       const { text, hash, masked } = makeKey('managementKey');
       const row = await ledger.createManagementKey({ accountId, hash, masked, scopes });
-      return { key: toManagementKey(requireFound(row, 'account', accountId), text) };
+      return { key: toManagementKey(requireRow(row, 'account', accountId), text) };
     },
     async listManagementKeys(request) {
       const { accountId } = await existing(ledger, request.accountId);
@@ -283,12 +283,12 @@ function managementKeys({
     async setManagementKeyScopes(request) {
       const keyId = readId(request.managementKeyId, 'management key');
       const row = await ledger.setManagementKeyScopes({ keyId, scopes: readScopes(request.scopes) });
-      return { key: toManagementKey(requireFound(row, 'management key', keyId)) };
+      return { key: toManagementKey(requireRow(row, 'management key', keyId)) };
     },
     async setManagementKeyState(request) {
       const keyId = readId(request.managementKeyId, 'management key');
       const row = await ledger.setManagementKeyState({ keyId, state: toState(request.state) });
-      return { key: toManagementKey(requireFound(row, 'management key', keyId)) };
+      return { key: toManagementKey(requireRow(row, 'management key', keyId)) };
     },
   };
 }
@@ -304,7 +304,7 @@ function gateway({
     },
     async listVoidedHolds({ limit }) {
       if (limit > listLimit.max) throw invalidField('limit', `must be 1 to ${listLimit.max}`, limit);
-      const rows = await ledger.listVoidedHolds(limit === 0 ? listLimit.preset : limit);
+      const rows = await ledger.listVoidedHolds(limit === 0 ? listLimit.default : limit);
       return { holds: rows.map(toVoidedHold) };
     },
     async reloadConfiguration() {
@@ -319,13 +319,13 @@ function gateway({
 
 function readScopes(scopes: readonly string[]): string[] {
   if (scopes.length === 1 && scopes[0] === 'all') return [...allScopes];
-  if (scopes.length === 0) throw invalidField('scopes', `name at least one of ${allScopes.join(', ')}`, []);
+  if (scopes.length === 0) throw invalidField('scopes', `must have at least one of ${allScopes.join(', ')}`, []);
   for (const [index, scope] of scopes.entries()) {
     if (!allScopes.some(each => each === scope)) {
-      throw invalidField(`scopes.${index}`, `"${scope}" is none of ${allScopes.join(', ')}`, scope);
+      throw invalidField(`scopes.${index}`, `"${scope}" is not a scope; the scopes are ${allScopes.join(', ')}`, scope);
     }
   }
-  // In the order of the list, so that equal sets are shown alike.
+  // Sorted as in `allScopes`, so that equal sets look equal.
   return allScopes.filter(scope => scopes.includes(scope));
 }
 

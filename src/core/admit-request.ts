@@ -5,27 +5,26 @@ import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import type { AdmittedRequest } from './admitted-run.ts';
 import { isFree, refusal } from './generation/admission.ts';
 
-/** A checked request that is to be admitted. */
+/** A checked request that has not been admitted yet. */
 export interface RequestToAdmit<Prepared> extends Pick<
   AdmitCommand,
   'id' | 'requestId' | 'durable' | 'text' | 'endUser' | 'tags' | 'endpoint' | 'batchId'
 > {
   readonly prepared: Prepared;
-  /** The highest possible cost; undefined: it is free. */
+  /** The highest possible cost; undefined: the request is free. */
   readonly funds: FundsEstimate | undefined;
-  /** Collects what becomes known of the request, for log, metrics and trace; undefined: not collected. */
+  /** Collects facts about the request for log, metrics and trace; undefined: they are not collected. */
   readonly telemetry?: RequestTelemetry | undefined;
 }
 
-/** Returns both ids of a request. `named`: the id that the edge has set; null: none. */
-export function nameRequest(ids: IdSource, named: string | null): Pick<AdmitCommand, 'id' | 'requestId'> {
-  const id = (named === null ? undefined : parseLedgerId(named)) ?? ids.next();
-  return { id, requestId: named ?? publicRequestId(id) };
+/** Returns the ids of a request, the ledger's and the public one. `edgeRequestId`: the public id that the edge has given the request; null: none. */
+export function nameRequest(ids: IdSource, edgeRequestId: string | null): Pick<AdmitCommand, 'id' | 'requestId'> {
+  const id = (edgeRequestId === null ? undefined : parseLedgerId(edgeRequestId)) ?? ids.next();
+  return { id, requestId: edgeRequestId ?? publicRequestId(id) };
 }
 
 /**
- * Admits a request in the ledger: nothing goes upstream without this. `count`: how many answers it requests; absent: one. Throws the error
- * for the caller if the ledger refuses.
+ * Admits a request in the ledger; nothing may be sent upstream before this. `count`: how many answers the request asks for; absent: one. Throws the client's error if the ledger refuses.
  */
 export async function admitRequest<Prepared extends { readonly model: Model; readonly count?: number }>(
   ledger: Pick<Ledger, 'admit' | 'findKey'>,

@@ -10,22 +10,22 @@ import { toCharge, type Outcome, toClientError } from './generation/settlement.t
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import type { Routed } from './routing/router.ts';
 import { toTokenCounts } from './token-counts.ts';
-import { type Cuttable, keyRevoked, stopping } from './running-requests.ts';
+import { type Interruptible, keyRevoked, stopping } from './running-requests.ts';
 
 /** The fields of every checked request that decide its charge. */
 export interface PricedRequest {
   readonly prices: PriceSheet;
   /** A factor of the prices, in thousandths; absent: 1000. */
   readonly multiplierPermille?: number | undefined;
-  /** What the price of the requested images depends on; absent: it requests none. */
+  /** The size and quality that the price of the requested images depends on; absent: no images are requested. */
   readonly imageTerms?: ImageTerms;
 }
 
-/** The tools that an admitted request needs. */
-export interface AdmittedRunTools {
+/** The dependencies of an admitted request. */
+export interface AdmittedRunDependencies {
   readonly ledger: Ledger;
   readonly runtime: Runtime;
-  /** How long a client waits for its hold to end after its answer failed; absent: 10 s. */
+  /** The longest that a failed request's error waits for the hold to be voided or settled; absent: 10 s. */
   readonly settleMs?: number;
 }
 
@@ -52,38 +52,37 @@ export interface UsedUp {
 }
 
 /**
- * One admitted request whose answer is not streamed (images, vectors), from the first attempt to the settled charge. However it ends, its
- * hold is settled or voided exactly once.
+ * One admitted request whose answer is not streamed (images, embeddings, rerank), from the first attempt to the settled charge. However the request ends, its hold is settled or voided exactly once.
  */
-export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implements Cuttable {
-  /** See `Cuttable`. */
+export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implements Interruptible {
+  /** See `Interruptible`. */
   place = -1;
-  /** True if it was ended because the gateway stops. */
-  isCut = false;
+  /** True if the request was ended because the gateway stops. */
+  isInterrupted = false;
   #isRevoked = false;
   protected readonly requested: AdmittedRequest<Prepared>;
   /** Aborted when the answer is no longer wanted. */
   protected readonly signal: AbortSignal;
   /** The request's attempts and routing, stored with its charge. */
   protected readonly timeline: TimelineRecord;
-  readonly #tools: AdmittedRunTools;
+  readonly #dependencies: AdmittedRunDependencies;
   readonly #abort = new AbortController();
   readonly #startedAtMs: number;
   #firstEventMs: number | undefined;
   #provider = '';
-  /** The provider's charge; undefined: unknown. */
+  /** The provider's prices; undefined: unknown. */
   #cost: Pricing | undefined;
   #attempts = 0;
 
-  constructor(tools: AdmittedRunTools, requested: AdmittedRequest<Prepared>) {
-    this.#tools = tools;
+  constructor(dependencies: AdmittedRunDependencies, requested: AdmittedRequest<Prepared>) {
+    this.#dependencies = dependencies;
     this.requested = requested;
     this.signal = this.#abort.signal;
-    this.#startedAtMs = tools.runtime.monotonicMs();
-    this.timeline = new TimelineRecord(tools.runtime);
+    this.#startedAtMs = dependencies.runtime.monotonicMs();
+    this.timeline = new TimelineRecord(dependencies.runtime);
   }
 
-  /** Makes the answer, with as many attempts as it takes, and stores what has to be stored of it. */
+  /** Makes the answer, with as many attempts as it takes, and stores its files. */
   protected abstract make(): Promise<Answer>;
 
   /** Returns the usage of an answer. */
@@ -92,9 +91,9 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   /** Removes what `make` stored, because it will not be delivered. */
   protected async discard(): Promise<void> {}
 
-  /** Ends it now, because the gateway stops. */
-  cut(): void {
-    this.isCut = true;
+  /** Ends the request now, because the gateway stops. */
+  interrupt(): void {
+    this.isInterrupted = true;
     this.#abort.abort(stopping());
   }
 
@@ -102,15 +101,14 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
     return this.requested.keyId;
   }
 
-  /** Ends it now, because its key was revoked. */
+  /** Ends the request now, because its key was revoked. */
   revoke(): void {
     this.#isRevoked = true;
     this.#abort.abort(keyRevoked());
   }
 
   /**
-   * Makes the answer and charges for it. Throws the error for the client. Called once. `beforeSettle` stores the
-   * answer so that it is durable before it is charged; if it throws, the run ends uncharged.
+   * Makes the answer and charges for it. Call it once. Throws the client's error. `beforeSettle` stores the answer durably before it is charged; if that throws, nothing is charged.
    */
   async run(
     signal: AbortSignal,
@@ -128,17 +126,16 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   }
 
   /**
-   * Charges for what a kept answer used. Returns the cost in nano-dollars. If the charge can't be stored, the answer is free and this
-   * throws.
+   * Charges for the usage of an answer. Returns the cost in nano-dollars. If the charge can't be stored, the answer is free and this throws.
    */
   async charge(used: UsedUp): Promise<bigint> {
     try {
-      // An item of a batch waits for as long as it takes: it would run again, although the charge may still be made.
+      // An item of a batch waits for its charge without a time limit: if it gave up, the item would run again although the first charge may still be stored.
       const isOfBatch = this.requested.prepared.multiplierPermille !== undefined;
       return await this.#settle(used, isOfBatch ? 'unbounded' : 'bounded');
     } catch (thrown) {
-      // The ledger may not be writable for a long time: the hold is voided once it is.
-      this.#tools.ledger.void(this.requested.id, 'gateway_failure').catch(() => undefined);
+      // Not awaited: the ledger may not be writable for a long time. The hold is voided as soon as it is.
+      this.#dependencies.ledger.void(this.requested.id, 'gateway_failure').catch(() => undefined);
       throw thrown;
     }
   }
@@ -161,7 +158,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
       multiplierPermille: prepared.multiplierPermille ?? 1000,
       providerCostNanoUsd: this.#cost && this.#providerCost(this.#cost, usage),
     } as const;
-    const settled = await this.#tools.ledger.settle(command, patience);
+    const settled = await this.#dependencies.ledger.settle(command, patience);
     checkSettled(settled, id);
     const { costNanoUsd } = settled;
     const { providerCostNanoUsd } = command;
@@ -175,12 +172,12 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
     return providerCost(cost, { usage, inputTokens: sumInput(usage), multiplierPermille: 1000, isBatch, imageTerms });
   }
 
-  /** Notes that an attempt goes to an upstream. */
+  /** Counts an attempt at an upstream. */
   protected noteAttempt(): void {
     this.#attempts += 1;
   }
 
-  /** Records where the answer came from. */
+  /** Records which provider answered, and when. */
   protected noteAnswer({ route, cost }: Pick<Routed<unknown>, 'route' | 'cost'>): void {
     this.#firstEventMs = this.#elapsedMs();
     this.#provider = route.provider;
@@ -188,28 +185,28 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   }
 
   #elapsedMs(): number {
-    return this.#tools.runtime.monotonicMs() - this.#startedAtMs;
+    return this.#dependencies.runtime.monotonicMs() - this.#startedAtMs;
   }
 
-  /** Returns the kept answer, not charged yet. If it throws, the hold has already ended. */
+  /** Makes and stores the answer, and returns it uncharged. If this throws, the hold has ended, or its end has been waited for as long as `settleMs`. */
   async #made(beforeSettle: (answer: Answer) => Promise<void> | undefined): Promise<Answer> {
     try {
       const answer = await this.make();
       await beforeSettle(answer);
       return answer;
     } catch (thrown) {
-      // What storage keeps for now expires by itself; the hold must end.
+      // Files that can't be deleted now expire by themselves, but the hold must end.
       await this.discard().catch(() => undefined);
       const outcome = this.#outcome(thrown);
       const { promise: late, resolve } = Promise.withResolvers<void>();
-      const timer = this.#tools.runtime.after(this.#tools.settleMs ?? settleMsDefault, resolve);
+      const timer = this.#dependencies.runtime.after(this.#dependencies.settleMs ?? settleMsDefault, resolve);
       await Promise.race([this.#endUnanswered(outcome), late]).finally(() => timer.cancel());
       throw toClientError(outcome);
     }
   }
 
   #outcome(thrown: unknown): Outcome {
-    if (this.isCut) return { kind: 'cut' };
+    if (this.isInterrupted) return { kind: 'interrupted' };
     if (this.#isRevoked) return { kind: 'client_gone', error: keyRevoked() };
     return this.signal.aborted ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(thrown) };
   }
@@ -218,7 +215,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
     const progress = { streamed: false, hasOutput: false, wasSent: this.#attempts > 0, isTrying: false };
     const charge = toCharge(outcome, progress);
     if (charge.kind === 'void') {
-      await this.#tools.ledger.void(this.requested.id, charge.reason);
+      await this.#dependencies.ledger.void(this.requested.id, charge.reason);
       this.requested.telemetry?.settleEnded(undefined);
     } else await this.#settle({ state: charge.state, usage: noUsage, usageSource: 'reported' }, 'unbounded');
   }

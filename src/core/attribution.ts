@@ -6,12 +6,11 @@ import { invalidField } from './account-fields.ts';
 
 const nobody: Pick<AdmitCommand, 'tags' | 'endUser'> = {};
 
-/** A longer name of an end user is stored as its digest. */
+/** The longest name of an end user that is stored as it is; of a longer one, the SHA-256 hash is stored. */
 const endUserMax = 128;
 
 /**
- * Returns the user and tags that a request is counted under besides its key. `named`: the request's own names of its end user, in order of
- * precedence. Throws `validation_error` for invalid tags.
+ * Returns the end user and the tags under which a request is counted in addition to its key. `named`: the values of the request's fields that name its end user, in order of precedence; they are used if `attribution` has none. Throws `validation_error` for invalid tags.
  */
 export function readAttribution(
   attribution: Attribution | undefined,
@@ -29,7 +28,7 @@ export function readAttribution(
   };
 }
 
-/** Returns an end user's name as records have it: a long one as its digest. */
+/** Returns an end user's name as it is stored in records: a long one as its hash. */
 export function storedName(name: string): string {
   return name.length <= endUserMax ? name : `sha256:${createHash('sha256').update(name).digest('hex')}`;
 }

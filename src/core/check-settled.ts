@@ -2,8 +2,7 @@ import { overloaded } from '../errors/overloaded.ts';
 import type { Settled } from '../ledger/ledger.ts';
 
 /**
- * Checks that a request was charged. Throws `overloaded` if its hold was voided in the meantime: another gateway does that if this one was
- * paused for longer than its lease. Nothing was charged then, so the answer must not end as a success.
+ * Checks that a request was charged. Throws `overloaded` if its hold was voided before: another gateway voids the holds of this one if it was paused for longer than its lease. In that case nothing was charged, so the answer must not end as a success.
  */
 export function checkSettled({ kind }: Settled, id: number): void {
   if (kind === 'settled') return;

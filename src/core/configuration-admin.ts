@@ -9,16 +9,16 @@ export interface DescribedConfiguration {
   readonly readAtMs: number;
   /** A JSON object without secrets. */
   readonly settings: string;
-  /** Keys of the file that wait for a restart. */
+  /** Changed keys of the file that take effect only after a restart. */
   readonly needsRestart: readonly string[];
 }
 
-/** What is wrong with a configuration, or what it would change. */
+/** The problems of a configuration; if it has none, what it would change. */
 export interface CheckedConfiguration {
   readonly problems: readonly { readonly line?: number; readonly path: string; readonly message: string }[];
   readonly providers: number;
   readonly models: number;
-  /** Values as JSON; undefined: there is none. */
+  /** The changed settings, with their values as JSON; undefined: the setting is absent there. */
   readonly changes: readonly {
     readonly path: string;
     readonly before: string | undefined;
@@ -27,7 +27,7 @@ export interface CheckedConfiguration {
   readonly needsRestart: readonly string[];
 }
 
-/** What the gateway stores, in bytes, and how long. */
+/** How many bytes the gateway stores, and for how long. */
 export interface StorageState {
   readonly engine: 'sqlite' | 'postgres';
   readonly dataDir: string;
@@ -48,7 +48,7 @@ export interface LedgerCheck {
   readonly durationMs: number;
 }
 
-/** The operator's view of the configuration, the storage and the ledger as a whole. */
+/** How the methods read the configuration, the storage and the state of the ledger. */
 export interface ConfigurationAdminOptions {
   readonly configuration: {
     readonly describe: () => DescribedConfiguration;
@@ -66,7 +66,7 @@ type Methods = Pick<
 /** The most differences that one reply has. */
 const changesMax = 1_000;
 
-/** The methods of AdminService that show the configuration, the storage and whether the ledger is sound. */
+/** The methods of AdminService that show the configuration and the storage, and that check the ledger's invariants. */
 export function configurationAdmin({ configuration, readStorage, verifyLedger }: ConfigurationAdminOptions): Methods {
   return {
     getConfiguration() {

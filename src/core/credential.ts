@@ -18,10 +18,10 @@ import { type PresentedToken, requireScope, type ServiceScope, type ServiceToken
 
 export { allScopes, type Scope } from './scopes.ts';
 
-/** The credential that a call needs: an API key, a management key with a scope, or either. */
+/** The credential that a call needs: an API key, any key, or a management key (or session) with a scope. */
 export type Wanted = 'api_key' | 'any_key' | { readonly scope: Scope };
 
-/** The part of a call's context that names the caller. */
+/** The part of a call's context that identifies the caller. */
 export type Caller = Pick<CallContext, 'requestHeader'>;
 
 /** The part of the ledger that authentication needs. */
@@ -33,8 +33,7 @@ export interface CredentialPort extends Pick<Ledger, 'windows' | 'refusal'> {
 }
 
 /**
- * Returns the caller's key, synchronously if it is cached. Throws or rejects with `invalid_api_key` if it is missing, malformed, unknown,
- * revoked, deleted or expired, `key_disabled`, and `permission_denied` if it is of the wrong kind or lacks the scope.
+ * Returns the caller's credential, synchronously if it is cached. Throws or rejects with `invalid_api_key` if it is missing, malformed, unknown, revoked, deleted or expired, with `key_disabled` if it is disabled or paused, and with `permission_denied` if it is of the wrong kind or lacks the scope.
  */
 export function authenticate(caller: Caller, ledger: CredentialPort, wanted: Wanted): Credential | Promise<Credential> {
   const actsFor = caller.requestHeader.get(actsForHeader);
@@ -52,13 +51,13 @@ function authenticateKey(
   return checked(found, ledger, wanted, caller);
 }
 
-/** Keys that were hashed, by their last two characters; a power of 2. */
+/** A cache of keys and their hashes, indexed by the keys' last two characters. Its size is a power of 2. */
 const hashed: { readonly text: string; readonly hash: Uint8Array }[] = Array.from({ length: 256 }, () => ({
   text: '',
   hash: new Uint8Array(),
 }));
 
-/** Hashes a key. Each request needs the hash twice (in the edge, and to generate), and callers return: some are remembered. */
+/** Returns the hash of a key. Hashes are cached, because each request needs its key's hash twice (in the edge and in the core), and clients send many requests. */
 function findHash(text: string): Uint8Array {
   const place = (text.charCodeAt(text.length - 1) + 31 * text.charCodeAt(text.length - 2)) & (hashed.length - 1);
   const known = hashed[place];
@@ -84,7 +83,7 @@ function checked(
     : checkedFor(credential, found, ledger, wanted);
 }
 
-/** Checks what a credential may do. `found`: the credential as presented. */
+/** Returns `credential` if it may do what is wanted. `found` is what the caller presented; for a session, `credential` is what the session acts as. */
 function checkedFor(
   credential: Credential,
   found: Credential,
@@ -136,7 +135,7 @@ async function refuseDisabled(credential: Credential, ledger: CredentialPort): P
  */
 function presentedToken(caller: Caller, tokens: ServiceTokens): PresentedToken | undefined {
   const text = readCredential(caller.requestHeader);
-  // Checked first, to save a hash on requests without a key.
+  // The text's form is checked before anything is hashed.
   return isKeyText(text) ? undefined : tokens.find(text);
 }
 
@@ -146,8 +145,7 @@ export function sessionActor({ sessionId, subject }: NonNullable<Credential['ses
 }
 
 /**
- * Accepts only service tokens with a scope, and sessions of the operator. Returns the caller's identity. Any other credential is refused: a
- * valid key with `permission_denied`, an invalid one as `authenticate` refuses it.
+ * Returns the identity of a caller with a service token that has the scope, or with a session of the operator. Throws for any other credential: `permission_denied` for a valid key, and the error of `authenticate` for an invalid one.
  */
 export async function requireService(
   caller: Caller,
@@ -167,9 +165,7 @@ export async function requireService(
 }
 
 /**
- * Wraps the methods of a service so that only service tokens with the scope of the method may call them; others are refused as
- * `requireService` does. Changes by methods with the scope `admin:write` are recorded as the operator's, unless a caller in this process
- * has named someone else.
+ * Wraps the methods of a service so that only callers that `requireService` accepts for the method's scope can call them. The audit log records the caller of methods with the scope `admin:write` as the one who made the change, unless an actor is already set.
  */
 export function servicesOnly<Methods extends Record<string, (request: never, context: UnaryContext) => unknown>>(
   methods: Methods,
@@ -194,7 +190,7 @@ export function toActor({ requestHeader }: Caller, who: Pick<Actor, 'type' | 'id
   return { ...who, address: requestHeader.get(clientAddressHeader), requestId: requestHeader.get(requestIdHeader) };
 }
 
-/** Returns the models that the caller may list: null for all (management keys, service tokens, keys without `allowed_models`). */
+/** Returns the listed ids that the caller may list; null: all (for management keys, service tokens, and keys without `allowed_models`). */
 export async function visibleModels(
   caller: Caller,
   { ledger, tokens }: CredentialOptions,
@@ -204,18 +200,18 @@ export async function visibleModels(
   return allowedModels;
 }
 
-/** Authenticates every call on the network listener. The service decides what the credential may do. */
+/** Throws unless the caller has a valid credential. Called for every call on the network listener; the services decide what the credential may do. */
 export async function requireCredential(caller: Caller, { ledger, tokens }: CredentialOptions): Promise<void> {
   if (presentedToken(caller, tokens) === undefined) await authenticate(caller, ledger, 'any_key');
 }
 
-/** The stores that credentials are looked up in. */
+/** Where credentials are looked up. */
 export interface CredentialOptions {
   readonly ledger: CredentialPort;
   readonly tokens: ServiceTokens;
 }
 
-/** CredentialService: describes the caller's credential; synchronously if it is cached and no windows are requested. */
+/** CredentialService: describes the caller's credential, synchronously if it is cached and no windows are requested. */
 export function credentialService({ ledger, tokens }: CredentialOptions): PushedService<typeof CredentialService> {
   return {
     authenticate(request, context) {

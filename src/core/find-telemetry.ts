@@ -1,7 +1,7 @@
 import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import type { Caller } from './credential.ts';
 
-/** Returns the telemetry of a call's request; undefined if the call comes from another process or has none. */
+/** Returns the telemetry of the request that a call belongs to; undefined if it has none, for example because the call comes from another process. */
 export function findTelemetry({ requestHeader }: Caller): RequestTelemetry | undefined {
   return requestHeader instanceof RequestTelemetry ? requestHeader : undefined;
 }

@@ -5,10 +5,10 @@ import type { Ledger } from '../ledger/ledger.ts';
 
 type ModelUsage = Required<Omit<MessageInitShape<typeof ModelUsageSchema>, '$typeName' | '$unknown'>>;
 
-/** Records are read in pages of this many. */
+/** How many records are read at a time. */
 const pageSize = 1_000;
 
-/** Returns a key's settled requests by model, the most expensive first; also for a revoked key. */
+/** Sums a key's settled requests by model, the most expensive model first. The key may be revoked. */
 export async function usageByModel(
   ledger: Pick<Ledger, 'listActivity'>,
   { accountId, keyId }: { readonly accountId: number; readonly keyId: number },

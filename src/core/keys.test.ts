@@ -8,7 +8,7 @@ test('a key is its prefix and 43 base62 characters, no two are equal, and the fi
   const texts = Array.from({ length: 500 }, () => makeKey('apiKey').text);
   for (const text of texts) expect(text).toMatch(/^sk-tg-[0-9A-Za-z]{43}$/);
   expect(new Set(texts).size).toBe(500);
-  // 2^256 is 0.82 of 62^43: all but the last characters of the alphabet begin a key.
+  // 2^256 is 0.82 of 62^43, so a key can begin with any character but the last ones of the alphabet.
   expect(new Set(texts.map(text => text.charAt(6))).size).toBeGreaterThan(40);
   expect(makeKey('managementKey').text).toMatch(/^mk-tg-[0-9A-Za-z]{43}$/);
 });
@@ -20,7 +20,7 @@ test('only the SHA-256 and the mask of a key are stored', () => {
   expect(maskKey(`mk-tg-${'0'.repeat(43)}`)).toBe('mk-tg-0000…0000');
 });
 
-test('only texts with a known prefix and a sane length can be keys', () => {
+test('only texts with a known prefix and a plausible length can be keys', () => {
   expect(isKeyText(`sk-tg-${'x'.repeat(18)}`)).toBe(true);
   for (const text of ['', 'sk-tg-', `sk-tg-${'x'.repeat(17)}`, `sk-xx-${'x'.repeat(43)}`, `sk-tg-${'x'.repeat(600)}`]) {
     expect([text.slice(0, 30), isKeyText(text)]).toEqual([text.slice(0, 30), false]);
@@ -34,7 +34,7 @@ test('secrets are equal exactly when their texts are', () => {
 
 const key = `${keyPrefixes.apiKey}${'a'.repeat(43)}`;
 
-test('a credential is read from either header, the scheme in upper or lower case', () => {
+test('a credential is read from either header; the scheme may be in upper or lower case', () => {
   for (const headers of [
     { authorization: `Bearer ${key}` },
     { authorization: `bearer  ${key} ` },

@@ -4,8 +4,7 @@ import { base62 } from '../lib/ids.ts';
 import type { HeaderReader } from '../lib/push.ts';
 
 /**
- * The form of keys, and how a caller's credential is read. Only the SHA-256 and the masked form of a key are ever
- * stored, so a key can't be recovered. Source: docs/security.md "Credentials".
+ * Makes keys, and reads the credential of a caller. Only the SHA-256 and the masked form of a key are stored, so a key can't be recovered. Source: docs/security.md "Credentials".
  */
 
 /** The prefix of each kind of key. */
@@ -16,10 +15,10 @@ export const keyPrefixes = {
   signInLink: 'lk-tg-',
 } as const;
 
-/** The shortest key text with a known prefix that a credential can have: what bootstrap variables may set, prefix included. */
+/** The shortest text of a key, prefix included. Keys set by bootstrap variables may be shorter than generated ones. */
 export const keyTextMin = 24;
 const keyTextMax = 512;
-/** 62^43 is the first power of 62 above 2^256. */
+/** How many base62 characters a key has after its prefix: 62^43 is the first power of 62 above 2^256. */
 const keyDigits = 43;
 
 /** A new key. `text` is shown once; `hash` (SHA-256) and `masked` are stored. */
@@ -29,29 +28,29 @@ export interface KeyMaterial {
   readonly masked: string;
 }
 
-/** A fresh key: the kind's prefix and 43 base62 characters made from 32 random bytes. */
+/** Makes a new key: the prefix of its kind, and 43 base62 characters made from 32 random bytes. */
 export function makeKey(kind: keyof typeof keyPrefixes): KeyMaterial {
   const digits = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), keyDigits);
   return keyMaterial(keyPrefixes[kind] + digits);
 }
 
-/** Returns hash and mask of a key whose text is given (bootstrap variables). */
+/** Returns the hash and the masked form of a key whose text is given by a bootstrap variable. */
 export function keyMaterial(text: string): KeyMaterial {
   return { text, hash: hashKey(text), masked: maskKey(text) };
 }
 
-/** SHA-256 of a key's text. */
+/** Returns the SHA-256 of a key's text. */
 export function hashKey(text: string): Uint8Array {
   return hash('sha256', text, 'buffer');
 }
 
-/** Prefix, first 4 and last 4 characters: `sk-tg-a1B2…Z9y8`. */
+/** Returns the masked form of a key: its prefix, and the first 4 and last 4 characters after it (`sk-tg-a1B2…Z9y8`). */
 export function maskKey(text: string): string {
   const prefix = Object.values(keyPrefixes).find(each => text.startsWith(each)) ?? '';
   return `${text.slice(0, prefix.length + 4)}…${text.slice(-4)}`;
 }
 
-/** Returns true if a text has the form of a key; other texts are refused without a look-up in the ledger. */
+/** Returns true if a text has the form of a key. Other texts are refused without looking them up in the ledger. */
 export function isKeyText(text: string): boolean {
   return (
     text.length >= keyTextMin &&
@@ -79,7 +78,10 @@ export function readCredential(headers: HeaderReader): string {
     throw new GatewayError('invalid_api_key', 'The authorization header must have the form "Bearer KEY".');
   }
   if (bearer !== undefined && apiKey !== undefined && bearer !== apiKey) {
-    throw new GatewayError('invalid_api_key', 'The authorization and x-api-key headers name different keys: send one.');
+    throw new GatewayError(
+      'invalid_api_key',
+      'The authorization and x-api-key headers have different keys. Send only one of them.',
+    );
   }
   const credential = bearer ?? apiKey;
   if (credential === undefined || credential === '') {

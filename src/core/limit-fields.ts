@@ -11,8 +11,7 @@ import type { LimitChange, LimitRow, LimitSettings, LimitUnit, NewLimit } from '
 import { invalidField, type FindListedId, readModelNames } from './account-fields.ts';
 
 /**
- * Converts limits between the contract and the ledger. Errors use the field names that REST and command line callers
- * write.
+ * Converts limits between the protobuf API and the ledger. Errors use the field names of the REST interface and the command line.
  */
 
 const scopes = ['account', 'group', 'key'] as const;
@@ -21,7 +20,7 @@ const windows = ['minute', 'hour', 'day', 'week', 'month', 'total'] as const;
 const endUsers = ['all', 'each'] as const;
 const actions = ['refuse', 'alert'] as const;
 
-/** For dollars and counts alike: fits a signed 64-bit number with room for sums. */
+/** The largest maximum, for nano-dollars and counts: sums with it still fit a signed 64-bit number. */
 const maxMost = 9_000_000_000_000_000_000n;
 const patternsMax = 1_000;
 
@@ -48,12 +47,12 @@ export function readNewLimit(
   return { ...preset, ...settings, max, accountId, scope, scopeId, unit, window, locked };
 }
 
-/** Returns 0 for an id that no key or group can have: the ledger then refuses it as unknown. */
+/** Returns the id of a scope; 0, which the ledger refuses as unknown, for an id that no key or group can have. */
 function readScopeId(id: bigint): number {
   return id < 1n || id > BigInt(Number.MAX_SAFE_INTEGER) ? 0 : Number(id);
 }
 
-/** Reads the fields of a limit of that unit that a caller supplied, and checks them. */
+/** Reads and checks those fields of a limit that the caller has set. `unit`: the limit's unit. */
 export function readLimitChange(
   message: SettingsMessage | undefined,
   unit: LimitUnit,
@@ -91,14 +90,14 @@ function readMax(
   return max;
 }
 
-/** Accepts only names: an offset does not define the days when clocks change. Returns the name as it was sent, in its usual case. */
+/** Returns the name of a time zone in its usual case. Throws for anything else; an offset is refused too, because it does not say when clocks change. */
 function readTimeZone(text: string): string {
   try {
-    // Intl refuses what only Temporal reads, such as a time with a zone, and calls some zones by older names.
+    // Both are used: Intl refuses texts that only Temporal accepts, such as a time with a zone, but gives some zones older names.
     const isName = /^[A-Za-z]/.test(text) && new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions();
     if (isName) return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(text).timeZoneId;
   } catch {
-    // Refused below, like any text that names no zone.
+    // Refused below, like any text that is not the name of a zone.
   }
   throw invalidField('time_zone', 'must be an IANA name, such as Europe/Berlin', text);
 }
@@ -126,7 +125,7 @@ function readUntil({ untilMs }: LimitRaiseSettings): number {
   return Number(untilMs);
 }
 
-/** Converts a limit to its contract message. */
+/** Converts a limit to its protobuf message. */
 export function toLimit(row: LimitRow): MessageInitShape<typeof LimitSchema> {
   const { models, raised, resetsAtMs } = row;
   return {

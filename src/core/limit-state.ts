@@ -1,7 +1,7 @@
 import type { WindowState } from '../errors/gateway-error.ts';
 import type { LimitState } from '../gen/tollgate/v1/event_pb.ts';
 
-/** Returns a limit of requests or tokens as a message of the contract. */
+/** Converts the window of a limit of requests or tokens to its protobuf message. */
 export function limitState({ limit, unit, max, remaining, resetAtMs }: WindowState): LimitState {
   return {
     $typeName: 'tollgate.v1.LimitState',

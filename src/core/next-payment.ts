@@ -4,24 +4,24 @@ import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
 import { GenerateRequestSchema, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { isTextEndpoint } from '../generation/endpoints.ts';
 import type { AdmissionPreview, Ledger, NextPayer } from '../ledger/ledger.ts';
-import { requireFound, readId, invalidField } from './account-fields.ts';
+import { requireRow, readId, invalidField } from './account-fields.ts';
 import { refusal, toAdmitCommand } from './generation/admission.ts';
 import { toLimit } from './limit-fields.ts';
 
-/** The tools of a dry run of an admission. */
-export interface NextPaymentTools {
+/** The dependencies of a dry run of an admission. */
+export interface NextPaymentDependencies {
   readonly ledger: Ledger;
   /** Returns the model with that name; for '' the first one. Throws `model_not_found`. */
   readonly findModel: (name: string) => Model;
 }
 
-/** The request whose admission is tried. `accountId` undefined: whichever account the key belongs to (the operator). */
+/** The request whose admission is tried. `accountId` undefined: the key may belong to any account (for the operator). */
 export interface NextRequest {
   readonly accountId: number | undefined;
   readonly apiKeyId: bigint;
-  /** '': the first one of the catalog. */
+  /** The name of the model; '': the first model of the catalogue. */
   readonly model: string;
-  /** 0: the usual number. */
+  /** The number of input tokens; 0: a default. */
   readonly inputTokens: number;
 }
 
@@ -29,15 +29,15 @@ const inputTokensUsual = 1_000;
 const inputTokensMax = 10_000_000;
 
 /**
- * Returns which limits would decide on a key's next request and who would pay it, by a dry run of its admission. Throws `not_found`,
+ * Returns who would pay for a key's next request and which limits apply to it, by a dry run of its admission. Throws `not_found`,
  * `model_not_found` and `validation_error`.
  */
 export async function readNextPayment(
-  { ledger, findModel }: NextPaymentTools,
+  { ledger, findModel }: NextPaymentDependencies,
   next: NextRequest,
 ): Promise<MessageInitShape<typeof NextPaymentSchema>> {
   const keyId = readId(next.apiKeyId, 'API key');
-  const { accountId } = requireFound(await ledger.findKey(keyId, next.accountId), 'API key', keyId);
+  const { accountId } = requireRow(await ledger.findKey(keyId, next.accountId), 'API key', keyId);
   const model = findModel(next.model);
   const endpoint = model.endpoints.find(isTextEndpoint);
   if (endpoint === undefined) throw invalidField('model', 'must be a model that generates text', next.model);
@@ -48,8 +48,8 @@ export async function readNextPayment(
   const measured = { inputTokens, calls: 1 };
   const admission = { id: 0, requestId: '', keyId, accountId, request, model, tier: ServiceTier.DEFAULT, measured };
   const command = { ...toAdmitCommand(admission), key: { id: keyId, accountId } };
-  const preview = requireFound(await ledger.preview(command), 'API key', keyId);
-  // The reader's rows have the reset times, also for limits of concurrent requests.
+  const preview = requireRow(await ledger.preview(command), 'API key', keyId);
+  // The rows of the ledger's reader have the limits' reset times, and also limits of concurrent requests.
   const rows = new Map((await ledger.listLimits({ accountId })).map(row => [row.limitId, row]));
   return {
     apiKeyId: BigInt(keyId),

@@ -3,23 +3,23 @@ import type { AccountService, OwnAccountSchema } from '../gen/tollgate/v1/accoun
 import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { AccountRow, Ledger } from '../ledger/ledger.ts';
-import { requireFound, readLowBalance } from './account-fields.ts';
+import { requireRow, readLowBalance } from './account-fields.ts';
 import { authenticate } from './credential.ts';
 
-/** The caller's account itself. */
+/** The methods that read and change the caller's account. */
 export function ownAccount(
   ledger: Ledger,
 ): Pick<PushedService<typeof AccountService>, 'getOwnAccount' | 'updateOwnAccount'> {
   return {
     async getOwnAccount(_request, context) {
       const { accountId } = await authenticate(context, ledger, { scope: 'account:read' });
-      return { account: toOwnAccount(requireFound(await ledger.findAccount(accountId), 'account', accountId)) };
+      return { account: toOwnAccount(requireRow(await ledger.findAccount(accountId), 'account', accountId)) };
     },
     async updateOwnAccount({ lowBalanceNanoUsd, noLowBalance }, context) {
       const { accountId } = await authenticate(context, ledger, { scope: 'webhooks:write' });
       const change = defined({ lowBalance: readLowBalance(lowBalanceNanoUsd, noLowBalance) });
       return {
-        account: toOwnAccount(requireFound(await ledger.updateAccount({ accountId, ...change }), 'account', accountId)),
+        account: toOwnAccount(requireRow(await ledger.updateAccount({ accountId, ...change }), 'account', accountId)),
       };
     },
   };

@@ -2,17 +2,17 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type GetOwnKeyResponseSchema, Payer } from '../gen/tollgate/v1/account_pb.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { GroupRow, KeyRow, Ledger, LimitRow } from '../ledger/ledger.ts';
-import { requireFound } from './account-fields.ts';
+import { requireRow } from './account-fields.ts';
 import { toLimit } from './limit-fields.ts';
 
-/** Returns what the holder of a key may see of it: its limits and those above it, and what would pay its next request. */
+/** Returns what the holder of a key may see: the key, the limits of the key, its groups and its account, and who would pay for its next request. */
 export async function readOwnKey(
   ledger: Ledger,
   { keyId, accountId }: { readonly keyId: number; readonly accountId: number },
   clock: Clock,
 ): Promise<MessageInitShape<typeof GetOwnKeyResponseSchema>> {
   const nowMs = clock.now();
-  const key = requireFound(await ledger.findKey(keyId, accountId), 'API key', keyId);
+  const key = requireRow(await ledger.findKey(keyId, accountId), 'API key', keyId);
   const groups = findPath(await ledger.listGroups(accountId), key.groupId);
   const all = await ledger.listLimits({ accountId });
   const month = new Date(nowMs);
@@ -36,7 +36,7 @@ export async function readOwnKey(
   };
 }
 
-/** A group and those above it, nearest first. */
+/** Returns a group and all groups above it, nearest first. */
 function findPath(all: readonly GroupRow[], groupId: number | null): GroupRow[] {
   const group = all.find(each => each.groupId === groupId);
   return group === undefined ? [] : [group, ...findPath(all, group.parentId)];
@@ -47,7 +47,7 @@ function binds({ scope, scopeId }: LimitRow, key: KeyRow, groups: readonly Group
   return scope === 'account' || groups.some(({ groupId }) => groupId === scopeId);
 }
 
-/** Returns what would pay first for a text request to one of the plan's models; unspecified if nothing is left to pay with. */
+/** Returns who would pay first for a text request to a model of the plan; unspecified if no funds are left. */
 async function choosePaying(ledger: Ledger, key: KeyRow, groups: readonly GroupRow[]): Promise<Payer> {
   const plan = await ledger.findSubscription(key.accountId);
   if (plan !== undefined && plan.freeLeftToday > 0) return Payer.FREE;
@@ -57,7 +57,7 @@ async function choosePaying(ledger: Ledger, key: KeyRow, groups: readonly GroupR
   return hasPlan ? Payer.SUBSCRIPTION : Payer.UNSPECIFIED;
 }
 
-/** Returns whose money would pay; undefined if it is spent. */
+/** Returns whose balance would pay; undefined if that balance is spent. */
 async function chooseMoney(ledger: Ledger, key: KeyRow, groups: readonly GroupRow[]): Promise<Payer | undefined> {
   if (key.balance !== null) return key.balance > 0n ? Payer.KEY_BALANCE : undefined;
   const group = groups.find(({ balance }) => balance !== null);

@@ -13,13 +13,13 @@ import type { KeyHealth } from '../generation/upstream.ts';
 import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { ProviderTest } from '../upstreams/provider-test.ts';
-import { requireFound } from './account-fields.ts';
+import { requireRow } from './account-fields.ts';
 import type { LiveRoute } from './routing/live-routes.ts';
 import type { RouteFindings } from './routing/route-findings.ts';
 import type { Quantiles, RouteFailure } from './routing/route-record.ts';
 import type { Router } from './routing/router.ts';
 
-/** A provider of the configuration. */
+/** A configured provider. */
 export interface ConfiguredProvider {
   readonly name: string;
   readonly protocol: string;
@@ -27,10 +27,10 @@ export interface ConfiguredProvider {
   readonly keys: readonly KeyHealth[];
 }
 
-/** The operator's view of providers. */
+/** What the operator's view of providers is read from. */
 export interface ProviderAdminOptions {
   readonly router: Pick<Router, 'routes' | 'strategy' | 'findings'>;
-  /** The providers in use. */
+  /** Returns the providers that are in use. */
   readonly providers: () => readonly ConfiguredProvider[];
   /** Tests a provider that is in use; `model`: the provider's own name of a model. */
   readonly testProvider: (name: string, model: string | undefined) => Promise<ProviderTest>;
@@ -38,7 +38,7 @@ export interface ProviderAdminOptions {
 
 type Methods = Pick<PushedService<typeof AdminService>, 'listProviders' | 'listRoutes' | 'testProvider'>;
 
-/** The methods of AdminService that show how providers and routes are. */
+/** The methods of AdminService that show the state of providers and routes. */
 export function providerAdmin({ router, providers, testProvider }: ProviderAdminOptions): Methods {
   const routesTo = (name: string): LiveRoute[] => router.routes().filter(({ provider }) => provider === name);
   return {
@@ -58,7 +58,7 @@ export function providerAdmin({ router, providers, testProvider }: ProviderAdmin
       }
       const own = model === '' ? routesTo(name)[0]?.model : model;
       const test = await testProvider(name, own);
-      const tested = requireFound(
+      const tested = requireRow(
         providers().find(provider => provider.name === name),
         'provider',
         name,

@@ -3,7 +3,7 @@ import type { AnalyticsFilter } from '../ledger/ledger.ts';
 import { invalidField } from './account-fields.ts';
 import { storedName } from './attribution.ts';
 
-/** Filters of requests that lists and sums have in common; empty and 0 mean any. */
+/** The filters of requests that lists and sums share. '' and 0: not filtered by that field. */
 type FilterFields = Pick<
   ListActivityRequest,
   'model' | 'apiKeyId' | 'tag' | 'endUser' | 'groupId' | 'provider' | 'endpoint'
@@ -25,6 +25,6 @@ export function readRequestFilter(fields: FilterFields): AnalyticsFilter {
 
 function readTag(text: string): { name: string; value: string } {
   const at = text.indexOf(':');
-  if (at < 1) throw invalidField('tag', 'must be a name and a value, as team:search', text);
+  if (at < 1) throw invalidField('tag', 'must be a name and a value, for example team:search', text);
   return { name: text.slice(0, at), value: text.slice(at + 1) };
 }

@@ -1,10 +1,10 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 
-/** A running request or other work that can be ended. */
-export interface Cuttable {
-  /** Ends it now. */
-  cut(): void;
-  /** Ends it because its key was revoked: what was delivered is charged. */
+/** A running request that can be ended from outside. */
+export interface Interruptible {
+  /** Ends the request now, because the gateway stops. */
+  interrupt(): void;
+  /** Ends the request because its key was revoked. What was delivered is charged. */
   revoke(): void;
   /** The API key that pays for it. */
   readonly keyId: number;
@@ -12,23 +12,22 @@ export interface Cuttable {
   place: number;
 }
 
-/** A service with long-running requests, which is stopped in steps. */
+/** A service with running requests, which a stop of the gateway ends in steps. */
 export interface StoppableService {
-  /** Stops accepting requests. Resolves when the waiting ones have ended. */
+  /** Stops accepting requests. Resolves when the requests that have not begun yet have ended. */
   drain(): Promise<void> | void;
-  /** Resolves when nothing runs; at once if nothing runs now. */
+  /** Resolves when no request runs; immediately if none runs now. */
   idle(): Promise<unknown>;
-  /** Ends all that still runs. */
-  cutAll(): void;
+  /** Ends all requests that still run. */
+  interruptAll(): void;
   /** Ends the requests of a revoked key. */
   revoke(keyId: number): void;
 }
 
 /**
- * The requests that run in this process, so that a shutdown can wait for them and then end them. An array with
- * swap-remove, because V8 promotes the entries of a Set or a Map, which made its scavenges seven times as long.
+ * The requests that run in this process, so that a shutdown can wait for them and then end them. They are in an array (a removed entry is replaced by the last one), because with a Set or a Map V8's scavenges took seven times as long.
  */
-export class RunningRequests<Run extends Cuttable = Cuttable> {
+export class RunningRequests<Run extends Interruptible = Interruptible> {
   readonly #running: Run[] = [];
   readonly #whenIdle: (() => void)[] = [];
 
@@ -72,10 +71,10 @@ export class RunningRequests<Run extends Cuttable = Cuttable> {
     }
   }
 
-  /** Ends all that runs. */
-  cutAll(): void {
-    // Backwards, because a request may remove itself when it is cut.
-    for (let place = this.#running.length - 1; place >= 0; place -= 1) this.#running[place]?.cut();
+  /** Ends all running requests. */
+  interruptAll(): void {
+    // Backwards, because a request may remove itself when it is interrupted.
+    for (let place = this.#running.length - 1; place >= 0; place -= 1) this.#running[place]?.interrupt();
   }
 }
 

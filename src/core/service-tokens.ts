@@ -3,9 +3,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { hashKey } from './keys.ts';
 
 /**
- * The scopes of a service token: `operator` may do everything, `admin:read` and `admin:write` cover what AdminService shows and changes,
- * `metering` AccountingService, `generate` generations and images for an API key by its id, `edge` acting as the public listener in another
- * process.
+ * The scopes of a service token. `operator`: everything except `edge`. `admin:read`, `admin:write`: what AdminService shows and changes. `metering`: AccountingService. `generate`: generations and images for any API key, which is named by its id. `edge`: to act as the public listener in another process.
  */
 export const serviceScopes = ['operator', 'admin:read', 'admin:write', 'metering', 'generate', 'edge'] as const;
 
@@ -14,13 +12,13 @@ export type ServiceScope = (typeof serviceScopes)[number];
 
 /** A credential of the operator, or of one of the operator's services. */
 export interface ServiceToken {
-  /** Named in refusals and in the log. */
+  /** The token's name in errors and in the log. */
   readonly name: string;
   readonly text: string;
   readonly scopes: readonly ServiceScope[];
 }
 
-/** A token that was presented. */
+/** A valid token that a caller presented. */
 export interface PresentedToken {
   readonly name: string;
   readonly scopes: readonly ServiceScope[];
@@ -39,7 +37,7 @@ export class ServiceTokens {
     this.#tokens = tokens.map(({ text, ...token }) => ({ ...token, hash: hashKey(text) }));
   }
 
-  /** Returns the token with this text, compared in constant time; undefined if there is none. */
+  /** Returns the token with this text; undefined if there is none. Texts are compared in constant time. */
   find(text: string): PresentedToken | undefined {
     const hash = hashKey(text);
     let found: PresentedToken | undefined;
@@ -48,7 +46,7 @@ export class ServiceTokens {
   }
 }
 
-/** Returns whether a token has a scope; `operator` has all of them. */
+/** Returns whether a token has a scope; `operator` includes all scopes except `edge`. */
 export function hasScope({ scopes }: PresentedToken, scope: ServiceScope): boolean {
   return scopes.includes(scope) || (scopes.includes('operator') && scope !== 'edge');
 }

@@ -4,13 +4,13 @@ import { accountIdHeader, apiKeyIdHeader } from '../lib/call-headers.ts';
 import type { HeaderReader } from '../lib/push.ts';
 import { allScopes, type Scope } from './scopes.ts';
 
-/** The scopes of a person who signed in without a key. A session of a management key has that key's scopes. */
+/** Resolves what a session may do. A person who signed in without a key has the scopes of a role; a session of a management key has the key's scopes. */
 
 const viewerScopes: readonly Scope[] = allScopes.filter(
   scope => scope.endsWith(':read') || scope === 'account:activity' || scope === 'account:balance',
 );
 
-/** The scopes of each role. The operator has all of them, for the account that the call names. */
+/** The scopes of each role. The operator has all scopes, for the account that the call names. */
 export const roleScopes: Readonly<Record<SessionRole, readonly Scope[]>> = {
   operator: allScopes,
   owner: allScopes,
@@ -19,9 +19,7 @@ export const roleScopes: Readonly<Record<SessionRole, readonly Scope[]>> = {
 };
 
 /**
- * Returns the credential that a session has in a call: a management key with the scopes of its role, or, if an API key is needed, the API
- * key that the caller names by its id. Throws `invalid_api_key` if the session has ended, `permission_denied` and `not_found` if the person
- * can't act for that key or account.
+ * Returns the credential as which a session acts in a call: a management key with the scopes of its role, or, if an API key is needed, the API key whose id the caller sends. Throws `invalid_api_key` if the session has ended, and `permission_denied` or `not_found` if the person can't act for that key or account.
  */
 export function resolveSession(
   found: Credential,

@@ -2,8 +2,7 @@ import { toGatewayError } from '../errors/gateway-error.ts';
 import type { Sink, StreamControl } from '../lib/push.ts';
 
 /**
- * Controls a call that is still being admitted: remembers whether its caller paused or cancelled it, and applies that
- * once the call has a control of its own.
+ * Controls a call that is still being admitted. It remembers whether the client paused or cancelled the call, and applies that when the call's control exists.
  */
 export class StartingCall implements StreamControl {
   #control: StreamControl | undefined;
@@ -11,12 +10,12 @@ export class StartingCall implements StreamControl {
   #failure: Error | undefined;
   #isPaused = false;
 
-  /** True if the caller cancelled the call without a failure: it has disconnected. */
+  /** True if the call was cancelled without a failure, because the client has disconnected. */
   get isCancelled(): boolean {
     return this.#isCancelled;
   }
 
-  /** Passes the caller's control on to `control`, beginning with the actions so far. */
+  /** Passes all actions of the client to `control`, beginning with the earlier ones. */
   attach(control: StreamControl): void {
     this.#control = control;
     if (this.#isCancelled || this.#failure !== undefined) control.cancel(this.#failure);
@@ -41,8 +40,7 @@ export class StartingCall implements StreamControl {
 }
 
 /**
- * Starts a call that has to wait before there is a stream to control. If `begin` rejects, `sink` ends with the error; `begin` must not have
- * ended it before.
+ * Starts a call that has to wait before there is a stream to control. If `begin` rejects, `sink` is ended with the error; `begin` must not have ended it already.
  */
 export function startCall<Message>(sink: Sink<Message>, begin: (call: StartingCall) => Promise<void>): StreamControl {
   const call = new StartingCall();

@@ -10,7 +10,7 @@ import {
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { PlanName, PlanPeriodName, Plans, SubscriptionRow } from '../ledger/plans.ts';
-import { requireFound, readId, invalidField, notFound } from './account-fields.ts';
+import { requireRow, readId, invalidField, notFound } from './account-fields.ts';
 
 /** Implements the methods of AdminService for subscriptions. Source: docs/accounting.md "Subscriptions". */
 export function subscriptions(
@@ -30,7 +30,7 @@ export function subscriptions(
       if (period === undefined) throw invalidField('period', 'must be biweekly or monthly');
       const row = await ledger.startSubscription({ accountId, plan, period });
       if (row === 'conflict') throw alreadySubscribed(accountId);
-      return { subscription: toSubscription(requireFound(row, 'account', accountId)) };
+      return { subscription: toSubscription(requireRow(row, 'account', accountId)) };
     },
     async getSubscription(request) {
       const accountId = readId(request.accountId, 'account');
@@ -58,7 +58,7 @@ const periods: Record<PlanPeriodName, PlanPeriod> = { biweekly: PlanPeriod.BIWEE
 const planList = ['core', 'core_pro'] as const satisfies PlanName[];
 const periodList = ['biweekly', 'monthly'] as const satisfies PlanPeriodName[];
 
-/** Returns a plan once for each length of its periods. */
+/** Returns a configured plan once for each length of period that it offers. */
 function toConfiguredPlans(name: PlanName, settings: Plans[PlanName]): MessageInitShape<typeof ConfiguredPlanSchema>[] {
   const { freeDailyRequests, discountPermille, models } = settings;
   return periodList.map(period => ({
@@ -73,7 +73,7 @@ function toConfiguredPlans(name: PlanName, settings: Plans[PlanName]): MessageIn
 }
 
 function alreadySubscribed(accountId: number): GatewayError {
-  return new GatewayError('conflict', `Account ${accountId} has a subscription already.`, {
+  return new GatewayError('conflict', `Account ${accountId} already has a subscription.`, {
     tip: `Show it with npx tollgate subscriptions show ${accountId}; another one can start once it has ended.`,
   });
 }

@@ -16,23 +16,23 @@ export class TimelineRecord {
     this.#startedAtMs = runtime.monotonicMs();
   }
 
-  /** A call goes to a route. */
+  /** Called when an attempt is sent to a route. */
   attemptBegan({ provider, model }: RouteName, reason: RouteReason | undefined): void {
     this.#began = { provider, model, reason: reason ?? '', startedMs: this.#elapsedMs() };
   }
 
-  /** The call has ended. */
+  /** Called when the attempt has ended. */
   attemptEnded({ result, status, firstEventMs, durationMs }: AttemptOutcome): void {
     if (this.#began !== undefined) this.#attempts.push({ ...this.#began, firstEventMs, durationMs, result, status });
     this.#began = undefined;
   }
 
-  /** The hold has grown. */
+  /** Called when the hold has grown. `heldNanoUsd`: the new total. */
   extended(heldNanoUsd: bigint): void {
     this.#extensions.push({ atMs: this.#elapsedMs(), heldNanoUsd });
   }
 
-  /** Returns the text that the ledger stores; undefined if the other fields of the record are enough. */
+  /** Returns the timeline as text for the ledger; undefined if it adds nothing to the other fields of the record. */
   get text(): string | undefined {
     return writeTimeline({ attempts: this.#attempts, extensions: this.#extensions });
   }

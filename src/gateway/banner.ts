@@ -1,19 +1,17 @@
 import type { FoundProvider } from './found-providers.ts';
 import type { Gateway } from './gateway.ts';
 
-/** The text for the operator when the gateway is ready. */
+/** What the banner shows to the operator when the gateway is ready. */
 export interface BannerFacts extends Pick<Gateway, 'publicUrl' | 'rpcUrl' | 'firstKeys' | 'dashboard'> {
   readonly dataDir: string;
-  /** Those that the environment has switched on. */
+  /** The providers that environment variables have enabled. */
   readonly providers: readonly FoundProvider[];
   /** The listed id of a model to try; undefined if the catalogue is empty. */
   readonly model: string | undefined;
 }
 
 /**
- * Returns the lines of a ready gateway: addresses, on the first start the keys it made, and a command to try. The
- * command works when pasted: on the first start it calls a model with the new key; later, when no key can be known,
- * it checks that the gateway answers.
+ * Returns the banner of a ready gateway: addresses, on the first start also the generated keys, and a command to try, which works if it is pasted. On the first start the command calls a model with the new key; later, because no key is known, it checks that the gateway answers.
  */
 export function banner(facts: BannerFacts): string {
   const { publicUrl, rpcUrl, firstKeys, dashboard, dataDir, providers, model } = facts;
@@ -30,7 +28,7 @@ export function banner(facts: BannerFacts): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** Further models of a provider are shown as a count. */
+/** How many models of a provider are listed; of the others, the number is shown. */
 const modelsShown = 4;
 
 function providerLines(providers: readonly FoundProvider[]): string[] {
@@ -45,9 +43,9 @@ function providerLines(providers: readonly FoundProvider[]): string[] {
 /** Why a provider has no models. */
 const missing: Readonly<Record<FoundProvider['state'], string>> = {
   known: 'no models: name them in the configuration file',
-  queried: 'lists no usable model; it is queried again every minute',
-  away: 'does not answer yet; it is queried again until it does',
-  refused: 'refuses its key; set the right one in the environment',
+  listed: 'lists no usable model; it is queried again every minute',
+  failed: 'does not answer yet; it is queried again until it does',
+  unauthorized: 'refuses its key; set the right one in the environment',
 };
 
 function keyLines({ apiKey, managementKey, file }: NonNullable<BannerFacts['firstKeys']>): string[] {
@@ -61,7 +59,7 @@ function keyLines({ apiKey, managementKey, file }: NonNullable<BannerFacts['firs
 
 function tryLines(publicUrl: string, firstKeys: BannerFacts['firstKeys'], model: string | undefined): string[] {
   if (firstKeys === undefined || model === undefined) return [`curl ${publicUrl}/readyz`];
-  // A key that is set in the environment is known already, so it need not be in a log.
+  // A key that was set in the environment is not shown, because it is known and need not be in a log.
   const { file } = firstKeys;
   const key =
     firstKeys.apiKey ??

@@ -1,5 +1,5 @@
 import type { EndedItem } from '../core/batches/batch-job.ts';
-import { Batches, type BatchTools } from '../core/batches/batches.ts';
+import { Batches, type BatchDependencies } from '../core/batches/batches.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { knownDollars } from '../lib/dollars.ts';
 import { createBatchCodec } from '../edge/batches/batch-codec.ts';
@@ -12,7 +12,8 @@ import { bodyBounds, parserLimits } from './body-limits.ts';
 import type { Stores } from './stores.ts';
 import type { LiveConfig } from './live-config.ts';
 
-type OpenedHere =
+/** The dependencies of `Batches` that `openBatches` makes from its options. */
+type ProvidedHere =
   | 'bulk'
   | 'codec'
   | 'runtime'
@@ -22,21 +23,21 @@ type OpenedHere =
   | 'onItem'
   | 'onDefect';
 
-/** The tools that batches need. */
-interface BatchParts extends Omit<BatchTools, OpenedHere> {
+/** The options of `openBatches`. */
+interface OpenBatchesOptions extends Omit<BatchDependencies, ProvidedHere> {
   readonly openBulk: Stores['openBulk'];
   readonly live: LiveConfig;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** The configured texts of errors. */
+  /** Returns the configured texts of errors. */
   readonly texts: () => ErrorTexts;
 }
 
-/** Opens large files, and the batches that run on them. */
-export function openBatches(parts: BatchParts): Batches {
-  const { openBulk, live, logger, metrics, texts, ...tools } = parts;
+/** Opens the store of large files, and the batches that use it. */
+export function openBatches(options: OpenBatchesOptions): Batches {
+  const { openBulk, live, logger, metrics, texts, ...dependencies } = options;
   return new Batches({
-    ...tools,
+    ...dependencies,
     bulk: openBulk(() => live.current.batches.diskBytes),
     codec: createBatchCodec({
       texts,
@@ -49,13 +50,16 @@ export function openBatches(parts: BatchParts): Batches {
     fileBytesMax: () => live.current.batches.fileBytes,
     concurrency: () => live.current.batches.concurrency,
     onItem: item => recordItem(item, logger, metrics),
-    onDefect: (batchId, error) => logger.error({ batchId, error }, 'a batch was left by a failure'),
+    onDefect: (batchId, error) =>
+      logger.error(
+        { batchId, error },
+        'a batch stopped because of an internal failure: it is tried again within seconds',
+      ),
   });
 }
 
 /**
- * Writes the log line and the metrics of an item, under the path of its batch: its latency does not count, since no
- * client waits.
+ * Writes the log line and the metrics of an item. Its path is that of its batch, so that its latency is not mixed with that of requests whose clients wait.
  */
 function recordItem({ batchId, endpoint, call, durationMs, error }: EndedItem, logger: Logger, metrics: Metrics): void {
   const { model, route, settled, accountId, keyId, attempts } = call;

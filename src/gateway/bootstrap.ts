@@ -5,17 +5,16 @@ import { keyMaterial, makeKey } from '../core/keys.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { writeSecretFile } from '../lib/secret-file.ts';
 
-/** The keys that the first start made; each is absent if the environment had set it, or if they are in a file. */
+/** The keys that the first start generated. A key is absent if the environment has set it, or if the keys were written to a file. */
 export interface FirstKeys {
-  /** The file that they were written to, and whether the API key is one of them. */
+  /** The file that the keys were written to, and whether it has the API key. */
   readonly file?: { readonly path: string; readonly hasApiKey: boolean };
   readonly apiKey?: string;
   readonly managementKey?: string;
 }
 
 /**
- * Makes account 1 on the first start. Returns the generated keys, undefined on later starts. Throws `ConfigError` if
- * their file can't be written; then nothing was made.
+ * Creates account 1 on the first start. Returns the generated keys; undefined on later starts. Throws `ConfigError` if the file for the keys can't be written; then nothing was created.
  */
 export async function bootstrap(ledger: Ledger, { bootstrap: given }: Environment): Promise<FirstKeys | undefined> {
   const apiKey = given.apiKey === undefined ? makeKey('apiKey') : keyMaterial(given.apiKey.reveal());
@@ -26,7 +25,7 @@ export async function bootstrap(ledger: Ledger, { bootstrap: given }: Environmen
     ...(given.managementKey === undefined ? { managementKey: managementKey.text } : {}),
   };
   const file = Object.keys(made).length === 0 ? undefined : given.file;
-  // Before the ledger has them: keys that could not be written down would be lost.
+  // Written before the ledger stores them, because keys whose file can't be written would be lost.
   if (file !== undefined && (await ledger.listAccounts()).length === 0) writeKeys(file, made);
   const isFirst = await ledger.bootstrap({
     accountName: 'default',
@@ -38,7 +37,7 @@ export async function bootstrap(ledger: Ledger, { bootstrap: given }: Environmen
   return file === undefined ? made : { file: { path: file, hasApiKey: made.apiKey !== undefined } };
 }
 
-/** Lines that a shell can read. */
+/** Writes the keys as lines that a shell can read. */
 function writeKeys(file: string, { apiKey, managementKey }: FirstKeys): void {
   const lines = [
     ...(apiKey === undefined ? [] : [`TOLLGATE_API_KEY=${apiKey}`]),

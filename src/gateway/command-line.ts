@@ -9,7 +9,7 @@ import { runProgram } from './run-program.ts';
 
 /** Runs the command that the process was started with. Returns its exit code. */
 export async function runCommandLine(): Promise<number> {
-  // The reader may stop early (`| head`): that is not a failure, and a gateway outlives the reader of its banner.
+  // If the reader of the output stops early (`| head`), that is not a failure, and a running gateway continues.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;
   });
@@ -23,8 +23,7 @@ export async function runCommandLine(): Promise<number> {
 }
 
 /**
- * Returns what commands need besides the standard streams. Parts that few commands need are loaded on demand: a
- * command has to answer within half a second.
+ * Returns what commands need in addition to the standard streams. What few commands need is loaded on demand, so that commands answer within half a second.
  */
 export function commandLinePorts(variables: Variables): Omit<CommandLinePorts, 'streams'> {
   const environment = () => readEnvironment(variables);

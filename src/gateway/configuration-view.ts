@@ -11,7 +11,7 @@ import { withDecoys } from './decoy-variables.ts';
 import type { LiveConfig } from './live-config.ts';
 import { checkConfigText } from './read-config.ts';
 
-/** Returns what the operator sees of the configuration in use, and of one that could replace it. */
+/** Returns the operator's view of the configuration in use, and the check of a configuration that could replace it. */
 export function configurationView(
   live: LiveConfig,
   { variables }: Pick<Environment, 'variables'>,
@@ -27,7 +27,7 @@ export function configurationView(
   };
 }
 
-/** A configuration that was read from a text, and its settings as the file names them; or what is wrong with it. */
+/** A configuration that was read from a text, and its settings by the file's names; or the problems of the text. */
 type Read = { readonly config: Config; readonly settings: FileSettings } | { readonly problems: readonly Problem[] };
 
 async function read(file: string, text: string, variables: Variables): Promise<Read> {
@@ -41,8 +41,7 @@ async function read(file: string, text: string, variables: Variables): Promise<R
 }
 
 /**
- * Checks a text and compares it with the configuration in use. A text can name any variable of the environment, so
- * nothing of what it reads there is returned: not in a change, and not in a message.
+ * Checks a text and compares it with the configuration in use. The text can name any environment variable, so neither the changes nor the messages that are returned contain values of the environment.
  */
 async function checkText(text: string, live: LiveConfig, variables: Variables): Promise<CheckedConfiguration> {
   const file = live.current.file ?? defaultConfigPath;
@@ -67,14 +66,14 @@ async function checkText(text: string, live: LiveConfig, variables: Variables): 
 
 const nothing = { providers: 0, models: 0, changes: [], needsRestart: [] };
 
-/** Replaces a message that may contain a value of the environment: such a message differs if the variables have other values. */
+/** Replaces a message that may contain a value of the environment. `shown`: the problems that the text has with other values of the variables; a message that is the same there contains no value. */
 function withoutValues({ line, path, message }: Problem, shown: readonly Problem[]): Problem {
   const isShown = shown.some(other => other.line === line && other.path === path && other.message === message);
-  const hidden = 'is not allowed with what the environment has; tollgate config check says why';
+  const hidden = 'is not allowed with the values in the environment; tollgate config check says why';
   return { path, message: isShown ? message : hidden, ...(line !== undefined && { line }) };
 }
 
-/** Hides values that come from the environment. `foreign`: the settings that do; undefined: unknown, so all are hidden. */
+/** Hides values that come from the environment. `foreign`: the settings that the text gives with other values of the variables; undefined: unknown, so all values are hidden. */
 function toShownChange(
   { path, before, after }: SettingChange,
   foreign: readonly SettingChange[] | undefined,
@@ -82,7 +81,7 @@ function toShownChange(
   const same = (other: readonly string[]): boolean =>
     other.slice(0, path.length).every((step, index) => step === path[index]);
   const isHidden = foreign === undefined || foreign.some(({ path: other }) => same(other));
-  // If the entry is missing when the variables have other values, its name itself comes from the environment.
+  // If the entry is missing there, its name comes from the environment.
   const named = foreign?.find(
     ({ path: other, after: now }) => now === undefined && other.length <= path.length && same(other),
   );

@@ -33,7 +33,7 @@ import { logCall } from './rpc-log.ts';
 /** How long the sign-in link of a first start is valid. */
 const firstLinkMs = 3_600_000;
 
-/** Services that a key or a signed-in person may call. */
+/** The services that a key or a signed-in person may call. */
 const peoplesServices: readonly DescService[] = [
   AccountService,
   CatalogService,
@@ -45,17 +45,17 @@ const peoplesServices: readonly DescService[] = [
   RerankService,
 ];
 
-/** The services for people at the dashboard besides the others. */
+/** The dependencies of `People`. */
 interface PeopleParts extends Pick<NowOptions, 'router'> {
   readonly ledger: Ledger;
   readonly generations: Generations;
   readonly publicUrl: () => string;
   readonly config: Config;
-  /** Threads in which requests run, too. */
+  /** The worker threads in which requests also run; undefined: there are none. */
   readonly workers?: Workers | undefined;
 }
 
-/** Sessions, the current state, and the addresses of the operator's links. */
+/** What the dashboard needs besides the other services: sessions, the live view, and the URLs of the operator's links. */
 export class People {
   readonly options: SessionOptions;
   readonly errors = new RecentErrors(() => systemClock.now());
@@ -78,14 +78,13 @@ export class People {
     this.now = new NowStreams({ ledger, router, listRunning, runtime: systemRuntime, errors: this.errors });
   }
 
-  /** Notes an answer that was an error. */
+  /** Records an error that a client got. */
   readonly noteFailure = (account: bigint, key: bigint, code: string): void => {
     this.errors.add({ accountId: Number(account), keyId: Number(key), code });
   };
 
   /**
-   * Makes a session for a person whom the identity provider has authenticated; undefined: no rule of the
-   * configuration matches, or an operator signs in over the public listener.
+   * Creates a session for a person whom the identity provider has authenticated. Returns undefined if no configured rule matches. Operators can't sign in over the public listener.
    */
   async openSession(
     claims: Claims,
@@ -100,18 +99,18 @@ export class People {
     return person && { session: await openSession(this.options, person), lifetimeMs: sessionMs };
   }
 
-  /** DashboardService. */
+  /** Returns the implementation of DashboardService. */
   get service(): PushedService<typeof DashboardService> {
     return { ...sessions(this.options), watchNow: this.now.watchNow };
   }
 
-  /** The internal listener is open at this address, which is returned. In links the machine's own replaces one that means all of its addresses. */
+  /** Called when the internal listener is open. Returns its URL. In links, an address that means all addresses of the machine is replaced by the machine's own. */
   listening(rpcUrl: string): string {
     this.#internalUrl = rpcUrl.replace(/\/\/(?:0\.0\.0\.0|\[::\])(?=:)/, '//localhost');
     return rpcUrl;
   }
 
-  /** Returns where the operator enters. `asLink`: on a first start that prints secrets, by a link that signs in once. */
+  /** Returns the URL at which the operator opens the dashboard. `asLink`: on a first start that may print secrets, the URL is a link that signs in once. */
   entrance(asLink: boolean): { readonly url: string; readonly isLink: boolean } {
     const url = asLink
       ? signInUrl(this.#internalUrl, this.options.links.make(firstLinkMs).token)
@@ -128,7 +127,7 @@ interface DashboardParts {
   readonly people: People;
 }
 
-/** Returns the dashboards of the public and of the internal listener. The operator's services are on the internal one alone, and not there if the configuration wants them on the socket alone. */
+/** Returns the dashboards of the public and of the internal listener. The operator's services are only on the internal listener, and not there either if the configuration restricts them to the socket. */
 export function openDashboards({ config, core, logger, people }: DashboardParts): {
   readonly publicPages: Dashboard;
   readonly internalPages: Dashboard;

@@ -1,8 +1,7 @@
 import type { Variables } from '../config/env.ts';
 
 /**
- * Returns variables in which the named ones have other values of the same form. What differs between a configuration
- * that was read with them and one that was read with the real ones comes from the environment, and must not be shown.
+ * Returns the variables, with other values of the same form for those that are named. What differs between the configuration that is read with these values and the one that is read with the real values comes from the environment, and must not be shown.
  */
 export function withDecoys(variables: Variables, names: readonly string[]): Variables {
   const decoys = names.flatMap(name => {

@@ -2,7 +2,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** The databases of the data directory, by the names that they have there. */
+/** The databases of the data directory: the name of each file, and its name in reports. */
 const databases: readonly (readonly [file: string, name: string])[] = [
   ['ledger', 'ledger.sqlite'],
   ['ledger_wal', 'ledger.sqlite-wal'],
@@ -10,7 +10,7 @@ const databases: readonly (readonly [file: string, name: string])[] = [
   ['content_wal', 'content.db-wal'],
 ];
 
-/** Returns the sizes of the data directory's databases in bytes; one that is not there is left out. */
+/** Returns the sizes of the data directory's databases in bytes. Databases that do not exist are left out. */
 export function readFileSizes(dataDir: string): Record<string, number> {
   const names = new Set(readdirSync(dataDir));
   const there = databases.filter(([, name]) => names.has(name));
@@ -19,14 +19,13 @@ export function readFileSizes(dataDir: string): Record<string, number> {
   );
 }
 
-/** The folder of the data directory with the column files, and its name as a part of what is stored. */
+/** The folder of the data directory with the column files, and its name in reports. */
 export const columnsFolder = 'columns';
-/** As often as column files change. */
+/** How often column files are measured, which is how often they change. */
 const measuredMs = 300_000;
 
 /**
- * Returns a function that returns the sizes of the data directory's databases and column files in bytes. The column files, of which there can be thousands, are measured in the
- * background, once at the start and at most every five minutes after that.
+ * Returns a function that returns the sizes of the data directory's databases and column files, in bytes. There can be thousands of column files, so these are measured in the background, at the start and then at most every five minutes.
  */
 export function watchFileSizes(dataDir: string): () => Record<string, number> {
   let columns = 0;
@@ -42,7 +41,7 @@ export function watchFileSizes(dataDir: string): () => Record<string, number> {
   };
 }
 
-/** Returns the size of all files below a folder, in bytes; 0 if there is none. Files that disappear meanwhile do not count. */
+/** Returns the size of all files below a folder, in bytes; 0 if there are none. Files that disappear meanwhile are not counted. */
 export async function readFolderBytes(folder: string): Promise<number> {
   const entries = await readdir(folder, { withFileTypes: true, recursive: true }).catch(() => []);
   let bytes = 0;

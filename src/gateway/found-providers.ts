@@ -1,18 +1,17 @@
 import type { Config } from '../config/settings.ts';
 import type { ServerState } from './discovery.ts';
 
-/** A provider that the environment has switched on. */
+/** A provider that environment variables have enabled. */
 export interface FoundProvider {
   readonly name: string;
-  /** Listed ids. */
+  /** The listed ids of its models. */
   readonly models: readonly string[];
-  /** The result of a server's query for its models; `known`: it is not queried. */
+  /** The result of the last query for its models; `known`: the provider is not queried. */
   readonly state: ServerState | 'known';
 }
 
 /**
- * Returns the providers that the environment has switched on, queried ones first. `findState`: the result of a
- * server's query; undefined: it is not queried.
+ * Returns the providers that environment variables have enabled, those that are queried for their models first. `findState` returns the result of a provider's last query; undefined: the provider is not queried.
  */
 export function foundProviders(
   { providers, models }: Config,

@@ -10,7 +10,7 @@ import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
 import { StoredConversations } from '../core/conversations/stored-conversations.ts';
-import { DirectAnswers, type DirectTools } from '../core/direct/direct-answers.ts';
+import { DirectAnswers, type DirectDependencies } from '../core/direct/direct-answers.ts';
 import { embeddings } from '../core/embeddings/embeddings.ts';
 import { rerank } from '../core/rerank/rerank.ts';
 import type { StoppableService } from '../core/running-requests.ts';
@@ -80,45 +80,44 @@ import { openWebhooks, type NotifyOperator } from './webhooks.ts';
 export interface Gateway {
   readonly publicUrl: string;
   readonly rpcUrl: string;
-  /** Only on the first start. */
+  /** The generated keys; absent except on the first start. */
   readonly firstKeys?: FirstKeys;
-  /** The dashboard's address; on the first start a link that signs in once. */
+  /** The dashboard's URL; on the first start it is a link that signs in once. */
   readonly dashboard: { readonly url: string; readonly isLink: boolean };
   /**
-   * Resolves to the providers that the environment has switched on: when the queried ones have answered, or after
-   * `ms`.
+   * Returns the providers that environment variables have enabled. Resolves when those that are queried for their models have answered, but after `ms` at the latest.
    */
   findProviders(ms: number): Promise<FoundProvider[]>;
-  /** Stops the gateway: it takes no new requests, open streams get the grace period, and what remains is cut and settled. Resolves when all is closed, with whether all was stored. */
+  /** Stops the gateway. It takes no new requests; running ones may continue for the grace period, then they are interrupted and settled. Resolves when everything is closed, to whether everything was stored. */
   stop(): Promise<boolean>;
-  /** Ends the grace period of a stop that is under way. */
+  /** Ends the grace period of a stop that has begun. */
   hurry(): void;
-  /** Reads the configuration again and logs the result. A bad one changes nothing. */
+  /** Reads the configuration again and logs the result. If it is invalid, nothing changes. */
   reload(): void;
 }
 
-/** Factor by which a provider's tokenizer may count more than the gateway before an answer is cut at its output limit. */
+/** The factor by which a provider's token count may exceed the gateway's before the gateway cuts an answer at its output limit. */
 const foreignTolerance = 1.15;
 
-/** The resources of a gateway. */
+/** What a gateway is opened with. */
 export interface GatewayResources {
   readonly environment: Environment;
   readonly config: Config;
   readonly stores: Stores;
-  /** The number of this gateway among those that share a database; absent: it is alone. */
+  /** The number of this gateway among those that share a database; absent: it shares none. */
   readonly instance?: number;
-  /** Threads that serve the public listener; undefined: this one does. */
+  /** The worker threads that serve the public listener; undefined: this thread serves it. */
   readonly workers?: Workers | undefined;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly health: Pick<StorageHealth, 'reason' | 'onLow'>;
-  /** Begins the trace of a request; absent: traces are switched off. */
+  /** Begins the trace of a request; absent: traces are disabled. */
   readonly startTrace?: ((telemetry: RequestTelemetry) => RequestTrace) | undefined;
   /** Reads the configuration for a reload. Throws `ConfigError`. */
   readonly readAgain: () => Promise<Config>;
 }
 
-/** Opens everything in one process. Throws what listening throws (a port in use). */
+/** Opens all parts of a gateway in this process. Throws the error of listening, for example that a port is in use. */
 export async function openGateway(resources: GatewayResources): Promise<Gateway> {
   const { environment, config, stores, logger, workers } = resources;
   const live = new LiveConfig(config, resources.readAgain);
@@ -141,7 +140,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   const rpcUrl = people.listening(listenerUrl(environment.rpcHost, rpcAt.port, config.rpc.tls !== undefined));
   await openSocket(rpc, resources);
   await front.listen();
-  // Only now: a first start that can't listen must not leave keys that were never shown.
+  // After listening has succeeded: if the first start can't listen, no keys must be left that were never shown.
   const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
   workers?.serve();
@@ -153,7 +152,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   secretFiles.start();
   stores.onLeaseEnded?.(number => {
     ids.renumber(number);
-    for (const service of listRunning(core, workers)) service.cutAll();
+    for (const service of listRunning(core, workers)) service.interruptAll();
   });
   await Promise.all([core.images.resume(), core.batches.resume()]);
   const stopping = createStopping({
@@ -189,7 +188,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   };
 }
 
-/** Makes ids above `lastId`. `instance`: another number on each thread that makes them; absent: 0. */
+/** Returns a source of ids above `lastId`. `instance`: a different number for each thread that makes ids; absent: 0. */
 export function makeIds(lastId: number, logger: Logger, instance = 0): IdSource {
   const refusal = (reason: string): Error => {
     logger.error({ reason }, 'no request id can be made: set the clock right and restart');
@@ -198,7 +197,7 @@ export function makeIds(lastId: number, logger: Logger, instance = 0): IdSource 
   return new IdSource(systemClock, lastId, { instance, monotonicMs: () => systemRuntime.monotonicMs(), refusal });
 }
 
-/** Returns an id for a request, even while no ledger id can be made: calls that need none are answered, and admissions are refused. */
+/** Returns an id for a request, even if no ledger id can be made at the moment. Requests that need no ledger id are then still answered; admissions are refused. */
 export function requestIdOrNot(ids: IdSource): string {
   try {
     return publicRequestId(ids.next());
@@ -207,28 +206,28 @@ export function requestIdOrNot(ids: IdSource): string {
   }
 }
 
-/** Passes on new configurations: the reloaded file, and the discovered models. */
+/** Applies new configurations: of a reloaded file, and with discovered models. */
 function reloading(live: LiveConfig, targets: ReloadTargets, proxy: ProxySettings) {
   const discovery = new Discovery({
     proxy,
     logger: targets.logger,
     config: () => live.current,
-    found: models => live.discovered(models, targets),
+    onModelsChanged: models => live.discovered(models, targets),
   });
   const reload = async (): Promise<Reloaded> => {
     const reloaded = await live.reload(targets);
-    void discovery.ask();
+    void discovery.queryAll();
     return reloaded;
   };
   return { reload, discovery };
 }
 
-/** A bad configuration is logged, and the gateway continues unchanged. */
+/** Reloads the configuration. If it is invalid, that is logged and the gateway continues unchanged. */
 export async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): Promise<void> {
   try {
     await reload();
   } catch (thrown) {
-    // A signal must not end the gateway, whatever is wrong.
+    // A reload by a signal must never end the gateway.
     if (!(thrown instanceof ConfigError)) logger.error({ error: thrown }, 'the reload failed');
   }
 }
@@ -245,7 +244,7 @@ function openRouter(
   });
 }
 
-/** Returns the values that the metrics read on request. */
+/** Returns the sources of gauges, which are read when metrics are requested. */
 export function gaugeSources(
   dataDir: string,
   core: Pick<Core, 'router' | 'upstreams' | 'generations' | 'unseenOutput'>,
@@ -273,14 +272,14 @@ const keyStates = ['working', 'resting', 'probing'] as const;
 
 /** The services of both listeners. */
 type Core = ReturnType<typeof makeCore>;
-/** The part that answers requests. */
+/** The services that answer requests, and what they need. */
 type RequestCore = ReturnType<typeof makeRequestCore>;
 
-/** The parts from which everything in the process is made. */
+/** The resources of a gateway, and what was made from them first. */
 export interface Parts extends GatewayResources {
   readonly live: LiveConfig;
   readonly ids: IdSource;
-  /** Known only when the listener is open: the system may pick its port. */
+  /** Returns the public URL. It is known only when the listener is open, because the system may choose the port. */
   readonly publicUrl: () => string;
 }
 
@@ -300,7 +299,7 @@ function makeCore(parts: Parts) {
   return { ...core, batches, reload, stopRetention: startRetention(stores.ledger, live, logger) };
 }
 
-/** Makes what answers requests, on this thread or in a worker. The returned `reload` throws `ConfigError`. */
+/** Makes the services that answer requests, on this thread or in a worker. The returned `reload` throws `ConfigError`. */
 export function makeRequestCore(parts: Parts) {
   const { environment, config, live, stores, ids, logger } = parts;
   const box = new SealedBox(stores.secrets);
@@ -315,7 +314,7 @@ export function makeRequestCore(parts: Parts) {
     router,
     catalog,
     ids,
-    // One for all paths: a key that was used on another is known.
+    // One for all paths, so that an Idempotency-Key that was used on another path is known.
     replays: new Replays({ ...stores, runtime: systemRuntime }),
     exposeRoute: () => live.current.exposeRoute,
     settleMs: config.ledger.settleTimeoutMs,
@@ -374,17 +373,17 @@ function openBodies({ live, stores, logger }: Parts, box: SealedBox): BodyStore 
       return { keep, bytesMax, lifetimeMs };
     },
     failed: (requestId, error) =>
-      logger.warn({ request_id: requestId, error }, 'the bodies of a request could not be kept'),
+      logger.warn({ request_id: requestId, error }, 'the bodies of a request could not be stored'),
   });
 }
 
-/** Responses, and the conversations that they are made in. */
+/** Opens responses, and the stored conversations that responses are added to. */
 function openResponses(
   { config, live, stores, ids }: Parts,
-  tools: { readonly generations: Generations; readonly replays: Replays; readonly box: SealedBox },
+  dependencies: { readonly generations: Generations; readonly replays: Replays; readonly box: SealedBox },
 ) {
   const { responseLifetimeMs: lifetimeMs } = config.content;
-  const { box } = tools;
+  const { box } = dependencies;
   const kept = new StoredConversations({ ...stores, ids, box, lifetimeMs, clock: systemClock });
   const sessionMemory = () => {
     const { sessionMemoryBytes: max, accountSessionMemoryBytes: ownerMax } = live.current.limits;
@@ -392,7 +391,7 @@ function openResponses(
   };
   const responses = new Responses({
     ...stores,
-    ...tools,
+    ...dependencies,
     runtime: systemRuntime,
     ids,
     kept,
@@ -402,12 +401,12 @@ function openResponses(
   return { responses, kept };
 }
 
-/** Opens the services whose answers are not streamed. */
-function openDirect(tools: DirectTools) {
-  return { embeddings: new DirectAnswers(tools, embeddings), rerank: new DirectAnswers(tools, rerank) };
+/** Opens the direct endpoints, whose answers are not streamed. */
+function openDirect(dependencies: DirectDependencies) {
+  return { embeddings: new DirectAnswers(dependencies, embeddings), rerank: new DirectAnswers(dependencies, rerank) };
 }
 
-/** Opens the Unix socket for the operator's commands. The default one may fail: the port does the same. */
+/** Opens the Unix socket for the operator's commands. If the default socket can't be opened, that is only logged, because commands can use the port. */
 async function openSocket(rpc: RpcListener, { environment, logger }: GatewayResources): Promise<void> {
   const { rpcSocket } = environment;
   if (rpcSocket === undefined) return;
@@ -415,11 +414,11 @@ async function openSocket(rpc: RpcListener, { environment, logger }: GatewayReso
     await rpc.listenOnSocket(rpcSocket.path);
   } catch (thrown) {
     if (rpcSocket.isNamed) throw thrown;
-    logger.warn({ error: thrown }, 'the socket for commands could not be opened: they use the port');
+    logger.warn({ error: thrown }, 'the socket for commands could not be opened; commands use the port');
   }
 }
 
-/** The configured providers with the state of their keys. */
+/** Returns the configured providers with the state of their keys. */
 function listProviders(live: LiveConfig, upstreams: UpstreamSet) {
   const keys = new Map(upstreams.keys().map(each => [each.provider, each.keys]));
   return live.current.providers.map(({ name, protocol, baseUrl }) => ({
@@ -430,7 +429,7 @@ function listProviders(live: LiveConfig, upstreams: UpstreamSet) {
   }));
 }
 
-/** Returns the services whose requests run for a while. */
+/** Returns the services with running requests that a stop has to end. */
 function listRunning(core: Core, workers: Workers | undefined): StoppableService[] {
   return [core.batches, ...listRequestServices(core), ...(workers === undefined ? [] : [workers])];
 }
@@ -440,7 +439,7 @@ export function listRequestServices({ generations, images, embeddings, rerank }:
   return [generations, images, embeddings, rerank];
 }
 
-/** What the operator sees of the gateway as a whole. */
+/** Returns what the operator's view of the gateway is read from. */
 function operatorView({ environment, config, live, health, stores }: Parts) {
   return {
     plans: config.plans,
@@ -450,7 +449,7 @@ function operatorView({ environment, config, live, health, stores }: Parts) {
   };
 }
 
-/** The services of the contract, for both listeners. */
+/** Returns the implementations of all services, for both listeners. */
 function makeServices(
   core: Core,
   people: People,
@@ -503,7 +502,7 @@ function makeServices(
     .service(DashboardService, people.service);
 }
 
-/** Offers the services that answer requests. */
+/** Adds the services that answer requests to a transport. */
 export function offerRequestServices(transport: InProcessTransport, core: RequestCore): InProcessTransport {
   const { ledger, catalog, tokens } = core;
   const visible = (context: CallContext) => visibleModels(context, { ledger, tokens });

@@ -1,22 +1,23 @@
-import { Images, type ImageTools } from '../core/images/images.ts';
+import { Images, type ImageDependencies } from '../core/images/images.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LiveConfig } from './live-config.ts';
 
-/** The tools for making images. */
-interface ImageParts extends Omit<ImageTools, 'runtime' | 'tasks' | 'onDefect'> {
+/** The options of `openImages`. */
+interface OpenImagesOptions extends Omit<ImageDependencies, 'runtime' | 'tasks' | 'onDefect'> {
   readonly live: LiveConfig;
   readonly logger: Logger;
 }
 
-/** Opens images, and the tasks that draw them later. */
-export function openImages(parts: ImageParts): Images {
-  const { live, logger, ...tools } = parts;
+/** Opens the image requests and image tasks of this process. */
+export function openImages(options: OpenImagesOptions): Images {
+  const { live, logger, ...dependencies } = options;
   const { imageTasks, imageTaskQueue } = live.current.limits;
   return new Images({
-    ...tools,
+    ...dependencies,
     runtime: systemRuntime,
     tasks: { slots: imageTasks, waitersMax: imageTaskQueue },
-    onDefect: (taskId, error) => logger.error({ taskId, error }, 'an image task was left by a failure'),
+    onDefect: (taskId, error) =>
+      logger.error({ taskId, error }, 'an image task stopped because of an internal failure'),
   });
 }

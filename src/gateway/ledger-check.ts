@@ -2,7 +2,7 @@ import type { LedgerCheck } from '../core/configuration-admin.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { systemClock } from '../lib/clock.ts';
 
-/** Returns what checks every invariant of the ledger while the gateway runs. Calls at the same time share one run. */
+/** Returns a function that checks all invariants of the ledger while the gateway runs. Concurrent calls share one check. */
 export function ledgerCheck(ledger: Pick<Ledger, 'verify'>): () => Promise<LedgerCheck> {
   let running: Promise<LedgerCheck> | undefined;
   const check = async (): Promise<LedgerCheck> => {

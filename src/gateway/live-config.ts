@@ -14,7 +14,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { builtInModels, retryPolicy, toRoutes, toStrategies } from './routing.ts';
 import type { UpstreamSet } from './upstream-set.ts';
 
-/** Receivers of a new configuration. */
+/** What a new configuration is applied to. */
 export interface ReloadTargets {
   readonly upstreams: UpstreamSet;
   readonly router: { replace(config: RoutingConfig, retry: RetryPolicy): void };
@@ -24,7 +24,7 @@ export interface ReloadTargets {
   readonly logger: Logger;
 }
 
-/** Keys of the file that are read only at the start, as they stand there. */
+/** The keys of the file that are read only at the start, under their names in the file. */
 const atStart: readonly (readonly [key: string, of: (config: Config) => unknown])[] = [
   ['metrics', config => config.metrics],
   ['log_level', config => config.logLevel],
@@ -51,10 +51,10 @@ const atStart: readonly (readonly [key: string, of: (config: Config) => unknown]
   ['ledger', config => config.ledger],
 ];
 
-/** The configuration in use. A reload applies a new one completely or not at all. Source: docs/configuration.md "Reloading". */
+/** The configuration in use. A reload applies a new configuration completely or not at all. Source: docs/configuration.md "Reloading". */
 export class LiveConfig {
   readonly #read: () => Promise<Config>;
-  /** The configuration at the start: keys that are read only then keep these values until the process ends. */
+  /** The configuration at the start. Keys that are read only at the start keep these values until the process ends. */
   readonly #started: Config;
   #current: Config;
   #reloading: Promise<unknown> = Promise.resolve();
@@ -74,7 +74,7 @@ export class LiveConfig {
     return this.#current;
   }
 
-  /** The current configuration, and the discovered models. */
+  /** The current configuration, with the discovered models. */
   get whole(): Config {
     return this.#whole;
   }
@@ -84,20 +84,20 @@ export class LiveConfig {
     return this.#readAtMs;
   }
 
-  /** Returns the keys of the file that differ from those at the start and take effect only at the next one. */
+  /** Returns the keys of the file whose values differ from those at the start and take effect only at the next start. */
   listRestartKeys(config: Config): string[] {
     return atStart.filter(([, of]) => compareSettings(of(this.#started), of(config)).length > 0).map(([key]) => key);
   }
 
   /** Reads the file again and applies it. Throws `ConfigError`; then nothing has changed, and the reason is logged. */
   reload(targets: ReloadTargets): Promise<Reloaded> {
-    // One after the other, so that the file that was read last is the one in use.
+    // Reloads run one after the other, so that the file that was read last is in use.
     const reloaded = this.#reloading.then(() => this.#reload(targets));
     this.#reloading = reloaded.catch(() => undefined);
     return reloaded;
   }
 
-  /** Replaces the discovered models. A configured model is never replaced by a discovered one with its id. */
+  /** Replaces the discovered models. A discovered model with the id of a configured one is ignored. */
   discovered(models: readonly ModelSettings[], targets: ReloadTargets): void {
     this.#discovered = models;
     this.#apply(this.#current, targets);
@@ -119,11 +119,11 @@ export class LiveConfig {
     let config: Config;
     try {
       config = await this.#read();
-      // Throws for a file that can't be applied, before anything has changed.
+      // Throws if the configuration can't be applied, before anything has changed.
       catalogContent(config);
     } catch (thrown) {
       const problems = thrown instanceof ConfigError ? { problems: thrown.lines } : { error: thrown };
-      logger.error(problems, 'the configuration was not reloaded: nothing has changed');
+      logger.error(problems, 'the configuration was not reloaded; nothing has changed');
       throw thrown;
     }
     const needsRestart = this.listRestartKeys(config);
@@ -142,10 +142,10 @@ export class LiveConfig {
   }
 }
 
-/** Adds the models whose provider is configured and whose id nothing else has. */
+/** Adds those discovered models whose provider is enabled by the environment, and whose id is not in use. */
 function withDiscovered(config: Config, models: readonly ModelSettings[]): Config {
   const taken = new Set([...config.models.map(({ id }) => id), ...config.aliases.keys()]);
-  // Only providers of the environment: a provider of the file may charge for models that discovery takes for free.
+  // Only providers that the environment has enabled, because a provider of the file may charge for models that discovery treats as free.
   const providers = new Set(config.providers.flatMap(({ preset }) => preset ?? []));
   const more = models.filter(
     ({ id, routes }) => !taken.has(id) && routes.every(route => providers.has(route.provider)),
@@ -153,18 +153,18 @@ function withDiscovered(config: Config, models: readonly ModelSettings[]): Confi
   return more.length === 0 ? config : { ...config, models: [...config.models, ...more] };
 }
 
-/** Returns a text by which values are compared. Amounts of money are bigints, which JSON lacks. */
+/** Returns a text by which values are compared. Amounts of money are bigints, which JSON does not have. */
 export function comparedText(value: unknown): string {
   return JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? `${each}n` : each));
 }
 
-/** Configured models come first: if a model is chosen for the client, it is the operator's own. */
+/** Returns the content of the catalogue. Configured models come first, so that if the gateway chooses a model for the client, it is a configured one. */
 export function catalogContent(config: Config): CatalogContent {
   const builtIn = config.simulator.enabled ? builtInModels.map(model => create(ModelSchema, model)) : [];
   return { models: [...config.models.map(toModel), ...builtIn], aliases: config.aliases };
 }
 
-/** Describes a refused file for a caller of AdminService: each problem with file, line and path. */
+/** Returns the error for a caller of AdminService if a file was refused: each problem with file, line and path. Any other error is returned unchanged. */
 export function reloadRefusal(thrown: unknown): unknown {
   if (!(thrown instanceof ConfigError)) return thrown;
   return new GatewayError('invalid_request', `The configuration was not reloaded: ${thrown.lines.join('; ')}`, {

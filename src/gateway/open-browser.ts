@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
 import process from 'node:process';
 
-/** Opens an address in the browser that `BROWSER` names, or in the desktop's own. `BROWSER=none`, and a machine without a desktop: nothing happens. Never throws. */
+/** Opens a URL in the browser that `BROWSER` names, or in the default browser of the desktop. Does nothing with `BROWSER=none` or without a desktop. Never throws. */
 export function openBrowser(url: string, env: Readonly<Record<string, string | undefined>>): void {
   const [program, ...args] = findBrowser(env);
   if (program === undefined) return;
   spawn(program, [...args, url], { detached: true, stdio: 'ignore' })
-    // The link was printed: without a browser it can be opened elsewhere.
+    // Ignored, because the link was also printed and can be opened elsewhere.
     .on('error', () => undefined)
     .unref();
 }

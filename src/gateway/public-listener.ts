@@ -24,15 +24,15 @@ export interface ListenerParts extends Parts {
 /** The options of the public listener. */
 interface EdgeParts extends Omit<ListenerParts, 'services' | 'people'>, Pick<EdgeOptions, 'failed' | 'metricsText'> {
   readonly services: PushTransport;
-  /** Returns why requests can't be taken; undefined: they can. */
+  /** Returns why requests can't be accepted; undefined: they can. */
   readonly unready: () => string | undefined;
 }
 
-/** The public listener, in this thread or in workers. */
+/** The public listener, served by this thread or by workers. */
 export interface Front {
-  /** Throws what listening throws. */
+  /** Starts to listen. Throws the error of listening. */
   listen(): Promise<unknown>;
-  /** Known once it listens. */
+  /** The port that it listens on; known after `listen`. */
   readonly port: number;
   close(): Promise<unknown>;
 }
@@ -76,7 +76,7 @@ function portIn(edge: FastifyInstance, port: number): number {
   return typeof address === 'object' && address !== null ? address.port : port;
 }
 
-/** Opens the public listener, to be started with `listen`. */
+/** Returns the public listener, which starts with `listen`. */
 export function openEdge(parts: EdgeParts, draining: () => boolean): FastifyInstance {
   const { live, services, logger, metrics, unready, nextRequestId, publicUrl, startTrace, dashboards } = parts;
   const { metrics: shownTo, limits } = live.current;
@@ -101,7 +101,7 @@ export function openEdge(parts: EdgeParts, draining: () => boolean): FastifyInst
     },
     get bodyMemory() {
       const { bodyBytes, bodyMemoryBytes, accountBodyMemoryBytes } = live.current.limits;
-      // One body of the largest size always fits.
+      // At least the size of the largest body, so that one always fits.
       return {
         max: Math.max(bodyBytes, bodyMemoryBytes),
         ownerMax: Math.max(bodyBytes, accountBodyMemoryBytes),
@@ -141,7 +141,7 @@ export function openEdge(parts: EdgeParts, draining: () => boolean): FastifyInst
   });
 }
 
-/** Returns the configured texts of errors. */
+/** Returns the configured texts of error answers. */
 export function errorTexts(live: LiveConfig, publicUrl: () => string): ErrorTexts {
   const { docs, support, community, tips } = live.current.texts;
   return {

@@ -4,7 +4,7 @@ import type { Environment, Variables } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { builtInModels, checkProtocols } from './routing.ts';
 
-/** Reads and checks the current configuration; `path` is the command line's. Throws `ConfigError`. */
+/** Reads and checks the current configuration. `path`: the file that the command line names; undefined: none. Throws `ConfigError`. */
 export async function readConfig(environment: Environment, path: string | undefined): Promise<Config> {
   const builtInIds = builtInModels.map(model => model.id);
   const config = loadConfig({ environment, builtInIds, ...(path === undefined ? {} : { path }) });
@@ -12,7 +12,7 @@ export async function readConfig(environment: Environment, path: string | undefi
   return withPresetModels(config);
 }
 
-/** Checks the text of a configuration file; `file` is what relative paths in it are relative to. Throws `ConfigError`. */
+/** Checks the text of a configuration file. `file`: its path, to which relative paths in the text are relative. Throws `ConfigError`. */
 export async function checkConfigText(file: string, text: string, variables: Variables): Promise<Config> {
   const config = parseConfig(file, text, { variables, builtInIds: builtInModels.map(model => model.id) });
   checkProtocols(config);

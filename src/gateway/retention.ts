@@ -3,15 +3,15 @@ import { systemClock } from '../lib/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LiveConfig } from './live-config.ts';
 
-/** Interval at which old rows are removed, and the wait after the start. */
+/** How often old rows are removed, and how long after the start for the first time. */
 const everyMs = 3_600_000;
 const firstMs = 60_000;
-/** The pause between two removing commands, so that requests come in between. */
+/** The pause between two commands that remove rows, so that requests are not delayed. */
 const pauseMs = 50;
-/** How long events that were delivered or given up are shown. */
+/** How long events are kept after they were delivered or given up. */
 export const eventsMs = 30 * 86_400_000;
 
-/** Removes rows after their configured retention time: hourly, a little at a time. Returns a function that stops it. */
+/** Removes rows whose configured retention time has passed: every hour, a few at a time. Returns a function that stops it. */
 export function startRetention(ledger: Ledger, live: LiveConfig, logger: Logger): () => void {
   let timer: NodeJS.Timeout;
   let isStopped = false;
@@ -27,7 +27,7 @@ export function startRetention(ledger: Ledger, live: LiveConfig, logger: Logger)
       });
       if (removed > 0) nextMs = pauseMs;
     } catch (error) {
-      logger.warn({ error }, 'old records can’t be removed now');
+      logger.warn({ error }, 'old records can’t be removed now; it is tried again in an hour');
     }
     schedule(nextMs);
   };

@@ -11,7 +11,7 @@ const attempt: Attempt = {
   number: 2,
 };
 
-/** Returns the log's members for an attempt that ended with this failure. */
+/** Returns the fields that are logged for an attempt that ended with this failure. */
 function logged(kind: UpstreamFailureKind | undefined, facts: UpstreamFailureFacts = {}): unknown[] {
   const lines: string[] = [];
   const logger = createLogger({ level: 'info', destination: { write: line => void lines.push(line) } });
@@ -52,7 +52,7 @@ test('the log line contains neither the provider’s message nor its invalid byt
   expect(logged('malformed', { cause })).toEqual([{ ...named, result: 'malformed' }]);
 });
 
-test('an answer, and a failure that a steering line asked for, are not logged', () => {
+test('successes, and failures that a steering line asked for, are not logged', () => {
   expect(logged(undefined)).toEqual([]);
   expect(logged('status', { status: 503, requested: true })).toEqual([]);
 });

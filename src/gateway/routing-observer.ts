@@ -9,8 +9,7 @@ import type { NotifyOperator } from './webhooks.ts';
 const nobody: NotifyOperator = () => undefined;
 
 /**
- * Reports every attempt to the metrics, every breaker that opens or closes to the operator's webhooks, and both
- * failed attempts and breakers to the operator's log.
+ * Reports every attempt to the metrics, changes of breakers to the operator's webhooks, and failed attempts and changes of breakers to the log.
  */
 export function routingObserver(metrics: Metrics, logger: Logger, tell: NotifyOperator = nobody): RoutingObserver {
   return {
@@ -43,8 +42,7 @@ export function routingObserver(metrics: Metrics, logger: Logger, tell: NotifyOp
 }
 
 /**
- * Reports every refusal of a provider's key, and every key that works again, to metrics, the operator's webhooks and
- * the log. Keys are named by their position in the configuration.
+ * Reports every refusal of a provider's key, and every key that works again, to the metrics, the operator's webhooks and the log. Keys are named by their number in the configuration.
  */
 export function observeKey(
   {
@@ -74,7 +72,7 @@ export function observeKey(
 }
 
 /**
- * A request's own line can't say which provider failed, nor that one did if the next has answered. Failures that a steering line asked for are left out.
+ * Logs a failed attempt. The log line of the request does not name the provider that failed, and if the next one has answered, it does not even show that one failed. Failures that a steering line asked for are not logged.
  */
 function logFailure(
   logger: Logger,
@@ -98,7 +96,7 @@ function logFailure(
   );
 }
 
-/** Returns this program's own description of it; the upstream's message is not included: it has a member of its own. */
+/** Returns the gateway's description of a failure, without the upstream's message, which is logged in another field. */
 function findReason({ message, cause }: ErrorDescription): string | undefined {
   return message ?? (cause === undefined ? undefined : findReason(cause));
 }

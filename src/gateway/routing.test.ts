@@ -12,9 +12,9 @@ test('providers with a known protocol pass', () => {
   expect(() => checkProtocols(config)).not.toThrow();
 });
 
-test('a protocol that the schema allows but no client implements is refused with its path, by serve and by config check', () => {
+test('a protocol that the schema allows but that is not implemented is refused with its path, by serve and by config check', () => {
   const [provider] = config.providers;
-  // The file of a newer version, as an older one would read it.
+  // Like the file of a newer version, read by an older one.
   const foreign = { ...config, providers: [{ ...provider, protocol: 'telepathy' }] } as unknown as typeof config;
   expect(() => checkProtocols(foreign)).toThrow(ConfigError);
   expect(() => checkProtocols(foreign)).toThrow(

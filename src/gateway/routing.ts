@@ -12,10 +12,10 @@ import {
 } from '../simulator/models.ts';
 import { protocols } from '../upstreams/protocols.ts';
 
-/** The simulator's name as a provider. */
+/** The name of the built-in provider. */
 export const simulatorName = 'simulator';
 
-/** The models that need no configuration. */
+/** The built-in models, which need no configuration. */
 export const builtInModels = [
   ...simulatorModels,
   ...simulatorImageModels,
@@ -23,7 +23,7 @@ export const builtInModels = [
   ...simulatorRerankModels,
 ];
 
-/** Throws `ConfigError` if a provider uses an unknown protocol: what `serve` refuses, `config check` refuses too. */
+/** Throws `ConfigError` if a provider has a protocol that is not implemented. Called by `serve` and by `config check`. */
 export function checkProtocols(config: Config): void {
   const spoken = [...Object.keys(protocols), 'images'];
   const problems = config.providers
@@ -36,7 +36,7 @@ export function checkProtocols(config: Config): void {
   if (problems.length > 0) throw new ConfigError(problems);
 }
 
-/** Routes of a configuration to its providers; the built-in models are routes to the simulator. */
+/** Returns the routes of a configuration. The built-in models have routes to the simulator. */
 export function toRoutes(config: Config): RoutingConfig['routes'] {
   const routes = new Map<string, readonly RouteConfig[]>();
   if (config.simulator.enabled) {

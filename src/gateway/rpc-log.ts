@@ -5,8 +5,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 
 /**
- * Writes the one line of a call over the network: like that of a request, with the procedure in place of the
- * endpoint.
+ * Writes the log line of a call over the network, which is like that of a request, with the procedure in place of the endpoint.
  */
 export function logCall(logger: Logger, { procedure, requestId, code, durationMs, error, telemetry }: RpcCall): void {
   const facts = {

@@ -6,14 +6,13 @@ import { CommandFailure } from '../cli/failure.ts';
 const passed = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
 
 /**
- * Runs a program on this process's own terminal and streams until it ends, and returns its exit code; of one that a signal ended, 128 and the signal's number. Signals to this process go on to
- * it. Throws `CommandFailure` if it can't be started.
+ * Runs a program with the terminal and streams of this process. Returns its exit code; if a signal ended it, 128 plus the signal's number. Signals that this process gets are passed on to the program. Throws `CommandFailure` if the program can't be started.
  */
 export function runProgram(command: readonly string[], env: Readonly<Record<string, string>>): Promise<number> {
   const [name = '', ...args] = command;
   const child = spawn(name, args, { stdio: 'inherit', env });
   const handlers = passed.map(signal => {
-    // A terminal sends Ctrl-C and Ctrl-\ to every program on it: another would be a second one.
+    // A terminal sends Ctrl-C and Ctrl-\ to all its programs, so these signals must not be passed on again.
     const isFromTerminal = process.stdin.isTTY && (signal === 'SIGINT' || signal === 'SIGQUIT');
     const handler = (): void => void (isFromTerminal || child.kill(signal));
     process.on(signal, handler);

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { type SecretSource, hashSecret } from '../config/secret-sources.ts';
 
-/** Interval at which secret files are checked. A changed secret is in use within 5 s. */
+/** How often secret files are checked. A changed secret is in use within 5 s. */
 const intervalMs = 2_000;
 
 /** The watched files and the reload callback. */

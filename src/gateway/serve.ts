@@ -19,24 +19,24 @@ import { shareLimits } from './workers/share-limits.ts';
 import type { Workers, WorkersOptions } from './workers/workers.ts';
 import { openDatabaseStores, openStores } from './stores.ts';
 
-/** The command line's options for a start. */
+/** The options of the command `serve`. */
 export interface ServeOptions {
-  /** The configuration file; absent: the one that the environment names. */
+  /** The path of the configuration file; absent: the one that the environment names. */
   readonly configPath?: string;
 }
 
-/** How long the banner waits for servers to list their models. */
+/** How long the banner waits until servers have listed their models. */
 const serversMs = 1_500;
 
 /** Runs the gateway until a signal has stopped it. Returns the exit code. Throws `ConfigError`. */
 export async function serve(environment: Environment, { configPath }: ServeOptions): Promise<number> {
-  // Balances and hashes of keys are the operator's alone, also in a data directory that others can enter.
+  // Only the operator may read the files (with balances and hashes of keys), even if others can enter the data directory.
   process.umask(0o077);
-  // Workers, and this thread besides them.
+  // The workers, and this thread.
   const threads = environment.workers === 1 ? 1 : environment.workers + 1;
   const readAgain = async (): Promise<Config> => shareLimits(await readConfig(environment, configPath), threads);
   const config = await readAgain();
-  // Before anything is opened: a reader of the banner, or of /readyz, may stop the gateway at once.
+  // Signals are handled before anything is opened, because whoever reads the banner or /readyz may stop the gateway immediately.
   const stopped = stopSignals();
   const logger = createLogger({ level: config.logLevel });
   const health = new StorageHealth({ dataDir: environment.dataDir, logger });
@@ -53,11 +53,11 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
     exported,
     startTrace: exported?.startTrace,
   };
-  // The stores must not even be closed when the disk has lost writes.
+  // If storage has lost writes, the process ends without closing the stores.
   return Promise.race([run(start, stopped), health.lost.then(() => 1)]);
 }
 
-/** Runs the gateway until it is stopped; returns the exit code. */
+/** Runs the gateway until it is stopped. Returns the exit code. */
 async function run(start: Start, stopped: ReturnType<typeof stopSignals>): Promise<number> {
   const { environment, config, health, logger, otel, exported } = start;
   let gateway: Gateway;
@@ -69,9 +69,9 @@ async function run(start: Start, stopped: ReturnType<typeof stopSignals>): Promi
     process.stderr.write(`${reason}\n`);
     return isNewerDatabase(thrown, environment) ? 2 : 1;
   }
-  // Node.js itself writes it at the end of a process only: after `kill -9` every start would compile everything again, twice the work.
+  // Writes the compile cache now. Node.js writes it only at the end of a process, so after `kill -9` every start would compile everything again.
   flushCompileCache();
-  // V8's default, which `src/main.ts` has lowered: answers live in the young generation.
+  // Sets V8's default again, which `src/main.ts` has lowered for the start, so that the young generation can grow enough for answers.
   setFlagsFromString('--semi-space-growth-factor=2');
   process.on('SIGHUP', () => gateway.reload());
   const { publicUrl, rpcUrl, firstKeys, dashboard } = gateway;
@@ -88,7 +88,7 @@ async function run(start: Start, stopped: ReturnType<typeof stopSignals>): Promi
   return isStored ? 0 : 1;
 }
 
-/** Loaded only if it is switched on. */
+/** Loaded only if telemetry is exported. */
 const openExport = () => import('../telemetry/otel/open.ts');
 
 /** The options of a gateway's start. */
@@ -99,28 +99,31 @@ type Start = Pick<GatewayResources, 'environment' | 'config' | 'logger' | 'readA
   readonly exported: ReturnType<Awaited<ReturnType<typeof openExport>>['openOpenTelemetry']> | undefined;
 };
 
-/** The stores open on threads of their own while the rest of the program is loaded: a tenth of a second less. Throws what opening throws. */
+/** Opens the stores and the gateway. The stores open on other threads while the rest of the program is loaded, which saves a tenth of a second. Throws the error of opening. */
 async function opened(start: Start): Promise<Gateway> {
   const { environment, config, configPath, logger, health, startTrace, readAgain } = start;
   const { databaseUrl, workers: count } = environment;
   const metrics = new Metrics(version);
-  const tools = { metrics, logger, health };
+  const dependencies = { metrics, logger, health };
   const resources = { environment, config, logger, metrics, health, startTrace, readAgain };
   if (databaseUrl !== undefined) {
-    const stores = await openDatabaseStores({ ...environment, databaseUrl }, config, tools);
+    const stores = await openDatabaseStores({ ...environment, databaseUrl }, config, dependencies);
     metrics.add(() => health.metrics.text());
     await health.start();
     const { openGateway } = await import('./gateway.ts');
     return openGateway({ ...resources, stores, instance: stores.ledger.instanceNumber });
   }
-  const [stores, { openGateway }] = await Promise.all([openStores(environment, config, tools), import('./gateway.ts')]);
+  const [stores, { openGateway }] = await Promise.all([
+    openStores(environment, config, dependencies),
+    import('./gateway.ts'),
+  ]);
   metrics.add(() => health.metrics.text());
   await health.start();
   const workers = await openWorkers({ count, configPath, stores, logger, health });
   return openGateway({ ...resources, workers, stores });
 }
 
-/** Returns what starts workers; undefined if this thread serves HTTP itself. Throws `LedgerStartError` if this system can't run them. */
+/** Opens the worker threads; returns undefined if this thread serves HTTP. Throws `LedgerStartError` if this system can't run workers. */
 async function openWorkers(options: WorkersOptions): Promise<Workers | undefined> {
   if (options.count === 1) return undefined;
   const { refuseWithoutSharedPorts, Workers: Threads } = await import('./workers/workers.ts');
@@ -130,13 +133,13 @@ async function openWorkers(options: WorkersOptions): Promise<Workers | undefined
 
 const addressCalls = new Set(['listen', 'bind', 'getaddrinfo']);
 
-/** Returns why a gateway can't start if that is not a defect, in words; undefined for anything else. */
+/** Returns in words why a gateway can't start; undefined if the reason is a defect of the program. */
 function startFailure(thrown: unknown, environment: Environment): string | undefined {
   if (thrown instanceof LedgerStartError || thrown instanceof BackupError) return thrown.message;
   if (thrown instanceof Error && thrown.name === 'ConnectionLost') {
     return `${thrown.message}. See TOLLGATE_DATABASE_URL.`;
   }
-  // An error of the operating system: it names the call.
+  // Only errors of the operating system have the name of a system call.
   if (!(thrown instanceof Error) || !('syscall' in thrown)) return undefined;
   if (addressCalls.has(String(thrown.syscall))) {
     return `${thrown.message}. Choose other addresses with TOLLGATE_HOST, TOLLGATE_PORT (${environment.port}), TOLLGATE_RPC_HOST and TOLLGATE_RPC_PORT (${environment.rpcPort}).`;
@@ -144,25 +147,24 @@ function startFailure(thrown: unknown, environment: Environment): string | undef
   return `The data directory ${environment.dataDir} can’t be used: ${thrown.message}. Choose another with TOLLGATE_DATA_DIR.`;
 }
 
-/** Returns whether a program that is too old was started on a database that others use: restarting it would not help. */
+/** Returns whether the gateway can't start because a newer version has upgraded the database. Restarting it would not help. */
 function isNewerDatabase(thrown: unknown, { databaseUrl }: Environment): boolean {
   return databaseUrl !== undefined && thrown instanceof LedgerStartError && thrown.code === 'newer';
 }
 
-/** Why a gateway stopped, and how long that took. */
+/** Why a gateway stopped, and how long the stop took. */
 interface Stopped {
   readonly signal: NodeJS.Signals;
-  /** True if every answered request is on the disk. */
+  /** True if everything was stored. */
   readonly isStored: boolean;
   readonly stoppedMs: number;
 }
 
-/** A terminal sends Ctrl-C to npm and to the gateway, and npm passes it on: a second signal within this time counts as the same one. */
+/** A second signal within this time counts as the same one. A terminal sends Ctrl-C to npm and to the gateway, and npm passes it on to the gateway again. */
 const repeatedSignalMs = 1_000;
 
 /**
- * Handles SIGTERM and SIGINT from now on. The returned promise resolves when a signal (even one during the start) has
- * stopped the gateway, with whether everything was stored; a second signal ends the grace period of the first.
+ * Handles SIGTERM and SIGINT from now on. The returned function takes the started gateway; its promise resolves when a signal (even one during the start) has stopped that gateway. A second signal ends the grace period.
  */
 function stopSignals(): (gateway: Gateway) => Promise<Stopped> {
   const first = Promise.withResolvers<NodeJS.Signals>();

@@ -9,23 +9,22 @@ import { openPostgresFiles, type PostgresFilesOptions } from '../store/postgres/
 import { shareSecrets } from '../store/postgres/shared-secrets.ts';
 import type { Stores } from './stores.ts';
 
-/** Connections beside the ledger's four: together at most eight. */
+/** The number of connections. The ledger has four more, so a gateway has at most eight. */
 const connections = 4;
 
-/** The database, and its users. */
-interface SharedPlace {
+/** The database, and the gateway that uses it. */
+interface SharedStoreOptions {
   readonly url: string;
   readonly dataDir: string;
-  /** Returns the number of this gateway's instance. */
+  /** Returns the number under which this gateway's process is registered in the database (column `boot` of the table `instance`). */
   readonly boot: () => number;
 }
 
 /**
- * Opens the storage beside the ledger that several gateways share in a database, whose ledger tables must exist. Throws the errors of
- * `migrateStores`.
+ * Opens all stores except the ledger in a database that several gateways share. The ledger's tables must already exist. Throws the errors of `migrateStores`.
  */
 export async function openSharedContent(
-  { url, dataDir, boot }: SharedPlace,
+  { url, dataDir, boot }: SharedStoreOptions,
   { bytesMax, replayBytesMax }: ContentSettings,
   images: PostgresFilesOptions,
 ): Promise<Omit<Stores, 'ledger'>> {

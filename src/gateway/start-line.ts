@@ -11,21 +11,21 @@ interface StartedProvider {
   readonly name: string;
   readonly protocol: string;
   readonly keys: number;
-  /** `file`, or the variable that has switched it on. */
+  /** Where the provider comes from: `file`, or the environment variable that has enabled it. */
   readonly from: string;
-  /** The listed ids that it serves; discovered ones come later. */
+  /** The listed ids of its models, without those that are discovered later. */
   readonly models: readonly string[];
 }
 
-/** The settings of a start. */
+/** The settings with which the gateway starts. */
 interface StartSettings {
   readonly environment: Environment;
   readonly config: Config;
-  /** Undefined: nothing is exported over OTLP. */
+  /** The settings of the OTLP export; undefined: nothing is exported. */
   readonly otel: OtelSettings | undefined;
 }
 
-/** Returns the content of the start's log line: enough to identify the gateway and what it serves. */
+/** Returns the fields of the log line of the start, which identify the gateway and what it serves. */
 export function startFacts(
   { environment, config, otel }: StartSettings,
   { publicUrl, rpcUrl }: Pick<Gateway, 'publicUrl' | 'rpcUrl'>,
@@ -53,7 +53,7 @@ function startedProvider(
   return { name, protocol, keys: apiKeys.length, from, models: answered.map(({ id }) => id) };
 }
 
-/** Returns settings that work and are probably not intended. */
+/** Returns warnings about settings that work, but are probably not intended. */
 function startWarnings({ rpcHost, variables }: Environment, config: Config): string[] {
   const plain = config.providers.filter(({ baseUrl, apiKeys }) => apiKeys.length > 0 && isPlainAndFar(baseUrl));
   return [
@@ -62,12 +62,12 @@ function startWarnings({ rpcHost, variables }: Environment, config: Config): str
       : [`the internal listener is open to other machines (${rpcHost}) and has no TLS: keep it in a private network`]),
     ...(config.metrics === 'public' ? ['GET /metrics is open to everybody on the public listener'] : []),
     ...plain.map(
-      ({ name }) => `the keys of ${name} travel unencrypted: its base_url is http:// and not on this machine`,
+      ({ name }) => `the keys of ${name} are sent unencrypted: its base_url is http:// and not on this machine`,
     ),
     ...(variables['NODE_TLS_REJECT_UNAUTHORIZED'] === '0'
       ? ['NODE_TLS_REJECT_UNAUTHORIZED=0: certificates of providers are not checked']
       : []),
-    ...(config.providers.length === 0 ? ['no provider is switched on: only the built-in models answer'] : []),
+    ...(config.providers.length === 0 ? ['no provider is configured: only the built-in models answer'] : []),
   ];
 }
 

@@ -12,7 +12,7 @@ const never = Promise.withResolvers<never>().promise;
 const hangs = (): Promise<never> => never;
 const nothing = (): void => undefined;
 
-/** Parts of which none ever ends. `graceMs`: 30 s. */
+/** Returns parts whose calls never resolve. `graceMs` is 30 s. */
 function stuckParts(): StoppingParts {
   const parts = {
     edge: { close: hangs },
@@ -22,7 +22,7 @@ function stuckParts(): StoppingParts {
     files: { close: hangs },
     deliveries: { stop: nothing },
     stopRetention: nothing,
-    services: [{ drain: hangs, idle: hangs, cutAll: nothing }],
+    services: [{ drain: hangs, idle: hangs, interruptAll: nothing }],
     responses: { idle: hangs },
     batches: { close: hangs },
     graceMs: 30_000,
@@ -31,7 +31,7 @@ function stuckParts(): StoppingParts {
   return parts as unknown as StoppingParts;
 }
 
-test('a stop whose parts all hang ends 15 s after the grace and says that not everything is stored', async () => {
+test('if all parts hang, a stop ends 15 s after the grace period and returns that not everything is stored', async () => {
   const ends: boolean[] = [];
   const stopping = createStopping(stuckParts());
   void stopping.stop().then(isStored => ends.push(isStored));
@@ -41,7 +41,7 @@ test('a stop whose parts all hang ends 15 s after the grace and says that not ev
   expect(ends).toEqual([false]);
 });
 
-test('a second signal ends the grace of a stop', async () => {
+test('a second signal ends the grace period of a stop', async () => {
   const ends: boolean[] = [];
   const stopping = createStopping(stuckParts());
   void stopping.stop().then(isStored => ends.push(isStored));

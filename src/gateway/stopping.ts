@@ -8,12 +8,11 @@ import type { Files } from '../store/files.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 
 /**
- * How long each of the three steps after the grace may take: cut answers settle and inform their clients, the listeners close, the stores
- * close. The longest stop is stated in docs/architecture.md "Starting and stopping" and waited for by the unit, image and chart in `deploy`.
+ * How long each of the three steps after the grace period may take: interrupted answers are settled and their clients informed, the listeners close, the stores close. docs/architecture.md "Starting and stopping" states the longest stop, and the unit, image and chart in `deploy` wait for it.
  */
 const stepMs = 5_000;
 
-/** The parts to stop. */
+/** What is to be stopped. */
 export interface StoppingParts {
   readonly edge: { close(): Promise<unknown> };
   readonly rpc: RpcListener;
@@ -27,11 +26,11 @@ export interface StoppingParts {
   readonly responses: Responses;
   readonly batches: Pick<Batches, 'close'>;
   readonly graceMs: number;
-  /** Returns why storage can't be written; undefined: it can. */
+  /** Returns why storage can't be written now; undefined: it can. */
   readonly unready: () => string | undefined;
 }
 
-/** Returns what ends a gateway, once: it takes no new requests, open streams get the grace period, and what remains is cut and settled. `stop` resolves with whether all of it is stored; `hurry` ends the grace. Source: docs/architecture.md "Starting and stopping". */
+/** Returns the functions that stop a gateway. `stop`: new requests are refused, running ones may continue for the grace period, then they are interrupted and settled; it resolves to whether everything was stored, and further calls return the same promise. `hurry` ends the grace period. Source: docs/architecture.md "Starting and stopping". */
 export function createStopping(parts: StoppingParts): { stop: () => Promise<boolean>; hurry: () => void } {
   const hurry = Promise.withResolvers<void>();
   let stopped: Promise<boolean> | undefined;
@@ -46,13 +45,12 @@ async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boole
   await endRequests({ services, responses, graceMs }, hurried);
   const listeners = Promise.all([edge.close(), rpc.close(stepMs)]);
   await Promise.race([listeners.then(() => batches.close()), after(stepMs)]);
-  // A disk that stays full must not block the process: whatever was not written is as after a crash, and its holds are voided at the next
-  // start.
+  // Waits only for a limited time, because a disk that stays full must not block the process. What was not written is lost as in a crash, and its holds are voided at the next start.
   const closed = Promise.all([documents.close(), ledger.close(), files.close()]).then(() => unready() === undefined);
   return Promise.race([closed, after(stepMs).then(() => false)]);
 }
 
-/** Takes no new requests, and ends those that run: after the grace, or once `hurried` resolves, they are cut and settled. */
+/** Refuses new requests and waits for running ones. After the grace period, or when `hurried` resolves, they are interrupted and settled. */
 export async function endRequests(
   { services, responses, graceMs }: Pick<StoppingParts, 'services' | 'responses' | 'graceMs'>,
   hurried: Promise<void>,
@@ -60,8 +58,8 @@ export async function endRequests(
   const drained = services.map(service => service.drain());
   const idle = (): Promise<unknown> => Promise.all([...services.map(service => service.idle()), ...drained]);
   await Promise.race([idle(), after(graceMs), hurried]);
-  for (const service of services) service.cutAll();
-  // Background responses end after their generations.
+  for (const service of services) service.interruptAll();
+  // Background responses end later than their generations.
   await Promise.race([idle().then(() => responses.idle()), after(stepMs)]);
 }
 

@@ -28,7 +28,7 @@ afterEach(() => {
 });
 
 const messages = (): string[] => lines.map(({ msg }) => msg);
-/** Each check also reads the real disk, which takes its own time. */
+/** Waits in real time, because each check also reads the real disk. */
 const seen = (expected: unknown): Promise<void> =>
   vi.waitFor(() => expect([health.reason, messages()]).toEqual(expected), { interval: lookMs, timeout: 50 * lookMs });
 const metric = (name: string): string | undefined =>
@@ -37,7 +37,7 @@ const metric = (name: string): string | undefined =>
     .split('\n')
     .find(line => line.startsWith(name));
 
-test('a disk is low below a twentieth, which refuses nothing, and full below 16 MiB, which does; each is reported once', async () => {
+test('with less than a twentieth free the disk is low, and requests still pass; with less than 16 MiB it is full, and requests are refused; each change is reported once', async () => {
   freeMebibytes = 52;
   await health.start();
   expect([health.reason, messages(), metric('tollgate_disk_low ')]).toEqual([undefined, [], 'tollgate_disk_low 0']);
@@ -53,7 +53,7 @@ test('a disk is low below a twentieth, which refuses nothing, and full below 16 
   expect(messages()).toHaveLength(3);
 });
 
-test('a store that can’t be written is the reason until it can', async () => {
+test('the reason names a store that can’t be written, until it can be written again', async () => {
   freeMebibytes = 900;
   await health.start();
   health.documentWatch.failing(new Error('no'));

@@ -6,9 +6,9 @@ import type { DocumentWatch } from '../store/sqlite/documents/document-writer.ts
 import type { Logger } from '../telemetry/logger.ts';
 import { StorageMetrics, type StoreName } from '../telemetry/storage-metrics.ts';
 
-/** With less than that free the disk is full, though a write may still succeed. */
+/** With fewer free bytes than this, the disk counts as full, although a write may still succeed. */
 const fullBytes = 16 << 20;
-/** Below this part of it the disk is low. */
+/** With a smaller share of the disk free than this, the disk is low. */
 const lowFraction = 0.05;
 const lookMs = 5_000;
 
@@ -16,13 +16,12 @@ const lookMs = 5_000;
 export interface StorageHealthOptions {
   readonly dataDir: string;
   readonly logger: Logger;
-  /** Reads the space of a file system; absent: from the operating system. */
+  /** Reads the free space of the file system; absent: the operating system is queried. */
   readonly readSpace?: (dataDir: string) => Promise<Pick<StatsFsBase<number>, 'bavail' | 'blocks' | 'bsize'>>;
 }
 
 /**
- * Decides whether the gateway can write its storage, from the stores' own reports and the free disk space. The log
- * and the metrics get each change once. Checks the disk every five seconds until it is closed.
+ * Decides whether the gateway can write its storage, from what the stores report and the free disk space. Each change is logged and counted once. Checks the disk every five seconds until it is closed.
  */
 export class StorageHealth {
   readonly metrics = new StorageMetrics();
@@ -37,12 +36,12 @@ export class StorageHealth {
     this.#options = options;
   }
 
-  /** Resolves if the disk has lost writes: the process must end at once then. */
+  /** Resolves if storage has lost writes. The process must then end immediately. */
   get lost(): Promise<Error> {
     return this.#lost.promise;
   }
 
-  /** Why requests can't be taken, in words for the operator; undefined: they can. */
+  /** Why requests can't be accepted, in words for the operator; undefined: they can. */
   get reason(): string | undefined {
     if (this.#disk === 'full') return 'The disk of the data directory is full.';
     if (this.#disk === 'read_only') return 'The data directory can’t be written.';
@@ -50,7 +49,7 @@ export class StorageHealth {
     return this.#failing.has('content') ? 'The content store can’t be written.' : undefined;
   }
 
-  /** The observer for the ledger. */
+  /** What the ledger reports to. */
   get ledgerWatch(): LedgerWatch {
     const { logger } = this.#options;
     return {
@@ -68,17 +67,17 @@ export class StorageHealth {
     };
   }
 
-  /** The observer for the documents. */
+  /** What the documents report to. */
   get documentWatch(): DocumentWatch {
     return { failing: cause => this.#note('content', cause), lost: cause => this.#lose('content', cause) };
   }
 
-  /** From now on calls `onFree` when the disk becomes low or full. */
+  /** Calls `onFree` whenever the disk becomes low or full. */
   onLow(onFree: (freeBytes: number) => void): void {
     this.#onLow = onFree;
   }
 
-  /** Checks the disk now and regularly from now on. */
+  /** Checks the disk now, and then every five seconds. */
   async start(): Promise<void> {
     await this.#look();
     this.#timer = setInterval(() => void this.#look(), lookMs).unref();
@@ -109,7 +108,7 @@ export class StorageHealth {
     this.#lost.resolve(cause);
   }
 
-  /** Never rejects: a data directory that can't be looked at is found by the next write. */
+  /** Checks the disk. Never rejects: if the data directory can't be read, the next write fails and reports it. */
   async #look(): Promise<void> {
     const { dataDir, logger, readSpace = statfs } = this.#options;
     try {
@@ -131,7 +130,7 @@ export class StorageHealth {
       else if (disk === 'low') logger.warn({ free_bytes: freeBytes }, 'disk.low');
       else logger.error({ free_bytes: freeBytes }, `disk.${disk}`);
     } catch (error) {
-      logger.warn({ error }, 'the disk of the data directory can’t be looked at');
+      logger.warn({ error }, 'the free space of the data directory can’t be read');
     }
   }
 }

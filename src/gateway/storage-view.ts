@@ -9,7 +9,7 @@ import { eventsMs } from './retention.ts';
 import type { StorageHealth } from './storage-health.ts';
 import { fileLifetimeMs, type Stores } from './stores.ts';
 
-/** What the view of the storage is made from. */
+/** What the view of the storage is read from. */
 interface StorageViewOptions {
   readonly environment: Pick<Environment, 'dataDir' | 'databaseUrl'>;
   readonly live: LiveConfig;
@@ -17,10 +17,10 @@ interface StorageViewOptions {
   readonly stores: Pick<Stores, 'databaseBytes'>;
 }
 
-/** Folders of the data directory, which may be missing. */
+/** Folders of the data directory. They may be missing. */
 const folders = [columnsFolder, 'images', 'files', backupsFolder];
 
-/** Returns the function that reads how much is stored, how much space is left, and how long things are kept. */
+/** Returns a function that reads how much is stored, how much space is left, and how long things are kept. */
 export function storageView({ environment, live, health, stores }: StorageViewOptions): () => Promise<StorageState> {
   const { dataDir, databaseUrl } = environment;
   return async () => {

@@ -33,20 +33,19 @@ import type { StorageHealth } from './storage-health.ts';
 export interface Stores {
   readonly ledger: Ledger;
   readonly documents: Documents;
-  /** Images that are delivered by address. */
+  /** The images that clients get as URLs. */
   readonly files: Files;
   readonly claims: Claims;
-  /** `claims` if other threads or gateways may get the same idempotency key; undefined if this thread is alone. */
+  /** The same as `claims`; undefined if no other thread or gateway can get the same Idempotency-Key. */
   readonly sharedClaims: Claims | undefined;
-  /** Opens large files and journals; they share `bytesMax` bytes. Call it only once. */
+  /** Opens the store of large files and journals, which may take `bytesMax()` bytes together. Call it only once. */
   readonly openBulk: (bytesMax: () => number) => BulkFiles;
-  /** Secrets for sealing, newest first: see `SealedBox`. */
+  /** The secrets for encryption, newest first: see `SealedBox`. */
   readonly secrets: readonly string[];
-  /** Returns the size of the database in bytes; absent: everything is in the data directory. */
+  /** Returns the size of the PostgreSQL database in bytes; absent: everything is in the data directory. */
   readonly databaseBytes?: () => Promise<number>;
   /**
-   * Registers a listener for a lost lease: other gateways may have voided this one's requests. Passes the number of the new instance that it continues as.
-   * Absent without other gateways.
+   * Registers a listener that is called when this gateway has lost its lease, so that other gateways may have voided its requests. `instance`: the number of the new instance as which it continues. Absent if there are no other gateways.
    */
   readonly onLeaseEnded?: (listener: (instance: number) => void) => void;
 }
@@ -58,29 +57,32 @@ export interface LendingStores extends Stores {
   readonly allClaims: MemoryClaims;
 }
 
-/** Stores whose ledger other gateways use, too. */
+/** Stores in a database that other gateways may use, too. */
 export interface DatabaseStores extends Stores {
   readonly ledger: PostgresLedger;
 }
 
-/** How long an image can be fetched by its address. Source: docs/interfaces/images.md "Addresses of images". */
+/** How long an image can be fetched by its URL. Source: docs/interfaces/images.md "Addresses of images". */
 export const fileLifetimeMs = 3_600_000;
 
-interface StoreTools {
+interface StoreDependencies {
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly health: StorageHealth;
 }
 
 /**
- * Opens the ledger, whose lock reserves the data directory for this process, and the documents. Throws `LedgerStartError`, or `BackupError`
- * if a restore has not ended or the backup before an upgrade failed.
+ * Opens the ledger, whose lock reserves the data directory for this process, and all other stores. Throws `LedgerStartError`, or `BackupError` if a restore was not finished or the backup before an upgrade failed.
  */
-export async function openStores(environment: Environment, config: Config, tools: StoreTools): Promise<LendingStores> {
+export async function openStores(
+  environment: Environment,
+  config: Config,
+  dependencies: StoreDependencies,
+): Promise<LendingStores> {
   const { dataDir, workers } = environment;
-  const { logger, metrics, health } = tools;
+  const { logger, metrics, health } = dependencies;
   refuseUnfinishedRestore(dataDir);
-  // Before anything opens the files.
+  // Read before anything opens the files.
   const checks = { ledger: endedEarly(ledgerPath(dataDir)), content: endedEarly(documentsPath(dataDir)) };
   refuseMissing(dataDir);
   const backup = await backUpBeforeUpgrade(dataDir, () => systemClock.now());
@@ -94,7 +96,7 @@ export async function openStores(environment: Environment, config: Config, tools
     observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
   });
   for (const violation of ledger.violationsAtStart)
-    logger.error({ violation }, 'an invariant of the ledger does not hold');
+    logger.error({ violation }, 'an invariant of the ledger is violated');
   if (ledger.voidedHoldsAtStart > 0)
     logger.warn({ holds: ledger.voidedHoldsAtStart }, 'voided the holds that a crash left');
   const allClaims = new MemoryClaims();
@@ -105,19 +107,19 @@ export async function openStores(environment: Environment, config: Config, tools
     allClaims,
     claims,
     sharedClaims,
-    ...(await openContent(ledger, { dataDir, checksFile: checks.content }, config, tools)),
+    ...(await openContent(ledger, { dataDir, checksFile: checks.content }, config, dependencies)),
   };
 }
 
-/** Opens the ledger and everything beside it in PostgreSQL. Throws `LedgerStartError` if the database is newer than the program or can't be reached. */
+/** Opens the ledger and all other stores in PostgreSQL. Throws `LedgerStartError` if the database is newer than the program or can't be reached. */
 export async function openDatabaseStores(
   environment: Environment & { readonly databaseUrl: string },
   config: Config,
-  tools: StoreTools,
+  dependencies: StoreDependencies,
 ): Promise<DatabaseStores> {
   const { dataDir, databaseUrl: url } = environment;
-  const { logger, metrics, health } = tools;
-  // Loaded only if it is used.
+  const { logger, metrics, health } = dependencies;
+  // Loaded only if PostgreSQL is used.
   const { openPostgresLedger } = await import('../ledger/postgres/postgres-ledger.ts');
   const { lockHome } = await import('../ledger/postgres/home-lock.ts');
   let leaseEnded: Parameters<NonNullable<Stores['onLeaseEnded']>>[0] = () => undefined;
@@ -142,7 +144,7 @@ export async function openDatabaseStores(
       ),
   });
   try {
-    // Of a directory that can't be made, this names the reason.
+    // If the directory can't be created, this throws an error with the reason.
     makeDirectory(dataDir);
     const { openSharedContent } = await import('./shared-content.ts');
     const place = { url, dataDir, boot: () => ledger.boot };
@@ -165,12 +167,12 @@ function ledgerSettings({ dailyLimitUnit, plans, ledger: settings }: Config) {
   return { dailyLimitUnit, plans, settleMs, writeOffMax: writeOffMaxNanoUsd === 0n ? undefined : writeOffMaxNanoUsd };
 }
 
-/** Opens the storage beside the ledger, in the data directory; closes the ledger if that fails. */
+/** Opens all stores except the ledger in the data directory. Closes the ledger if that fails. */
 async function openContent(
   ledger: Ledger,
   data: { readonly dataDir: string; readonly checksFile: boolean },
   { content, limits }: Config,
-  { logger, health }: StoreTools,
+  { logger, health }: StoreDependencies,
 ): Promise<Pick<LendingStores, 'files' | 'documents' | 'openBulk' | 'secrets'>> {
   try {
     return {
@@ -198,8 +200,7 @@ async function openContent(
 }
 
 /**
- * Throws `LedgerStartError` (`missing`) if the ledger has disappeared: a new one would forget all accounts and what
- * they paid.
+ * Throws `LedgerStartError` (`missing`) if the ledger has disappeared, because a new ledger would have no accounts and no money.
  */
 function refuseMissing(dataDir: string): void {
   const path = ledgerPath(dataDir);
@@ -208,6 +209,6 @@ function refuseMissing(dataDir: string): void {
   if (documents === 0) return;
   throw new LedgerStartError(
     'missing',
-    `There is no ledger at ${path}, but content.db beside it has ${documents} documents that belong to one. Restore ledger.sqlite from a backup; or, to begin with no accounts and no money, move content.db away.`,
+    `There is no ledger at ${path}, but content.db in the same directory has ${documents} documents that belong to one. Restore ledger.sqlite from a backup; or, to begin with no accounts and no money, move content.db away.`,
   );
 }

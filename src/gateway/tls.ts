@@ -3,11 +3,11 @@ import type { Config, TlsSettings } from '../config/settings.ts';
 import { TlsFiles } from '../lib/tls-files.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** The certificates of the listeners; absent: cleartext. */
+/** The certificates of the listeners; absent: the listener uses cleartext. */
 export interface ListenerTls {
   readonly edge: TlsFiles | undefined;
   readonly rpc: TlsFiles | undefined;
-  /** Reads their files again, at once. */
+  /** Reads the files of the certificates again, now. */
   refresh(): void;
   close(): void;
 }
@@ -18,7 +18,7 @@ export function openTls(config: Config, logger: Logger): ListenerTls {
     if (settings === undefined) return undefined;
     try {
       return new TlsFiles(settings, error =>
-        logger.error({ error, key: path }, 'a certificate can’t be used: the one before stays'),
+        logger.error({ error, key: path }, 'a certificate can’t be used: the previous one stays in use'),
       );
     } catch (thrown) {
       const message = `can’t be used: ${thrown instanceof Error ? thrown.message : String(thrown)}`;

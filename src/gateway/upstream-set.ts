@@ -19,7 +19,7 @@ import {
 } from '../upstreams/rehearsed-upstream.ts';
 import { simulatorName } from './routing.ts';
 
-/** An open provider: its clients, and the settings that they were made from. */
+/** An open provider: its upstreams, and the settings from which they were made. */
 interface Opened {
   readonly settings: string;
   readonly answers: Pick<Provider, 'upstream' | 'images' | 'embeddings' | 'reranker'>;
@@ -27,15 +27,14 @@ interface Opened {
 }
 
 /**
- * The upstreams of the current configuration. When another configuration is loaded, an upstream with the same settings keeps its
- * connections and the state of its keys; one that was removed or changed finishes its calls and closes.
+ * The upstreams of the current configuration. If another configuration is loaded, upstreams with unchanged settings keep their connections and the state of their keys; those that were removed or changed finish their calls and close.
  */
 export class UpstreamSet {
   readonly #proxy: ProxySettings;
   readonly #keyChanged: (provider: string, health: KeyHealth) => void;
   #opened = new Map<string, Opened>();
 
-  /** `keyChanged`: called for every refusal of a provider's key, and for every key that works again. */
+  /** `keyChanged` is called when a provider's key is refused, and when it works again. */
   constructor(proxy: ProxySettings, keyChanged: (provider: string, health: KeyHealth) => void) {
     this.#proxy = proxy;
     this.#keyChanged = keyChanged;
@@ -50,16 +49,16 @@ export class UpstreamSet {
   }
 
   /**
-   * Tests a provider that is in use; `model`: the provider's own name for the model. Throws if no provider of this name is called over HTTP.
+   * Tests a provider that is in use. `model`: the provider's name for the model; undefined: the first one in its list. Throws if there is no provider over HTTP with this name.
    */
   test(name: string, model: string | undefined): Promise<ProviderTest> {
     const { upstream, images } = this.#opened.get(name)?.answers ?? {};
     if (upstream instanceof HttpProvider) return testProvider(upstream, model);
     if (images instanceof ImagesProvider) return testImagesProvider(images);
-    throw new Error(`${name} is no provider over HTTP`);
+    throw new Error(`${name} is not a provider over HTTP`);
   }
 
-  /** Replaces the providers in use by those of a checked configuration, and returns them. */
+  /** Replaces the providers in use by those of a checked configuration. Returns the new ones. */
   replace(config: Config): Provider[] {
     const opened = new Map<string, Opened>();
     const providers = config.providers.map((settings): Provider => {
@@ -102,7 +101,7 @@ export class UpstreamSet {
       return { settings, answers: { images }, close: () => void images.close() };
     }
     const protocol = protocols[provider.protocol];
-    if (protocol === undefined) throw new Error(`a provider speaks ${provider.protocol}, which nothing here does`);
+    if (protocol === undefined) throw new Error(`the protocol ${provider.protocol} of a provider is not implemented`);
     const takesTokenIds = provider.tokenIds ?? protocol.embeddings?.takesTokenIds ?? false;
     const upstream = new HttpProvider({ ...options, protocol, quirks, passthrough, takesTokenIds });
     const answers = {
@@ -125,8 +124,7 @@ function openSimulator(settings: string, { simulator, timeouts }: Config): Opene
 }
 
 /**
- * Returns all settings that an upstream is made from; secrets are revealed, because a changed key makes another upstream. The result must
- * not leave this file.
+ * Returns all settings from which an upstream is made, as a text. It contains the secrets, because an upstream with a changed key must be replaced. The result must not leave this file.
  */
 function fingerprint(provider: ProviderSettings, { limits }: Config): string {
   const { protocol, baseUrl, apiKeys, headers, timeouts, tokenIds, passthrough } = provider;

@@ -9,7 +9,7 @@ import { sendWebhook } from '../upstreams/webhook-sender.ts';
 import type { LiveConfig } from './live-config.ts';
 import type { StorageHealth } from './storage-health.ts';
 
-/** Sends an event to the operator's webhooks; returns at once. */
+/** Sends an event to the operator's webhooks, without waiting for its delivery. */
 export type NotifyOperator = (event: OutsideEvent) => void;
 
 /** Returns the webhook service, the delivery loop to start, and the sender of operator events. */

@@ -1,7 +1,7 @@
-/** The longest id of a call that the interface takes. */
+/** The longest id of a tool call that the Responses interface accepts. */
 export const callIdMax = 64;
 
-/** Returns a call's id in a form that the interface accepts; equal ids give equal results. `otherwise` names a call that its upstream gave none. */
+/** Returns the id of a tool call in a form that the Responses interface accepts. Equal ids give equal results. `otherwise`: the id of a call to which the upstream gave none. */
 export function callIdFor(callId: string, otherwise = 'call'): string {
   if (callId === '') return otherwise;
   if (callId.length <= callIdMax) return callId;

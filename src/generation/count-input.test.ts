@@ -20,13 +20,13 @@ function request(text: string) {
   });
 }
 
-test('the pieces sum to the whole', async () => {
+test('counting in pieces gives the same number as counting at once', async () => {
   for (const text of ['', 'hello', 'The quick brown fox. '.repeat(5000), '字'.repeat(20_000)]) {
     expect(await countInputInPieces(request(text), tokenizer)).toBe(countInput(request(text), tokenizer));
   }
 });
 
-test('others continue while a large input is counted', async () => {
+test('other work continues while a large input is counted', async () => {
   let turns = 0;
   const other = setInterval(() => {
     turns += 1;
@@ -36,7 +36,7 @@ test('others continue while a large input is counted', async () => {
   expect(turns).toBeGreaterThan(10);
 });
 
-test('an output is counted in pieces too, to the same sum', async () => {
+test('counting an output in pieces gives the same number, too', async () => {
   const text = 'word '.repeat(200_000);
   let turns = 0;
   const other = setInterval(() => {

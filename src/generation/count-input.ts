@@ -2,17 +2,17 @@ import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { inputSegments } from './input-segments.ts';
 import { leastTokensInTurns, type Tokenizer, tokenRuns } from './tokens.ts';
 
-/** Runs of at most 512 characters (about 4 ms in all) between which other requests go on. */
+/** How many runs of at most 512 characters are counted (in about 4 ms together) before other requests get a turn. */
 const runsInOneGo = 32;
 
-/** Does the same as `countInput`, in pieces: a body of many megabytes must not block the gateway for seconds. */
+/** Counts as `countInput` does, but in pieces, so that a body of many megabytes does not block the gateway for seconds. */
 export async function countInputInPieces(request: GenerateRequest, tokenizer: Tokenizer): Promise<number> {
   const segments = inputSegments(request);
   const texts = segments.map(({ text }) => text);
   return segments.reduce((sum, { flatTokens }) => sum + flatTokens, await countInPieces(texts, tokenizer));
 }
 
-/** Counts the tokens of texts, piece by piece: an answer whose upstream reports no usage may be as long. */
+/** Counts the tokens of texts in pieces. Used for answers whose upstream reports no usage, which may be long. */
 export async function countInPieces(texts: readonly string[], tokenizer: Tokenizer): Promise<number> {
   const counter = new PieceCounter(tokenizer);
   let tokens = 0;
@@ -20,7 +20,7 @@ export async function countInPieces(texts: readonly string[], tokenizer: Tokeniz
   return tokens;
 }
 
-/** Counts the tokens of one text after the other; other requests go on during a long one, and during many short ones. */
+/** Counts the tokens of one text after the other. Other requests get turns during a long text, and between many short ones. */
 export class PieceCounter {
   readonly #tokenizer: Tokenizer;
   #runs = 0;
@@ -29,7 +29,7 @@ export class PieceCounter {
     this.#tokenizer = tokenizer;
   }
 
-  /** Returns the tokens of a text. If they are certainly more than `max`, returns Infinity without counting them. */
+  /** Returns the number of tokens of a text; Infinity, without counting, if it is certainly more than `max`. */
   async count(text: string, max = Infinity): Promise<number> {
     if (max < Infinity && (await leastTokensInTurns([text], max)) > max) return Infinity;
     let tokens = 0;

@@ -1,7 +1,7 @@
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import type { PieceKind } from './price.ts';
 
-/** The public paths that a model's `endpoints` lists them by. Without its path a new endpoint does not compile. Source: docs/interfaces/README.md "Paths". */
+/** The public paths of endpoints, as in a model's `endpoints`. TypeScript requires an entry for every endpoint. Source: docs/interfaces/README.md "Paths". */
 const listed = {
   [Endpoint.CHAT_COMPLETIONS]: '/v1/chat/completions',
   [Endpoint.RESPONSES]: '/v1/responses',
@@ -18,7 +18,7 @@ const paths: ReadonlyMap<Endpoint, string> = new Map(
 );
 const endpoints: ReadonlyMap<string, Endpoint> = new Map(paths.entries().map(([endpoint, path]) => [path, endpoint]));
 
-/** Returns the path of an endpoint; '' for the unspecified one and for one that only a newer peer knows. */
+/** Returns the path of an endpoint; '' for the unspecified endpoint, and for one that only a newer gateway knows. */
 export function endpointPath(endpoint: Endpoint): string {
   return paths.get(endpoint) ?? '';
 }
@@ -33,7 +33,7 @@ export function isImageEndpoint(endpoint: Endpoint): boolean {
   return endpoint === Endpoint.IMAGE_GENERATIONS || endpoint === Endpoint.IMAGE_EDITS;
 }
 
-/** Returns what a request on a path is priced by: searches for rerank, images elsewhere. */
+/** Returns the kind of piece by which requests on a path are priced: searches for rerank, images on all other paths. */
 export function namePiece(path: string): PieceKind {
   return path === endpointPath(Endpoint.RERANK) ? 'search' : 'image';
 }

@@ -1,10 +1,10 @@
-/** A count without the tokenizer: the real one lies between the two for ordinary text of any script, code and base64. */
+/** Bounds of a token count, estimated without a tokenizer. For ordinary text in any script, code and base64, the real count is between them. */
 export interface TokenEstimate {
   readonly low: number;
   readonly high: number;
 }
 
-/** Scripts that the vocabulary hardly knows. */
+/** Characters of scripts that the vocabulary hardly has. */
 const classRare = 0;
 const classSpace = 1;
 const classDigit = 2;
@@ -16,7 +16,7 @@ const classAstral = 7;
 /** Other alphabets: accented Latin, Greek, Cyrillic, Hebrew, Arabic, the scripts of India, Thai. */
 const classAlphabet = 8;
 
-/** Classes of the ASCII characters. */
+/** The classes of the ASCII characters. */
 const asciiClasses = Uint8Array.from({ length: 128 }, (_, code) => {
   if (code <= 32) return classSpace;
   if (code >= 48 && code <= 57) return classDigit;
@@ -32,13 +32,12 @@ function classify(code: number): number {
   return (code >= 0x2e80 && code < 0xfb00) || code >= 0xff00 ? classWide : classRare;
 }
 
-/** The longest token of Latin letters, and of any letters (o200k_base). */
+/** The length of the longest token of Latin letters, and of any letters, in o200k_base. */
 const latinTokenLengthMax = 27;
 const letterTokenLengthMax = 18;
 
 /**
- * The most tokens of a run of one class, by its length. Measured on prose of 12 languages, code, JSON, logs and
- * random base64; `high` is the measured worst with a margin, so that prose is over-estimated by about a half.
+ * Returns the most tokens of a run of characters of one class, by its length. The numbers are the worst that was measured on prose in 12 languages, code, JSON, logs and random base64, with a margin; prose is over-estimated by about a half.
  */
 function runHigh(kind: number, length: number): number {
   switch (kind) {
@@ -47,7 +46,7 @@ function runHigh(kind: number, length: number): number {
     case classDigit:
       return Math.ceil(length / 3);
     case classLower:
-      // Words are one or two tokens; anything longer is hardly a word.
+      // Words are one or two tokens. Longer runs are usually not words.
       return length <= 4 ? 1.2 : length <= 12 ? 1.2 + (length - 4) * 0.2 : 1.2 + length * 0.62;
     case classUpper:
       return length * 0.85;
@@ -64,7 +63,7 @@ function runHigh(kind: number, length: number): number {
   }
 }
 
-/** The fewest tokens of a run of one class. */
+/** Returns the fewest tokens of a run of characters of one class. */
 function runLow(kind: number, length: number): number {
   switch (kind) {
     case classDigit:
@@ -80,7 +79,7 @@ function runLow(kind: number, length: number): number {
   }
 }
 
-/** Estimates a text's tokens in one pass over its UTF-16 units, without allocating. */
+/** Estimates the tokens of a text in one pass over its UTF-16 code units, without allocating memory. */
 export function estimateTokens(text: string): TokenEstimate {
   let low = 0;
   let high = 0;
@@ -92,7 +91,7 @@ export function estimateTokens(text: string): TokenEstimate {
     const code = text.charCodeAt(at);
     const kind = classify(code);
     if (kind === runClass) {
-      // "=====" is one token: a repeated mark costs next to nothing.
+      // "=====" is one token, so repeated punctuation adds hardly any tokens.
       if (code === before && kind === classPunctuation) repeated += 1;
       else run += 1;
     } else {

@@ -36,7 +36,7 @@ function toLog(events: readonly GenerationEvent[]): GenerationEvent[] {
   return log.read();
 }
 
-test('an answer of any deltas is kept as one delta, folds to the same, and what was added stays as it was', () => {
+test('all deltas of one part are merged into one, the log folds to the same answer, and the added events are not modified', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ maxLength: 3 }), { maxLength: 600 }), texts => {
       const events = makeAnswer(texts);
@@ -49,7 +49,7 @@ test('an answer of any deltas is kept as one delta, folds to the same, and what 
   );
 });
 
-test('deltas of another item, part or kind stay apart, in their order; those of a choice are one whatever others say in between', () => {
+test('deltas of another item, part or kind stay separate and in order; deltas of one choice are merged even if deltas of other choices come between them', () => {
   const at = (choice: number, item: number, place: number, kind: DeltaKind) =>
     delta(choice, [item, place], { kind, text: 'x' });
   const events = [

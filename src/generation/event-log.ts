@@ -1,15 +1,14 @@
 import type { Delta, GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { GrowingText } from '../lib/growing-text.ts';
 
-/** A delta that further ones are added to. */
+/** A delta to which the next ones are added. */
 interface OpenDelta {
   readonly value: Delta;
   readonly text: GrowingText;
 }
 
 /**
- * Events that are kept for later, merged into as few as possible: deltas of a choice that follow each other at one place are one, whatever other choices say in between. A long answer kept
- * delta by delta is 40 times its text. The events that are added are never changed.
+ * Keeps events for later, merged into as few as possible: consecutive deltas of one part are merged, even if deltas of other choices come between them. Otherwise a long answer would take 40 times the memory of its text. The events that are added are never changed.
  */
 export class EventLog {
   readonly #events: GenerationEvent[] = [];

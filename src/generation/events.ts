@@ -11,8 +11,7 @@ import type {
 } from '../gen/tollgate/v1/event_pb.ts';
 
 /**
- * Cheap constructors of events. They write object literals instead of calling `create`, which costs ten times as much and
- * would run for every delta of every stream.
+ * Constructors of events. They use object literals instead of `create`, which takes ten times as long and would be called for every delta of every stream.
  */
 
 const wrap = (choice: number, event: GenerationEvent['event']): GenerationEvent => ({
@@ -21,7 +20,7 @@ const wrap = (choice: number, event: GenerationEvent['event']): GenerationEvent 
   event,
 });
 
-/** `started` with the given fields; the others empty. */
+/** Returns `started` with the given fields; all others are empty. */
 export function started(value: Partial<Omit<Started, '$typeName'>>): GenerationEvent {
   return wrap(0, {
     case: 'started',
@@ -39,12 +38,12 @@ export function started(value: Partial<Omit<Started, '$typeName'>>): GenerationE
   });
 }
 
-/** `item_opened`. */
+/** Returns `item_opened`. */
 export function itemOpened(choice: number, item: number, content: Item): GenerationEvent {
   return wrap(choice, { case: 'itemOpened', value: { $typeName: 'tollgate.v1.ItemOpened', item, content } });
 }
 
-/** `part_opened` at `[item, part]`. */
+/** Returns `part_opened` at `[item, part]`. */
 export function partOpened(choice: number, at: readonly [item: number, part: number], content: Part): GenerationEvent {
   const [item, part] = at;
   return wrap(choice, { case: 'partOpened', value: { $typeName: 'tollgate.v1.PartOpened', item, part, content } });
@@ -57,25 +56,25 @@ export interface DeltaText {
   readonly logprobs?: TokenLogprob[];
 }
 
-/** `delta` at `[item, part]`. */
+/** Returns `delta` at `[item, part]`. */
 export function delta(choice: number, at: readonly [item: number, part: number], added: DeltaText): GenerationEvent {
   const [item, part] = at;
   const { kind, text, logprobs = [] } = added;
   return wrap(choice, { case: 'delta', value: { $typeName: 'tollgate.v1.Delta', item, part, kind, text, logprobs } });
 }
 
-/** `opaque_added` to an item. */
+/** Returns `opaque_added` to an item. */
 export function opaqueAdded(choice: number, item: number, opaque: Opaque): GenerationEvent {
   return wrap(choice, { case: 'opaqueAdded', value: { $typeName: 'tollgate.v1.OpaqueAdded', item, opaque } });
 }
 
-/** `part_closed` at `[item, part]`. */
+/** Returns `part_closed` at `[item, part]`. */
 export function partClosed(choice: number, at: readonly [item: number, part: number]): GenerationEvent {
   const [item, part] = at;
   return wrap(choice, { case: 'partClosed', value: { $typeName: 'tollgate.v1.PartClosed', item, part } });
 }
 
-/** `item_closed`. */
+/** Returns `item_closed`. */
 export function itemClosed(choice: number, item: number, status: ItemStatus = ItemStatus.COMPLETED): GenerationEvent {
   return wrap(choice, {
     case: 'itemClosed',
@@ -83,12 +82,12 @@ export function itemClosed(choice: number, item: number, status: ItemStatus = It
   });
 }
 
-/** `usage_reported`. */
+/** Returns `usage_reported`. */
 export function usageReported(usage: Usage): GenerationEvent {
   return wrap(0, { case: 'usageReported', value: { $typeName: 'tollgate.v1.UsageReported', usage } });
 }
 
-/** Why a choice ended; `native` is the upstream's own word. */
+/** Details about why a choice ended. `native`: the upstream's value of the finish reason. */
 export interface FinishFacts {
   readonly native?: string;
   readonly matchedStop?: string;
@@ -97,7 +96,7 @@ export interface FinishFacts {
   readonly protocol?: Protocol;
 }
 
-/** `finished`. */
+/** Returns `finished`. */
 export function finished(choice: number, reason: FinishReason, facts: FinishFacts = {}): GenerationEvent {
   return wrap(choice, {
     case: 'finished',
@@ -112,7 +111,7 @@ export function finished(choice: number, reason: FinishReason, facts: FinishFact
   });
 }
 
-/** `completed` with the given fields; the others empty. */
+/** Returns `completed` with the given fields; all others are empty. */
 export function completed(value: Partial<Omit<Completed, '$typeName'>>): GenerationEvent {
   return wrap(0, {
     case: 'completed',
@@ -127,7 +126,7 @@ export function completed(value: Partial<Omit<Completed, '$typeName'>>): Generat
   });
 }
 
-/** `annotation_added` to a text part at `[item, part]`. */
+/** Returns `annotation_added` to a text part at `[item, part]`. */
 export function annotationAdded(
   choice: number,
   at: readonly [item: number, part: number],
@@ -140,7 +139,7 @@ export function annotationAdded(
   });
 }
 
-/** `extension`: members that the contract has no field for, at their place in the protocol's frame. */
+/** Returns `extension`: JSON members of a protocol for which the protobuf messages have no field. `scope`: where in the protocol's frame they were. */
 export function extension(choice: number, scope: ExtensionScope, extra: Extra): GenerationEvent {
   return wrap(choice, { case: 'extension', value: { $typeName: 'tollgate.v1.Extension', scope, extra } });
 }

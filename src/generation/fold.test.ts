@@ -67,7 +67,7 @@ const words = (choice: number, number: number, ...texts: string[]): GenerationEv
 ];
 
 describe('foldEvents', () => {
-  test('adds up texts, arguments, reasoning and what belongs to them', () => {
+  test('joins the deltas of texts, arguments and reasoning, and adds annotations, log probabilities and blobs', () => {
     const logprob = {
       $typeName: 'tollgate.v1.TokenLogprob' as const,
       token: 'a',
@@ -106,7 +106,7 @@ describe('foldEvents', () => {
     expect(choices[0]?.finished?.reason).toBe(FinishReason.LENGTH);
   });
 
-  test('takes the phase and the last status of an item', () => {
+  test('keeps the phase and the last status of an item', () => {
     const events = words(0, 0, 'a').slice(0, -1);
     const closed: GenerationEvent = {
       ...itemClosed(0, 0),
@@ -126,7 +126,7 @@ describe('foldEvents', () => {
     });
   });
 
-  test('keeps interleaved choices apart, and counts choices without content', () => {
+  test('separates interleaved choices, and includes choices without content', () => {
     const a = words(0, 0, 'a', 'b');
     const b = words(2, 0, 'c', 'd');
     fc.assert(
@@ -152,7 +152,7 @@ describe('foldEvents', () => {
     expect(foldEvents([started({}), usageReported(usage(3)), completed({})]).usage).toEqual(usage(3));
   });
 
-  test('folds an incomplete answer as far as its events go', () => {
+  test('folds the events of an incomplete answer', () => {
     expect(foldEvents([])).toMatchObject({ started: undefined, completed: undefined, usage: undefined, choices: [] });
     const partial = foldEvents([started({ model: 'm' }), ...words(0, 0, 'a').slice(0, 3)]);
     expect(partial.started?.model).toBe('m');
@@ -179,7 +179,7 @@ describe('foldEvents', () => {
     ]);
   });
 
-  test('changes none of the events: twice the same', () => {
+  test('does not change the events: folding them twice gives the same', () => {
     const events = [
       started({}),
       ...words(0, 0, 'a', 'b'),

@@ -14,38 +14,37 @@ import type {
 } from '../gen/tollgate/v1/event_pb.ts';
 
 /**
- * Folds events into a whole answer: a non-streamed answer contains exactly what the stream would have. Pure: events are read, never
- * changed.
+ * Folds events into a complete answer, so that an answer that is not streamed contains exactly what the stream would. The events are never changed.
  */
 
-/** One candidate, whole. */
+/** One candidate. */
 export interface FoldedChoice {
-  /** In the order in which they opened. */
+  /** The items, in the order in which they opened. */
   readonly items: readonly Item[];
-  /** Absent if the events end before it. */
+  /** How the candidate finished; undefined if the events end before that. */
   readonly finished: Finished | undefined;
-  /** Members of the protocol that the contract has no field for, in order. */
+  /** JSON members of the protocol for which the protobuf messages have no field, in order. */
   readonly extensions: readonly Extension[];
 }
 
-/** An answer, as far as its events go. */
+/** A complete or partial answer. */
 export interface FoldedGeneration {
   readonly started: Started | undefined;
-  /** By choice number; a choice without content is empty, not missing. At least one if anything started. */
+  /** The candidates, by choice number. A choice without content is empty, not missing. There is at least one if any event came. */
   readonly choices: readonly FoldedChoice[];
-  /** The last reported usage; that of `completed` if it came. */
+  /** The usage in `completed` if that came, else the last reported usage. */
   readonly usage: Usage | undefined;
   readonly completed: Completed | undefined;
 }
 
-/** Folds events, complete or partial; items may interleave. Throws on events of an item or part that never opened. */
+/** Folds the events of a complete or partial answer. Items may interleave. Throws for events of an item or part that never opened. */
 export function foldEvents(events: readonly GenerationEvent[]): FoldedGeneration {
   const fold = new EventFold();
   for (const event of events) fold.add(event);
   return fold;
 }
 
-/** The same fold, event by event; its result is its own and grows with the events. */
+/** The same, event by event. The result is the object itself, which grows with each event. */
 export class EventFold implements FoldedGeneration {
   started: Started | undefined;
   usage: Usage | undefined;
@@ -83,7 +82,7 @@ class ChoiceFold implements FoldedChoice {
   readonly items: Item[] = [];
   readonly extensions: Extension[] = [];
   finished: Finished | undefined;
-  /** Items by the number that their events name. An array: most answers have one item, and a map is 200 bytes. */
+  /** The items by their number in the events. An array, because most answers have one item, and a Map takes 200 bytes. */
   readonly #byNumber: (Item | undefined)[] = [];
 
   add(event: GenerationEvent['event']): void {
@@ -189,7 +188,7 @@ function addText({ content }: Part, text: string, logprobs: readonly TokenLogpro
   }
 }
 
-/** Adds members that came at the end: joins two JSON objects without common names. */
+/** Adds unknown members that came when the part or item closed: joins the JSON of two objects that have no common names. */
 function addExtra(value: { extra?: Extra | undefined }, added: Extra | undefined): void {
   if (added === undefined) return;
   const { extra } = value;
@@ -203,7 +202,7 @@ function addOpaque({ content }: Item, opaque: Opaque): void {
   else if (content.case === 'compaction') content.value.opaque = opaque;
 }
 
-/** Copies an item's content as deep as the fold changes it. */
+/** Copies those parts of an item's content that the fold changes. */
 function copyContent(content: Item['content']): Item['content'] {
   switch (content.case) {
     case 'message':

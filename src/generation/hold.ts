@@ -1,6 +1,5 @@
 /**
- * The proof that a request was admitted and its funds are held. Upstreams take one, so that a path that forgets admission does
- * not compile; only `Hold.of` makes one, and only the core calls it, with the ledger's reply in hand.
+ * The proof that a request was admitted and its funds are held. Upstreams require one, so that code without an admission does not compile. Only `Hold.of` makes one, and only the core calls that, with the ledger's reply.
  */
 export class Hold {
   /** The request's id in the ledger. */

@@ -6,12 +6,12 @@ export interface InputSegment {
   /** Its kind and role ("user", "tool", "call", …): equal texts of different kinds differ in a cached prefix. */
   readonly kind: string;
   readonly text: string;
-  /** Tokens that frame it, or that stand for an image or file, as the simulator bills them. */
+  /** Tokens besides those of `text`, as the simulator counts them: what frames the segment, or stands for an image or file. */
   readonly flatTokens: number;
-  /** The most that any known upstream takes for them. */
+  /** The most tokens that any known upstream counts for the same. */
   readonly flatTokensMax: number;
-  /** Only the upstream learns its size: a file that it fetches, sound, results of its own tools. */
-  readonly isOpen: boolean;
+  /** True if only the upstream learns how many tokens it has: a file that the upstream fetches, audio, results of tools that the upstream runs. */
+  readonly isSizeUnknown: boolean;
   /** A cached prefix may end after it. */
   readonly cache: CacheHint | undefined;
 }
@@ -19,13 +19,13 @@ export interface InputSegment {
 interface SegmentFacts {
   readonly flat?: number;
   readonly flatMax?: number;
-  readonly isOpen?: boolean;
+  readonly isSizeUnknown?: boolean;
   readonly cache?: CacheHint | undefined;
 }
 
 function segment(kind: string, text: string, facts: SegmentFacts = {}): InputSegment {
-  const { flat = 0, flatMax = 2 * flat, isOpen = false, cache } = facts;
-  return { kind, text, flatTokens: flat, flatTokensMax: flatMax, isOpen, cache };
+  const { flat = 0, flatMax = 2 * flat, isSizeUnknown = false, cache } = facts;
+  return { kind, text, flatTokens: flat, flatTokensMax: flatMax, isSizeUnknown, cache };
 }
 
 /** Tokens that frame a message, by OpenAI's published count: 3 and one for the role. */
@@ -34,7 +34,7 @@ const callTokens = 6;
 const toolTokens = 8;
 const lowDetailImageTokens = 85;
 const imageTokens = 765;
-/** More than Anthropic, OpenAI and Gemini count for one image of any size that they do not scale down. */
+/** More than Anthropic, OpenAI or Gemini count for any image, because they scale down larger ones first. */
 const imageTokensMax = 2_048;
 
 const roleNames: Readonly<Record<number, string>> = {
@@ -49,20 +49,19 @@ function sourceText(source: MediaSource | undefined): string {
 }
 
 /**
- * Identifies the bytes in a cached prefix. Only their ends are read: a hash of 64 MiB would cost more than the
- * answer.
+ * Returns a text that identifies the bytes in a cached prefix: their length, beginning and end. A hash of all bytes (up to 64 MiB) would take longer than the answer.
  */
 function sourceKey(source: MediaSource | undefined): string {
   const value = source?.source.value ?? '';
   return `${value.length}:${value.slice(0, 256)}:${value.slice(-256)}`;
 }
 
-/** A file's tokens by its size: base64 of 4 bytes is at most one token even for compressed text. */
+/** Estimates a file's tokens from the length of its base64 text. Four characters of base64 (3 bytes of the file) count as at most one token, which is enough even for compressed text. */
 function fileFlat(source: MediaSource | undefined): SegmentFacts {
   if (source?.source.case === 'text') return {};
   const length = source?.source.case === 'base64' ? source.source.value.length : 0;
-  const isOpen = source?.source.case !== 'base64';
-  return { flat: 64 + Math.ceil(length / 64), flatMax: 2_048 + Math.ceil(length / 4), isOpen };
+  const isSizeUnknown = source?.source.case !== 'base64';
+  return { flat: 64 + Math.ceil(length / 64), flatMax: 2_048 + Math.ceil(length / 4), isSizeUnknown };
 }
 
 function partSegment(kind: string, part: Part): InputSegment {
@@ -86,7 +85,7 @@ function partSegment(kind: string, part: Part): InputSegment {
     case 'video':
       return segment(`${kind} ${content.case} ${sourceKey(content.value.source)}`, '', {
         ...fileFlat(content.value.source),
-        isOpen: true,
+        isSizeUnknown: true,
         cache,
       });
     case 'searchResult':
@@ -101,7 +100,7 @@ function partSegment(kind: string, part: Part): InputSegment {
   }
 }
 
-/** Adds members that only their own protocol knows. A model may read them, so a hold covers them; how many tokens they are is not known. */
+/** Adds a segment for unknown members of the client's protocol. The model may read them, so a hold must cover them: at most one token for two characters. */
 function addExtra(segments: InputSegment[], length: number): void {
   if (length > 0) segments.push(segment('extra', '', { flatMax: Math.ceil(length / 2) }));
 }
@@ -148,13 +147,13 @@ function addItem(segments: InputSegment[], { content }: Item): void {
       segments.push(segment('unknown', content.value.json));
       return;
     case 'reference':
-      segments.push(segment('reference', '', { isOpen: true }));
+      segments.push(segment('reference', '', { isSizeUnknown: true }));
       break;
     case undefined:
   }
 }
 
-/** The length of an item's and its parts' protocol-specific data. */
+/** Returns the length of the unknown members of an item and its parts, in characters of JSON. */
 function extraLength({ content, extra }: Item): number {
   let length = extra?.json.length ?? 0;
   if (content.case === 'message' || content.case === 'toolResult') {
@@ -173,13 +172,13 @@ function toolSegment(tool: Tool): InputSegment {
       return segment('tool', `${value.name}\n${value.description ?? ''}\n${shape}`, facts);
     }
     case 'hosted':
-      return segment('tool', tool.tool.value.json, { ...facts, isOpen: true });
+      return segment('tool', tool.tool.value.json, { ...facts, isSizeUnknown: true });
     case undefined:
       return segment('tool', '', facts);
   }
 }
 
-/** Returns a request's input as an upstream reads it, piece by piece; the order is what prompt caches see as a prefix. */
+/** Returns the segments of a request's input, in the order in which an upstream reads them. Prompt caches compare prefixes of this order. */
 export function inputSegments(request: GenerateRequest): InputSegment[] {
   const segments: InputSegment[] = [];
   for (const tool of request.tools) {
@@ -194,7 +193,7 @@ export function inputSegments(request: GenerateRequest): InputSegment[] {
     addItem(segments, item);
     addExtra(segments, extraLength(item));
   }
-  // The tokens that prime the answer.
+  // The tokens that begin the answer.
   segments.push(segment('end', '', { flat: 3 }));
   return segments;
 }

@@ -23,7 +23,7 @@ const item = fc.oneof(
   text.map(value => ({ content: { case: 'toolCall' as const, value: { callId: 'c', name: 'f', arguments: value } } })),
 );
 
-test('a message with long texts anywhere is read as the library reads what it has written itself', async () => {
+test('a message with long texts at any place can be read, and is the same as if the library had written it', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(item, { maxLength: 4 }),

@@ -12,19 +12,18 @@ import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt';
 
 /**
- * Protobuf messages with texts of megabytes. The library reads and writes them at once, and copies what it writes for every message that it is
- * nested in; here they are read and written once, in turns of the event loop.
+ * Reads and writes protobuf messages with texts of megabytes. The library would block the event loop, and copy a text once for every message in which it is nested. Here long texts are read and written once, and other work gets turns in between.
  */
 
-/** Longer texts are written here. */
+/** Texts longer than this are written by this module, all others by the library. */
 const longText = 65_536;
-/** Bytes of short fields that are read in one turn: about a millisecond. */
+/** How many bytes of short fields are read in one turn, which takes about a millisecond. */
 const readBytes = 262_144;
 const readOptions = { readUnknownFields: false };
-/** Characters that are written in one turn: about a millisecond. */
+/** How many characters are written in one turn, which takes about a millisecond. */
 const sliceLength = 1024 ** 2;
 
-/** Bytes of a message, or a text that stands for its UTF-8. */
+/** Bytes of a message, or a text that is yet to be encoded as UTF-8. */
 interface Piece {
   readonly content: Uint8Array | string;
   /** In bytes. */
@@ -33,13 +32,13 @@ interface Piece {
 
 interface Pieces {
   readonly list: readonly Piece[];
-  /** In bytes. */
+  /** The length of all pieces, in bytes. */
   readonly length: number;
 }
 
 type Fields = Record<string, unknown>;
 
-/** Does the same as `toBinary`, with other bytes for the same message: its long texts come last, in turns of the event loop. */
+/** Encodes a message as `toBinary` does, yielding to the event loop. The bytes differ from those of `toBinary` (long texts come last), but mean the same message. */
 export async function toBinaryInTurns<Desc extends DescMessage>(
   schema: Desc,
   message: MessageShape<Desc>,
@@ -59,7 +58,7 @@ export async function toBinaryInTurns<Desc extends DescMessage>(
   return bytes;
 }
 
-/** Returns how many bytes `toBinary` gives, without writing long texts. */
+/** Returns the length of a message's encoding, without encoding its long texts. */
 export function countBytes<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): number {
   return splitMessage(schema, message, findHolders(message)).length;
 }
@@ -136,7 +135,7 @@ async function writeText(bytes: Buffer, start: number, text: string): Promise<nu
   for (let from = 0; from < text.length;) {
     if (from > 0) await new Promise(setImmediate);
     const last = text.charCodeAt(from + sliceLength - 1);
-    // A surrogate pair is not cut.
+    // A surrogate pair is not split.
     const end = from + sliceLength + (last >= 0xd800 && last < 0xdc00 ? 1 : 0);
     at += bytes.write(text.slice(from, end), at, 'utf8');
     from = end;
@@ -144,7 +143,7 @@ async function writeText(bytes: Buffer, start: number, text: string): Promise<nu
   return at;
 }
 
-/** Returns the objects that have a long text in them, at any depth. */
+/** Returns the objects that contain a long text, at any depth. */
 function findHolders(message: object): Set<object> {
   const holders = new Set<object>();
   const look = (value: unknown): boolean => {
@@ -159,7 +158,7 @@ function findHolders(message: object): Set<object> {
   return holders;
 }
 
-/** Splits a message: what the library writes, and after it each field with a long text. */
+/** Splits a message into the bytes that the library writes, followed by each field that contains a long text. */
 function splitMessage(schema: DescMessage, message: object, holders: ReadonlySet<object>): Pieces {
   const list: Piece[] = [];
   const rest: Fields = { ...message };
@@ -172,7 +171,7 @@ function splitMessage(schema: DescMessage, message: object, holders: ReadonlySet
   return { list, length: list.reduce((sum, { length }) => sum + length, 0) };
 }
 
-/** Removes a field that has a long text, and returns its value; undefined if it has none. */
+/** Removes a field that contains a long text from `rest`, and returns its value; undefined if it contains none. */
 function takeOut(field: DescField, rest: Fields, holders: ReadonlySet<object>): unknown {
   if (field.fieldKind === 'map') return undefined;
   const isLong = (value: unknown): boolean =>
@@ -192,7 +191,7 @@ function takeOut(field: DescField, rest: Fields, holders: ReadonlySet<object>): 
   return value;
 }
 
-/** Returns the value with which the library does not write a field. */
+/** Returns the value of a field that the library does not write. */
 function emptyValue({ fieldKind, presence }: DescField): unknown {
   if (fieldKind === 'list') return [];
   return fieldKind === 'scalar' && presence === FeatureSet_FieldPresence.IMPLICIT ? '' : undefined;

@@ -24,7 +24,7 @@ describe('base64', () => {
 });
 
 describe('a data URL', () => {
-  test('says its type and its data', () => {
+  test('is split into its type and its data', () => {
     expect(parseDataUrl('data:image/png;base64,AAAA')).toEqual({ mediaType: 'image/png', base64: 'AAAA' });
     expect(parseDataUrl('DATA:text/plain;charset=utf-8;base64,AA==')).toEqual({
       mediaType: 'text/plain',

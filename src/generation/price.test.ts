@@ -16,7 +16,7 @@ import {
 } from './price.ts';
 
 const nothing: PricedUsage = { input: 0, cacheRead: 0, cacheWrite5m: 0, cacheWrite1h: 0, output: 0, images: 0 };
-/** Dollars per 1 million tokens as pico-dollars a token. */
+/** Converts dollars per 1 million tokens to pico-dollars per token. */
 const perMillion = (dollars: number): bigint => BigInt(Math.round(dollars * 1_000_000));
 const sheet: PriceSheet = {
   input: perMillion(1),
@@ -54,13 +54,13 @@ test('a discount is taken off after the tier', () => {
   expect(sumCost([{ ...(line as CostLine), discountPermille: 50 }])).toBe(1_900_000n);
 });
 
-test('cached tokens without a price of their own are charged as uncached input', () => {
+test('cached tokens that have no price are charged as uncached input', () => {
   const plain = { ...sheet, cacheRead: null, cacheWrite5m: null, cacheWrite1h: null };
   const usage = { ...nothing, cacheRead: 10, cacheWrite5m: 20, cacheWrite1h: 30 };
   expect(sumCost(costLines(usage, plain, 1000))).toBe(60_000n);
 });
 
-test('an explicit price of 0 costs nothing; no price at all can’t be charged', () => {
+test('an explicit price of 0 costs nothing; a price that is missing is an error', () => {
   expect(sumCost(costLines({ ...nothing, input: 5 }, { ...sheet, input: 0n }, 1000))).toBe(0n);
   expect(() => costLines({ ...nothing, output: 1 }, { ...sheet, output: null }, 1000)).toThrow('no price for output');
   expect(costLines({ ...nothing, output: 0 }, { ...sheet, output: null }, 1000)).toEqual([]);
@@ -115,7 +115,7 @@ test('the highest threshold that the input exceeds sets the prices of the whole 
   expect(priceSheet(pricing, 200_001).input).toBe(perMillion(3));
 });
 
-test('a model without prices has none', () => {
+test('a model without prices has an empty price sheet', () => {
   expect(priceSheet(create(PricingSchema, {}), 1)).toEqual({
     input: null,
     cacheRead: null,
@@ -137,7 +137,7 @@ const lines = fc.array(
   { maxLength: 6 },
 );
 
-test('the cost is within half a nano-dollar of the exact sum, and rounded up if it lies in the middle', () => {
+test('the cost is within half a nano-dollar of the exact sum, and is rounded up from the middle', () => {
   fc.assert(
     fc.property(lines, all => {
       const exact = all.reduce((sum, line) => sum + lineCostAtto(line), 0n);
@@ -156,7 +156,7 @@ test('the order of lines changes nothing, and more tokens never cost less', () =
   );
 });
 
-test('an image costs by the first row that fits its size and quality, else the model’s price of any', () => {
+test('an image has the price of the first row that fits its size and quality, else the model’s general price', () => {
   const pricing = create(PricingSchema, {
     imageNanoUsd: 20_000_000n,
     images: [
@@ -176,7 +176,7 @@ test('an image costs by the first row that fits its size and quality, else the m
   expect(imageSheet(create(PricingSchema, {}), { size: '', quality: '' }).image).toBeNull();
 });
 
-test('a plan pays input, cache writes, cache reads, output, in this order, or what money has left of them', () => {
+test('a plan pays for input, cache writes, cache reads and output, in this order, or for what money has left of them', () => {
   const usage = { input: 10, cacheRead: 20, cacheWrite5m: 30, cacheWrite1h: 40, output: 50, images: 0 };
   const shared = (tokens: number, first: boolean) =>
     shareLines(costLines(usage, sheet, 1000), { tokens, first }).map(line => [line.kind, line.tokens, line.byPlan]);
@@ -208,7 +208,7 @@ const counts = fc.record({
   images: fc.constant(0),
 });
 
-test('splitting keeps the number of tokens: money pays what the plan does not pay', () => {
+test('splitting keeps the number of tokens: money pays for those that the plan does not pay for', () => {
   fc.assert(
     fc.property(counts, fc.nat(3000), fc.boolean(), (usage, tokens, first) => {
       const lines = costLines(usage, sheet, 500);
@@ -239,7 +239,7 @@ test('an amount covers as many tokens as its rounded cost allows, and not one mo
   );
 });
 
-test('no money at all pays no token that has a price, however little that is', () => {
+test('an amount of 0 covers no token that has a price, even the lowest one', () => {
   expect(tokensWithin(costLines({ ...nothing, input: 5 }, { ...sheet, input: 1n }, 1000), 0n)).toBe(0);
   expect(tokensWithin(costLines({ ...nothing, input: 5, output: 1 }, { ...sheet, input: 0n }, 1000), 0n)).toBe(5);
 });

@@ -2,24 +2,23 @@ import type { CachePricing, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
 import type { PricedTool } from './priced-features.ts';
 
 /**
- * Prices requests, for both holds and settlements. Prices are in pico-dollars per token (10^-12 dollars: dollars per 1
+ * Computes what requests cost, for both holds and settlements. Prices are in pico-dollars per token (10^-12 dollars: dollars per 1
  * million tokens times 10^6), factors in thousandths. The cost is the exact sum, rounded once, half up, to nano-dollars.
  * Source: docs/accounting.md "Prices and rounding".
  */
 
-/** The kinds of line items; they do not overlap. */
+/** The kinds of cost lines; they do not overlap. */
 export type LineKind = 'input' | 'cache_read' | 'cache_write_5m' | 'cache_write_1h' | 'output' | PieceKind | PricedTool;
 
 /** Kinds that are priced per piece: an image, or a search of up to 100 documents. A request has pieces of one kind only. */
 export type PieceKind = 'image' | 'search';
 
 /**
- * The prices that apply to one request, in pico-dollars per token (`image`: per piece). null: no price, so such
- * a line can't be charged.
+ * The prices that apply to one request, in pico-dollars per token (`image`: per piece). null: there is no price, and a usage of that kind can't be charged.
  */
 export interface PriceSheet {
   readonly input: bigint | null;
-  /** null: charged as uncached input. */
+  /** null: cached tokens are charged as uncached input. */
   readonly cacheRead: bigint | null;
   readonly cacheWrite5m: bigint | null;
   readonly cacheWrite1h: bigint | null;
@@ -30,16 +29,16 @@ export interface PriceSheet {
 /** One line of a cost. */
 export interface CostLine {
   readonly kind: LineKind;
-  /** Tokens (for images and searches: pieces). */
+  /** The number of tokens, or of pieces (images, searches). */
   readonly tokens: number;
   readonly pricePicoUsd: bigint;
-  /** The tier's factor: 500, 1000 or 2000. */
+  /** The price factor of the tier, in thousandths: 500, 1000 or 2000. */
   readonly multiplierPermille: number;
   /** A plan's discount, in thousandths. */
   readonly discountPermille: number;
 }
 
-/** Token counts by line kind. */
+/** The counts of a usage by kind of cost line. */
 export interface PricedUsage {
   readonly input: number;
   readonly cacheRead: number;
@@ -64,8 +63,7 @@ function piecePrice(nanoUsd: bigint | undefined): bigint | null {
 }
 
 /**
- * Returns the prices of a request with that many input tokens, cached ones included. The highest threshold that they
- * exceed sets the prices of the whole request.
+ * Returns the prices of a request. `inputTokens`: all its input tokens, cached ones included; the highest threshold that they exceed decides the prices of the whole request.
  */
 export function priceSheet(pricing: Pricing, inputTokens: number): PriceSheet {
   let sheet: PriceSheet = {
@@ -83,15 +81,14 @@ export function priceSheet(pricing: Pricing, inputTokens: number): PriceSheet {
   return sheet;
 }
 
-/** The terms that the price of an image depends on; '': the default. */
+/** What the price of an image depends on; '': the default size or quality. */
 export interface ImageTerms {
   readonly size: string;
   readonly quality: string;
 }
 
 /**
- * Returns the prices of images of that size and quality: those of the first matching row of the model, else of its
- * general image price.
+ * Returns the price of images of a size and quality: that of the first matching row of the model, else the model's general image price.
  */
 export function imageSheet(pricing: Pricing, requested: ImageTerms): PriceSheet {
   const fits = (offered: string, wanted: string): boolean => offered === '' || offered === wanted;
@@ -101,8 +98,7 @@ export function imageSheet(pricing: Pricing, requested: ImageTerms): PriceSheet 
 }
 
 /**
- * Returns the cost lines of a usage, without those of 0 tokens. `piece`: the kind of its pieces. Throws if tokens have
- * no price.
+ * Returns the cost lines of a usage, except those of 0 tokens. `piece`: the kind of its pieces. Throws if tokens have no price.
  */
 export function costLines(
   usage: PricedUsage,
@@ -118,7 +114,7 @@ export function costLines(
   return lines;
 }
 
-/** Returns the kinds with tokens, their number and price; null: no price. */
+/** Returns the kinds that have tokens, each with the number of tokens and their price (null: none). */
 function listUsed(usage: PricedUsage, sheet: PriceSheet, piece: PieceKind): [LineKind, number, bigint | null][] {
   const rows: [LineKind, number, bigint | null][] = [
     ['input', usage.input, sheet.input],
@@ -131,15 +127,15 @@ function listUsed(usage: PricedUsage, sheet: PriceSheet, piece: PieceKind): [Lin
   return rows.filter(([, tokens]) => tokens > 0);
 }
 
-/** Calls of a tool that the provider ran, at a price per call, which is the same for every tier, batch and plan. */
+/** The calls of one tool that the provider ran. Their price per call is the same for every tier, batch and plan. */
 export interface ToolCharge {
   readonly tool: PricedTool;
   readonly calls: number;
-  /** Price of one call. */
+  /** The price of one call. */
   readonly nanoUsd: bigint;
 }
 
-/** Returns what calls of tools cost, in nano-dollars. */
+/** Returns the cost of calls of tools, in nano-dollars. */
 export function costOfTools(charges: readonly ToolCharge[]): bigint {
   return charges.reduce((sum, { calls, nanoUsd }) => sum + BigInt(calls) * nanoUsd, 0n);
 }
@@ -169,22 +165,21 @@ export function sumCost(lines: readonly CostLine[]): bigint {
   return (atto + attoPerNano / 2n) / attoPerNano;
 }
 
-/** The work that a provider is expected to charge for: a usage, and the terms of its prices. */
+/** What a provider is expected to charge for: a usage, and what its prices depend on. */
 export interface ProviderWork {
   readonly usage: PricedUsage;
-  /** Input tokens of one upstream call, cached tokens included; they select the price step. */
+  /** The input tokens of one upstream call, cached ones included. They select the price threshold. */
   readonly inputTokens: number;
-  /** The tier's factor. */
+  /** The price factor of the tier, in thousandths. */
   readonly multiplierPermille: number;
-  /** True if it was a batch item, for which the provider may have a factor of its own. */
+  /** True for an item of a batch, for which the provider may have another factor. */
   readonly isBatch: boolean;
-  /** Size and quality of images; absent: there are none. */
+  /** The size and quality of images; absent: there are none. */
   readonly imageTerms?: ImageTerms | undefined;
 }
 
 /**
- * Returns the provider's charge for a usage by the `cost` of its route, in nano-dollars; undefined if `cost` lacks a price that the usage
- * needs, because the configuration was reloaded in between.
+ * Returns the provider's charge for a usage at the prices `cost` of its route, in nano-dollars; undefined if `cost` lacks a price that the usage needs, which happens if the configuration was reloaded in between.
  */
 export function providerCost(cost: Pricing, work: ProviderWork): bigint | undefined {
   const { usage, inputTokens, imageTerms, isBatch } = work;
@@ -195,25 +190,24 @@ export function providerCost(cost: Pricing, work: ProviderWork): bigint | undefi
 }
 
 /**
- * The order in which tokens are paid: the first payer pays from its beginning, the second the rest. A plan never pays
- * pieces. Source: docs/accounting.md "Who pays".
+ * The order in which tokens are paid for: the first payer pays from the beginning, the second one pays the rest. A plan never pays for pieces. Source: docs/accounting.md "Who pays".
  */
 const payingOrder: readonly LineKind[] = ['input', 'cache_write_5m', 'cache_write_1h', 'cache_read', 'output'];
 
-/** How many tokens a plan pays, the first or the last in the paying order; money pays the others. */
+/** How many tokens a plan pays for: the first or the last ones in the paying order. Money pays for the others. */
 export interface PlanShare {
   readonly tokens: number;
-  /** False: money pays first, and the plan pays the last tokens. */
+  /** True: the plan pays for the first tokens. False: money pays first, and the plan pays for the last tokens. */
   readonly first: boolean;
 }
 
-/** A line, or the part of one, that one payer pays. */
+/** A cost line, or a part of one, for which one payer pays. */
 export interface SharedLine extends CostLine {
-  /** The plan pays it with tokens: as money it costs nothing (`discountPermille` 1000). */
+  /** True if the plan pays with its tokens, so that the line costs no money (`discountPermille` 1000). */
   readonly byPlan: boolean;
 }
 
-/** Splits the lines by payer and keeps their order. A line that both pay becomes two. */
+/** Splits the lines by payer and keeps their order. A line for which both pay becomes two lines. */
 export function shareLines(lines: readonly CostLine[], plan: PlanShare): SharedLine[] {
   if (plan.tokens === 0) return lines.map(line => ({ ...line, byPlan: false }));
   const paid = new Map<LineKind, number>();
@@ -237,8 +231,7 @@ export function sumTokens(lines: readonly CostLine[]): number {
 }
 
 /**
- * Returns how many tokens, from the beginning of the paying order, cost at most `nanoUsd`. If it is 0, only tokens with
- * a price of 0 count.
+ * Returns how many tokens, from the beginning of the paying order, cost at most `nanoUsd`. For 0, only tokens with a price of 0 count.
  */
 export function tokensWithin(lines: readonly CostLine[], nanoUsd: bigint): number {
   // The largest exact sum that rounds to `nanoUsd`.

@@ -1,13 +1,13 @@
 import type { JsonValue } from '@bufbuild/protobuf';
 
 /**
- * Features with a price besides tokens, as data. Sources: the price lists and references of OpenAI, Anthropic, Google, OpenRouter, xAI and
- * Perplexity, 2026-11. A member is harmless with the value that the provider assumes if it is absent.
+ * The features of providers that cost extra, in addition to tokens. Sources: the price lists and references of OpenAI, Anthropic, Google, OpenRouter, xAI and
+ * Perplexity, 2026-11. A member costs nothing if it has the value that the provider assumes for an absent member.
  */
 
 type JsonObject = { readonly [name: string]: JsonValue | undefined };
 
-/** Features priced per call (`pricing.tools`), because providers report how often they ran them. */
+/** Features that can be priced per call (`pricing.tools`), because providers report how many calls they ran. */
 export const pricedTools = [
   'web_search',
   'file_search',
@@ -17,7 +17,7 @@ export const pricedTools = [
   'google_maps',
 ] as const;
 
-/** A tool that a provider runs and charges by the call. */
+/** A tool that a provider runs and charges per call. */
 export type PricedTool = (typeof pricedTools)[number];
 
 /** Members of a body that cost extra, with the price name and the values that cost nothing. */
@@ -38,7 +38,7 @@ const pricedMembers: Readonly<Record<string, { readonly feature: string; readonl
     container: { feature: 'code_execution' },
   };
 
-/** Tools that a provider runs and charges by the call, by how their type begins. */
+/** The features of tools that a provider runs and charges per call, by the beginning of the tool's type. */
 const toolFeatures: readonly (readonly [prefix: string, feature: string])[] = [
   ['web_search', 'web_search'],
   ['x_search', 'web_search'],
@@ -48,7 +48,7 @@ const toolFeatures: readonly (readonly [prefix: string, feature: string])[] = [
   ['code_execution', 'code_execution'],
   ['image_generation', 'image_generation'],
   ['advisor', 'advisor'],
-  // Gemini names a tool by its one member.
+  // In Gemini, the name of a tool is its only member.
   ['googleSearch', 'web_search'],
   ['google_search', 'web_search'],
   ['googleMaps', 'google_maps'],
@@ -56,15 +56,15 @@ const toolFeatures: readonly (readonly [prefix: string, feature: string])[] = [
   ['enterpriseWebSearch', 'web_search'],
 ];
 
-/** Something of a request that costs extra or changes its route. */
+/** A part of a request that costs extra, or that selects another model, host or credential. */
 export interface WithheldFeature {
-  /** Its price name; '' for features that change the route. */
+  /** The name of the feature in price lists; '' if it does not cost extra but selects another model, host or credential. */
   readonly feature: string;
-  /** Its path ("tools.0"). */
+  /** Its path in the body ("tools.0"). */
   readonly param: string;
 }
 
-/** Returns what costs extra in a body. */
+/** Returns the parts of a body that cost extra. */
 export function findPriced(body: JsonObject): WithheldFeature[] {
   const found: WithheldFeature[] = [];
   for (const param in body) {
@@ -80,7 +80,7 @@ export function findPriced(body: JsonObject): WithheldFeature[] {
   return found;
 }
 
-/** Returns the price name of a member of a body; undefined: it costs nothing. */
+/** Returns the feature of a member of a body; undefined: it does not cost extra. */
 export function findMemberFeature(param: string, value: JsonValue): string | undefined {
   if (!Object.hasOwn(pricedMembers, param) || value === null) return undefined;
   const { feature, harmless = [] } = pricedMembers[param] ?? {};
@@ -91,7 +91,7 @@ function isTextOnly(value: JsonValue): boolean {
   return Array.isArray(value) && value.every(each => each === 'text');
 }
 
-/** Returns the price name of a tool of a body; undefined: it costs nothing. */
+/** Returns the feature of a tool of a body; undefined: it does not cost extra. */
 export function findToolFeature(tool: JsonValue): string | undefined {
   if (typeof tool !== 'object' || tool === null || Array.isArray(tool)) return undefined;
   const { type } = tool;
@@ -104,8 +104,7 @@ export function findToolFeature(tool: JsonValue): string | undefined {
 }
 
 /**
- * Returns the price name of a tool, or of an item that shows a call of it, by its type or name
- * ("web_search_20250305", "web_search_call").
+ * Returns the feature that a type or name of a tool or of a call means ("web_search_20250305", "web_search_call"); undefined: none.
  */
 export function nameFeature(name: string): string | undefined {
   return toolFeatures.find(([prefix]) => name.startsWith(prefix))?.[1];

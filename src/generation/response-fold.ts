@@ -8,24 +8,23 @@ import { callIdFor } from './call-id.ts';
 /** The states of a response. Source: docs/interfaces/responses.md "States". */
 export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
 
-/** The outcome of a response so far. */
+/** What is known about a response so far. */
 export interface ResponseOutcome {
   readonly status: ResponseStatus;
-  /** The model's output, with public ids; phases as far as they are known. */
+  /** The output, with public ids. Messages have a phase if it is already known. */
   readonly items: readonly Item[];
-  /** Why generation ended; absent if it still runs, failed or was cancelled. */
+  /** How the generation finished; absent if it still runs, failed or was cancelled. */
   readonly finished?: Finished | undefined;
-  /** Usage, cost, tier and time of the end; absent unless the whole answer was charged. */
+  /** The usage, cost, service tier and end time; absent unless the complete answer was charged. */
   readonly completed?: Completed | undefined;
-  /** Why it failed. */
+  /** Why it failed; absent if it did not. */
   readonly error?: { readonly code: string; readonly message: string } | undefined;
-  /** Members that an upstream of the same protocol sent and that `src/gen` has no field for. */
+  /** JSON members that an upstream of the same protocol sent and for which the protobuf messages have no field. */
   readonly extensions?: FoldedChoice['extensions'];
 }
 
 /**
- * Builds a response from events. Items get their public ids. A message without a phase from the upstream gets one: commentary if the same
- * response later calls a tool, else the final answer. Source: docs/interfaces/responses.md "States"; case RO-13.
+ * Builds a response from events. Items get their public ids. A message to which the upstream gave no phase gets one: commentary if the same response calls a tool later, else the final answer. Source: docs/interfaces/responses.md "States"; case RO-13 of test/translation/cases.json.
  */
 export class ResponseFold {
   readonly #responseId: string;
@@ -46,12 +45,12 @@ export class ResponseFold {
     this.#settlePhases(Phase.FINAL_ANSWER);
   }
 
-  /** The items in the order of the output; later events extend them. */
+  /** The items in the order of the output. Later events change these objects. */
   get items(): readonly Item[] {
     return this.#fold.choices[0]?.items ?? [];
   }
 
-  /** The outcome so far: `completed` or `incomplete` once the events are complete, before that `in_progress`. */
+  /** What is known so far. The status is `in_progress` until the events are complete, then `completed` or `incomplete`. */
   get outcome(): ResponseOutcome {
     const { completed, choices } = this.#fold;
     const [choice] = choices;

@@ -14,7 +14,7 @@ test('a response id converts to its request id and back', () => {
   expect(toRequestId(requestId)).toBeUndefined();
 });
 
-test('an item id contains its response, side and index', () => {
+test('an item id contains the response’s id, whether the item is input or output, and its index', () => {
   const message = create(ItemSchema, { content: { case: 'message', value: {} } });
   const call = create(ItemSchema, { content: { case: 'toolCall', value: { kind: ToolKind.CUSTOM } } });
   expect(outputItemId(responseId, message, 0)).toBe(`msg_${responseId.slice(5)}_0`);

@@ -1,6 +1,5 @@
 /**
- * The kind of a text, as far as tokenizers differ on it: `marks` is JSON, code and numbers, `wide` the scripts of
- * East Asia and emoji, `letters` alphabets other than Latin, `words` the rest.
+ * The kind of a text, because tokenizers differ by it. `marks`: JSON, code and numbers. `wide`: the scripts of East Asia, and emoji. `letters`: alphabets other than Latin. `words`: everything else.
  */
 export type TextKind = 'words' | 'marks' | 'wide' | 'letters';
 
@@ -14,7 +13,7 @@ export class TextSample {
   #wide = 0;
   #letters = 0;
 
-  /** Adds a text; a long one counts as if it had as many characters as are looked at. */
+  /** Adds a text. Of a long text only as many characters count as are sampled. */
   add(text: string): void {
     const step = Math.max(1, Math.floor(text.length / sampledMax));
     for (let at = 0; at < text.length; at += step) this.#count(text.charCodeAt(at));

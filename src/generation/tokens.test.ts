@@ -8,7 +8,7 @@ import { countInput, estimateInput, estimateTokens, loadTokenizer, tokenRuns } f
 
 const tokenizer = await loadTokenizer();
 
-/** Characters of every kind, and lone surrogates. */
+/** Texts of characters of every kind, and of lone surrogates. */
 const anyText = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 2_000 }),
   fc.string({ unit: 'grapheme', maxLength: 2_000 }),
@@ -27,7 +27,7 @@ const words = fc.array(
 );
 
 describe('the tokenizer', () => {
-  test('splits into texts that concatenate to the whole and never cut a code point', () => {
+  test('splits into texts that concatenate to the whole and never split a code point', () => {
     fc.assert(
       fc.property(anyText, text => {
         const pieces = tokenizer.split(text);
@@ -39,7 +39,7 @@ describe('the tokenizer', () => {
     );
   });
 
-  test('counts as many tokens as it encodes, and as the sum of its pieces', () => {
+  test('counts as many tokens as it encodes, and as its pieces have together', () => {
     fc.assert(
       fc.property(anyText, text => {
         const count = tokenizer.count(text);
@@ -50,7 +50,7 @@ describe('the tokenizer', () => {
     );
   });
 
-  test('encodes ordinary text of any length as if it were not cut', () => {
+  test('encodes ordinary text of any length as if it were not cut into runs', () => {
     fc.assert(
       fc.property(words, list => {
         const text = list.join(' ');
@@ -84,7 +84,7 @@ describe('the tokenizer', () => {
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(4_000);
   });
 
-  test('cuts long runs into short ones, and cuts a common beginning of two texts in the same places', () => {
+  test('cuts long texts into short runs, and cuts the common beginning of two texts at the same places', () => {
     const prefix = 'All that is gold does not glitter. '.repeat(100);
     const [a, b] = [`${prefix}Not all those who wander`, `${prefix}are lost`].map(text => Array.from(tokenRuns(text)));
     expect(a?.slice(0, -2)).toEqual(b?.slice(0, (a?.length ?? 0) - 2));

@@ -6,35 +6,33 @@ import { type TextKind, TextSample } from './text-kind.ts';
 
 export { type TokenEstimate, estimateTokens } from './estimate.ts';
 
-/** A run of whole code points and how many tokens spell it (more than one if a code point needs several). */
+/** A text of whole code points, and its number of tokens (more than one if a code point needs several tokens). */
 export interface TokenPiece {
   readonly text: string;
   readonly tokens: number;
 }
 
 /**
- * Counts and splits by the vocabulary o200k_base. Special tokens have no meaning here: `<|endoftext|>` is text like any other. Long runs without
- * a space are cut before they are merged, which keeps the time linear and makes the count up to 1 % too high there.
+ * Counts and splits texts with the vocabulary o200k_base. Special tokens are treated as plain text (`<|endoftext|>`). Long runs without a space are cut before they are tokenized, which keeps the time linear and makes the count of such runs up to 1 % too high.
  */
 export interface Tokenizer {
   count(text: string): number;
   /** The token ids. */
   encode(text: string): number[];
-  /** The texts of the tokens: they concatenate to `text` exactly, and none holds half a code point. */
+  /** Returns the texts of the tokens. They concatenate to exactly `text`, and none contains half a code point. */
   split(text: string): string[];
-  /** The same lazily, with the tokens of each. */
+  /** Yields the same texts, each with its number of tokens. */
   pieces(text: string): Generator<TokenPiece>;
 }
 
-/** The most characters that are merged in one go. */
+/** The most characters that are tokenized at once. */
 const windowLength = 512;
 /**
- * The window if there is no safe cut: the merge is quadratic in the run, and 120 costs a third of 512. Digits are
- * tokens of three and one letter repeated of eight: a multiple of both cuts neither.
+ * The most characters that are tokenized at once if there is no safe place to cut. The time is quadratic, and 120 characters take a third of the time of 512. Tokens have three digits, and eight of a repeated letter: a multiple of both numbers splits neither.
  */
 const hardCutLength = 120;
 
-/** Returns whether a character is visible and can't join the space after it: no token spans such a place. */
+/** Returns whether a character is visible and can't be in one token with a space after it. */
 function endsWord(code: number): boolean {
   return (code > 32 && code < 127) || (code >= 0xc0 && code < 0x1680) || (code > 0x3000 && code < 0xfeff);
 }
@@ -43,7 +41,7 @@ function isAsciiAlphanumeric(code: number): boolean {
   return (code >= 48 && code <= 57) || (code >= 65 && code <= 90) || (code >= 97 && code <= 122);
 }
 
-/** Returns whether the vocabulary's pattern always starts anew at `at`, so that a cut there changes no token. */
+/** Returns whether a cut at `at` changes no token, because the vocabulary's pattern always begins a new match there. */
 function isSafeCut(text: string, at: number): boolean {
   const code = text.charCodeAt(at);
   const before = text.charCodeAt(at - 1);
@@ -59,8 +57,7 @@ function cutAfter(text: string, start: number): number {
 }
 
 /**
- * Cuts a text into runs of at most 512 characters that are tokenized one by one. Texts with the same beginning have
- * the same runs, up to the last 512 characters that they share.
+ * Cuts a text into runs of at most 512 characters, which are tokenized one by one. Two texts with a common beginning have the same runs, except in the last 512 characters of the common beginning.
  */
 export function* tokenRuns(text: string): Generator<string> {
   for (let start = 0; start < text.length;) {
@@ -71,10 +68,10 @@ export function* tokenRuns(text: string): Generator<string> {
 }
 
 type Encoding = typeof o200kBase;
-/** A token's spelling by its id: text, or bytes if it is not a whole code point. */
+/** The spelling of each token, by its id: a text, or bytes if it is not a whole code point. */
 type Spellings = readonly (string | readonly number[])[];
 
-/** Every text is plain: without this the package throws at the spelling of a special token. */
+/** Makes the package treat special tokens as plain text; otherwise it would throw. */
 const plainText = { disallowedSpecial: new Set<string>() };
 
 function utf8Length(codePoint: number): number {
@@ -83,7 +80,7 @@ function utf8Length(codePoint: number): number {
   return codePoint < 0x10000 ? 3 : 4;
 }
 
-/** Walks ids and text in parallel, byte by byte, because a token may end inside a code point. */
+/** Reads the ids and the text in parallel, byte by byte, because a token may end inside a code point. */
 function* spell(run: string, ids: readonly number[], spellings: Spellings): Generator<TokenPiece> {
   let start = 0;
   let end = 0;
@@ -136,7 +133,7 @@ async function importTokenizer(): Promise<Tokenizer> {
     import('gpt-tokenizer/encoding/o200k_base'),
     import('gpt-tokenizer/bpeRanks/o200k_base'),
   ]);
-  // The package would keep the last 100,000 words, each of which keeps the whole prompt that it is a slice of.
+  // Otherwise the package would cache the last 100,000 words, each of which keeps the whole prompt in memory, because it is a slice of it.
   encoding.setMergeCacheSize(0);
   loaded = makeTokenizer(encoding, ranks.default);
   return loaded;
@@ -145,20 +142,19 @@ async function importTokenizer(): Promise<Tokenizer> {
 let loading: Promise<Tokenizer> | undefined;
 let loaded: Tokenizer | undefined;
 
-/** Returns the tokenizer, loaded once on first use (120 ms and 40 MB that a start should not wait for). */
+/** Returns the tokenizer. It is loaded at the first call, because that takes 120 ms and 40 MB, which a start of the gateway should not need. */
 export function loadTokenizer(): Promise<Tokenizer> {
   loading ??= importTokenizer();
   return loading;
 }
 
-/** The tokenizer if it is loaded by now. */
+/** Returns the tokenizer if it is already loaded; else undefined. */
 export function loadedTokenizer(): Tokenizer | undefined {
   return loaded;
 }
 
 /**
- * Returns input tokens as the simulator bills them: each text by the tokenizer, and flat figures for the frame of a
- * message or a tool and for an image.
+ * Returns the input tokens of a request as the simulator counts them: texts by the tokenizer, and fixed numbers for what frames a message or a tool, and for an image.
  */
 export function countInput(request: GenerateRequest, tokenizer: Tokenizer): number {
   let count = 0;
@@ -166,32 +162,31 @@ export function countInput(request: GenerateRequest, tokenizer: Tokenizer): numb
   return count;
 }
 
-/** Bounds of a request's input tokens, made without the tokenizer: a few ns a character. */
+/** Bounds of a request's input tokens. They are estimated without the tokenizer, which takes a few ns per character. */
 export interface InputBounds {
-  /** The lower bound: text alone, since images and files only have an upper bound. */
+  /** The lower bound, of texts only, because images and files have only an upper bound. */
   readonly low: number;
   /**
-   * The upper bound, for a hold. It includes what an upstream adds for its own tool prompt, but not what another
-   * vocabulary than o200k_base needs more.
+   * The upper bound, for a hold. It includes the prompt that an upstream adds for tools, but not the additional tokens that another vocabulary than o200k_base may need.
    */
   readonly high: number;
-  /** It has parts that can't be counted here, which `high` does not cover. */
-  readonly isOpen: boolean;
+  /** True if there are parts that can't be counted here; `high` does not include them. */
+  readonly isSizeUnknown: boolean;
 }
 
-/** The bounds of a request's input, and its parts. */
+/** The bounds of a request's input, and facts about its content. */
 export interface MeasuredInput extends InputBounds {
   readonly kind: TextKind;
-  /** Upper bound without what an upstream may add for its tools. */
+  /** The upper bound without the prompt that an upstream adds for tools. */
   readonly ownHigh: number;
-  /** It has images, files or sound, whose tokens do not follow from text. */
+  /** True if there are images, files or audio, whose tokens do not depend on text. */
   readonly hasMedia: boolean;
 }
 
-/** Characters that are measured in one go: about a millisecond. */
+/** How many characters are measured at once, which takes about a millisecond. */
 const pieceLength = 262_144;
 
-/** A request's input, measured in pieces of about a millisecond each. */
+/** Measures a request's input in pieces that take about a millisecond each. */
 class InputMeasure {
   readonly #request: GenerateRequest;
   readonly #segments: readonly InputSegment[];
@@ -202,14 +197,14 @@ class InputMeasure {
   #low = 0;
   #ownHigh = 0;
   #hasMedia = false;
-  #isOpen = false;
+  #isSizeUnknown = false;
 
   constructor(request: GenerateRequest) {
     this.#request = request;
     this.#segments = inputSegments(request);
   }
 
-  /** Measures the next piece. Returns the result once the last one is measured. */
+  /** Measures the next piece. Returns the result after the last piece, undefined before. */
   next(): MeasuredInput | undefined {
     let left = pieceLength;
     for (; this.#at < this.#segments.length; this.#at += 1) {
@@ -231,21 +226,28 @@ class InputMeasure {
     return this.#found();
   }
 
-  #begin({ text, flatTokensMax, isOpen }: InputSegment): void {
+  #begin({ text, flatTokensMax, isSizeUnknown }: InputSegment): void {
     this.#sample.add(text);
     this.#ownHigh += flatTokensMax;
     this.#hasMedia ||= flatTokensMax > frameTokensMax;
-    this.#isOpen ||= isOpen;
+    this.#isSizeUnknown ||= isSizeUnknown;
   }
 
   #found(): MeasuredInput {
     const high = this.#ownHigh + (this.#request.tools.length > 0 ? toolPromptTokens : 0);
     const { kind } = this.#sample;
-    return { low: this.#low, high, isOpen: this.#isOpen, kind, ownHigh: this.#ownHigh, hasMedia: this.#hasMedia };
+    return {
+      low: this.#low,
+      high,
+      isSizeUnknown: this.#isSizeUnknown,
+      kind,
+      ownHigh: this.#ownHigh,
+      hasMedia: this.#hasMedia,
+    };
   }
 }
 
-/** Returns the bounds of a request's input. One pass over its text. */
+/** Returns the bounds of a request's input, in one pass over its text. */
 export function measureInput(request: GenerateRequest): MeasuredInput {
   const measure = new InputMeasure(request);
   for (;;) {
@@ -254,13 +256,13 @@ export function measureInput(request: GenerateRequest): MeasuredInput {
   }
 }
 
-/** Like `measureInput`, but yields to the event loop during a long input, so that other requests continue. */
+/** Does the same as `measureInput`, but yields to the event loop during a long input, so that other requests continue. */
 export function measureInTurns(request: GenerateRequest): MeasuredInput | Promise<MeasuredInput> {
   const measure = new InputMeasure(request);
   return measure.next() ?? measureRest(measure);
 }
 
-/** Returns a lower bound of the tokens of texts, or any number above `max`; yields to the event loop during long texts. */
+/** Returns a lower bound of the tokens of texts; if that is above `max`, some number above `max`. Yields to the event loop during long texts. */
 export async function leastTokensInTurns(texts: Iterable<string>, max: number): Promise<number> {
   let low = 0;
   let measured = 0;
@@ -285,13 +287,13 @@ async function measureRest(measure: InputMeasure): Promise<MeasuredInput> {
   }
 }
 
-/** The frame of a message, a call or a tool takes fewer; the placeholder of an image or a file takes more. */
+/** More tokens than the frame of a message, a call or a tool has, and fewer than an image or a file. */
 const frameTokensMax = 64;
 
-/** Returns the upper bound of a request's input tokens alone. */
+/** Returns the upper bound of a request's input tokens. */
 export function estimateInput(request: GenerateRequest): number {
   return measureInput(request).high;
 }
 
-/** Anthropic's own tool prompt, the longest known: 346 tokens (platform.claude.com, tool use pricing, 2026-11). */
+/** The tokens that an upstream adds for tools. The longest known prompt is Anthropic's, with 346 tokens (platform.claude.com, tool use pricing, 2026-11). */
 const toolPromptTokens = 350;

@@ -3,23 +3,23 @@ import type { Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { findMemberFeature, findToolFeature, type PricedTool, pricedTools } from './priced-features.ts';
 
-/** A tool that a request lets its provider run, and the price of a call. */
+/** A tool that a request lets its provider run, with the price of a call. */
 export interface ToolTerm {
   readonly tool: PricedTool;
-  /** Price of one call. */
+  /** The price of one call. */
   readonly nanoUsd: bigint;
-  /** The most calls that the request states; undefined: it states none. */
+  /** The most calls that the request allows; undefined: it does not say. */
   readonly callsMax: number | undefined;
   /**
-   * The member of the body that requests it and causes at least one call per answer; undefined: it is a tool, which the model may call or not.
+   * The member of the body that requests the tool and causes at least one call per candidate; undefined: the request has it in `tools`, and the model decides whether to call it.
    */
   readonly member: string | undefined;
 }
 
-/** The calls of a priced tool to hold for if neither the request nor `pricing.tool_calls` sets a number. */
+/** For how many calls of a priced tool money is held if neither the request nor `pricing.tool_calls` has a number. */
 const toolCallsDefault = 10;
 
-/** Returns the tools with a price by the call that a request lets its provider run; usually none. */
+/** Returns the tools priced per call that a request lets its provider run; usually there are none. */
 export function readToolTerms(request: GenerateRequest, { toolNanoUsd }: Pricing): readonly ToolTerm[] {
   for (const _ in toolNanoUsd) return readTerms(request, toolNanoUsd);
   return none;
@@ -47,7 +47,7 @@ function readTerms({ tools, source }: GenerateRequest, prices: Pricing['toolNano
   return [...terms.values()];
 }
 
-/** Messages: `max_uses` of a tool. */
+/** Returns `max_uses` of a tool in a Messages request; undefined if it has none. */
 function readMaxUses(tool: JsonValue): number | undefined {
   if (typeof tool !== 'object' || tool === null || Array.isArray(tool)) return undefined;
   const { max_uses: uses } = tool;
@@ -55,8 +55,7 @@ function readMaxUses(tool: JsonValue): number | undefined {
 }
 
 /**
- * Returns the highest possible cost of the calls of a request's tools, in nano-dollars, over `answers` upstream answers: by the request's
- * number of calls, else by the price list's.
+ * Returns the highest possible cost of calls of a request's tools in `answers` upstream calls, in nano-dollars. The number of calls is that of the request, else that of the price list.
  */
 export function holdToolCalls(
   terms: readonly ToolTerm[],
@@ -65,11 +64,11 @@ export function holdToolCalls(
   answers: number,
 ): bigint {
   let all = 0n;
-  let dearest = 0n;
+  let highest = 0n;
   for (const { nanoUsd, callsMax = maxToolCalls ?? toolCalls } of terms) {
     all += nanoUsd * BigInt(callsMax);
-    if (nanoUsd > dearest) dearest = nanoUsd;
+    if (nanoUsd > highest) highest = nanoUsd;
   }
-  const allowed = maxToolCalls === undefined ? all : dearest * BigInt(maxToolCalls);
+  const allowed = maxToolCalls === undefined ? all : highest * BigInt(maxToolCalls);
   return (allowed < all ? allowed : all) * BigInt(answers);
 }

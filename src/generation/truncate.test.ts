@@ -12,7 +12,7 @@ const call = (callId: string): Item =>
 const result = (callId: string): Item =>
   create(ItemSchema, { id: `result ${callId}`, content: { case: 'toolResult', value: { callId } } });
 
-/** Ids of the remaining items, which count 10 tokens each. */
+/** Returns the ids of the items that are kept; each item counts 10 tokens. */
 function kept(items: readonly Item[], surplus: number): string[] | undefined {
   const counted = renumberTurns(items).map(item => ({ item, tokens: 10 }));
   return withoutOldest(counted, surplus)?.map(({ id }) => id);
@@ -28,7 +28,7 @@ const conversation = [
   message(Role.USER, 'last'),
 ];
 
-test('the oldest items are dropped, system and developer messages never', () => {
+test('the oldest items are dropped, but never system and developer messages', () => {
   expect(kept(conversation, 0)).toHaveLength(7);
   expect(kept(conversation, 1)).toEqual(['rules', 'thinking aloud', 'call a', 'result a', 'answer', 'last']);
 });
@@ -53,7 +53,7 @@ test('RE-11: reasoning is dropped or kept together with the output that it led t
   expect(kept(items, 41)).toEqual(['last']);
 });
 
-test('the last item stays, even if it is too long by itself', () => {
+test('the last item is kept, even if it alone is too long', () => {
   expect(kept(conversation, 50)).toEqual(['rules', 'last']);
   expect(kept(conversation, 51)).toBeUndefined();
 });

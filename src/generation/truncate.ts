@@ -1,20 +1,18 @@
 import { type Item, Role } from '../gen/tollgate/v1/content_pb.ts';
 
 /**
- * Removes the oldest parts of a conversation that is too long, each unit whole. A unit is a message, or all that
- * belongs to one turn of the model, its tool calls with their results: half of it would be refused, or misunderstood.
+ * Removes the oldest units of a conversation that is too long. A unit is a message, or everything that belongs to one turn of the model, including its tool calls and their results. Units are never split, because an upstream would refuse or misunderstand half of one.
  * Source: docs/interfaces/responses.md "Truncation".
  */
 
-/** An item's index and its tokens. */
+/** An item, and its number of tokens. */
 export interface CountedItem {
   readonly item: Item;
   readonly tokens: number;
 }
 
 /**
- * Returns the items that stay if `surplus` tokens or more are dropped: the oldest units go, never a system or
- * developer message and never the last unit. Undefined if that is not enough.
+ * Returns the items that remain if at least `surplus` tokens are dropped: the oldest units first, but never system and developer messages, and never the last unit. Undefined if that is not enough.
  */
 export function withoutOldest(items: readonly CountedItem[], surplus: number): Item[] | undefined {
   const units = listUnits(items.map(({ item }) => item));
@@ -41,7 +39,7 @@ function instructs({ content }: Item): boolean {
   return content.value.role === Role.SYSTEM || content.value.role === Role.DEVELOPER;
 }
 
-/** The unit of each item: items with equal numbers belong together. */
+/** Returns the number of each item's unit. Items with equal numbers belong together. */
 function listUnits(items: readonly Item[]): number[] {
   const units: number[] = [];
   const ofCalls = new Map<string, number>();

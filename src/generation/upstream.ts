@@ -2,70 +2,67 @@ import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import type { Hold } from './hold.ts';
 
-/** Observes an attempt. Its events go to the receiver instead. */
+/** Observes an attempt for its trace. The events of the answer go to the receiver, not to this. */
 export interface AttemptWatch {
-  /** Returns headers to send besides the provider's own, names and values in turn; undefined: none. */
+  /** Headers to send in addition to the provider's, as a list of alternating names and values; undefined: none. */
   readonly outgoingHeaders: readonly string[] | undefined;
   /** Called when the request was encoded for the provider's protocol. `durationMs`: how long that took. */
   translated(protocol: string, durationMs: number): void;
   /**
-   * Called when the head of the answer has come. `upstreamRequestId`: the provider's own id of the request, undefined if
-   * there is none.
+   * Called when the head of the answer has come. `upstreamRequestId`: the provider's id of the request; undefined if it sent none.
    */
   answered(upstreamRequestId: string | undefined): void;
 }
 
-/** Keeps the bytes of an attempt. */
+/** Gets copies of the bytes of an attempt. */
 export interface WireTap {
-  /** The body of the request. */
+  /** Called with the body of the request. */
   sent(body: Uint8Array): void;
-  /** A piece of the answer's body, in order. */
+  /** Called with each piece of the answer's body, in order. */
   received(bytes: Uint8Array): void;
 }
 
 /** One attempt of a generation at one upstream. */
 export interface UpstreamCall {
-  /** Nothing goes upstream without a hold. */
+  /** The hold of the request: nothing may be sent upstream without one. */
   readonly hold: Hold;
   /** The checked request; `model` is the listed id, `serviceTier` the resolved tier. */
   readonly request: GenerateRequest;
-  /** The account that pays; absent: the gateway itself. */
+  /** The account that pays; absent: the gateway itself makes the request. */
   readonly accountId?: number;
-  /** Tools with a price per call that the hold covers, so that a provider may run them. Absent: none. */
+  /** The tools priced per call whose price the hold covers, so that the provider may run them; absent: none. */
   readonly paidTools?: readonly string[] | undefined;
-  /** The upstream's own name of the model. */
+  /** The upstream's name for the model. */
   readonly model: string;
-  /** The output limit to send: the client's, lowered to the model's maximum and to what the funds can pay. Undefined: send none. */
+  /** The output limit to send: the client's, lowered to the model's maximum and to what the funds pay for; undefined: none is sent. */
   readonly maxOutputTokens: number | undefined;
-  /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
+  /** The model's maximum, for protocols that require a limit; absent: it is unknown. */
   readonly modelOutputTokens?: number | undefined;
   /** The number of the attempt within the request, over all routes, from 1. */
   readonly attempt: number;
-  /** True if nothing of the answer is needed before its end: it is then requested without streaming, if the upstream can do that. */
+  /** True if the answer is needed only at its end, so that it is requested without streaming if the upstream can do that. */
   readonly whole: boolean;
-  /** Absent: not observed. */
+  /** Absent: the attempt is not traced. */
   readonly watch?: AttemptWatch | undefined;
-  /** Absent: its bytes are not kept. */
+  /** Absent: the bytes are not kept. */
   readonly tap?: WireTap | undefined;
 }
 
 /** Receives an upstream's answer to one attempt. Not called before `Upstream.generate` has returned. */
 export interface UpstreamReceiver {
-  /** Receives the events that became ready together; never an empty list. `started` comes first, `completed` last. It must not throw. It may cancel or pause the attempt. */
+  /** Receives the events that one chunk of the answer has completed; the list is never empty. `started` comes first, `completed` last. Must not throw. May cancel or pause the attempt. */
   events(events: GenerationEvent[]): void;
   /**
-   * Ends the attempt; called once, last. Without a failure: `completed` has come. Otherwise an `UpstreamFailure`
-   * (also if the answer ended without its terminator), a `GatewayError` for what this upstream's protocol can't express, or
-   * a defect. Not called once the attempt is cancelled.
+   * Called last, once, when the attempt has ended. `failure` absent: `completed` has come. Otherwise it is an `UpstreamFailure` (also if the answer ended too early), a `GatewayError` if this upstream's protocol can't express the request, or any other error, which is a defect. Not called after the attempt was cancelled.
    */
   end(failure?: Error): void;
 }
 
 /** A running attempt. Every method may be called at any time and more than once. */
 export interface RunningAttempt {
-  /** Cancels the attempt: the upstream stops within a second, and the receiver is not called any more. */
+  /** Cancels the attempt: the upstream stops within a second, and the receiver is no longer called. */
   cancel(): void;
-  /** Pauses: the upstream's connection is not read, and the idle timeout does not run. */
+  /** Pauses the answer: the upstream's connection is not read, and the idle timeout does not run. */
   pause(): void;
   /** Continues after a pause. */
   resume(): void;
@@ -73,53 +70,51 @@ export interface RunningAttempt {
 
 /** The state of one of a provider's keys. */
 export interface KeyHealth {
-  /** Its place in the configuration, from 1. */
+  /** The number of the key in the configuration, from 1. */
   readonly number: number;
-  /** `resting`: it was refused, and no request uses it for a while. `probing`: one request tries it after its rest. */
+  /** `resting`: the provider refused the key, and no request uses it for a while. `probing`: after that time, one request tries it. */
   readonly state: 'working' | 'resting' | 'probing';
-  /** When its rest ends, in ms since 1970 UTC; absent: it does not rest. */
+  /** Until when it is `resting`, in ms since 1970 UTC; absent: it is not. */
   readonly restsUntilMs?: number;
-  /** The number of refusals since the start. */
+  /** How often the key was refused since the gateway started. */
   readonly refusals: number;
-  /** The last refusal; absent: none. `message`: the provider's message, fit for a log. */
+  /** The last refusal; absent: none. `message`: the provider's message, without what must not be logged. */
   readonly last?: { readonly status: number; readonly atMs: number; readonly message: string | undefined };
 }
 
-/** The keys of an upstream that has some. */
+/** The state of an upstream's keys. */
 export interface KeysHealth {
-  /** True if one of them may be used now. */
+  /** True if a key may be used now. */
   readonly isUsable: boolean;
-  /** The time until one of them may be used, in ms; 0: now. */
+  /** The time until a key may be used, in ms; 0: one may be used now. */
   readonly restMs: number;
-  /** Returns the state of each key, in the order of the configuration. */
+  /** Returns the state of each key, in the configured order. */
   health(): KeyHealth[];
 }
 
-/** Generates answers: a provider over HTTP, or the built-in simulator. */
+/** Generates answers: a provider over HTTP, or the simulator (built-in models). */
 export interface Upstream {
   /**
-   * Begins an attempt and pushes its answer. `usage` of `completed` is only there if the upstream reported it. Items may interleave; the core puts them in order. Fields that only
-   * the gateway knows (request id, cost, limits) stay empty.
+   * Begins an attempt, and pushes its answer to `receiver`. `usage` of `completed` is set only if the upstream reported it. Items may interleave; the core puts them in order. Fields that only the gateway knows (request id, cost, limits) are empty.
    */
   generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt;
   /**
-   * True if it runs elsewhere, at a cost: a whole answer arrives only at its end, and an abandoned one has still run. Absent: it runs here,
-   * and has used only what it delivered.
+   * True for a provider, which has to be paid for an answer even if it was abandoned before anything arrived. Absent: the upstream runs in this process, and has used only what it delivered.
    */
   readonly isRemote?: boolean;
   /**
-   * True if its answers may end with a pause (`FinishReason.PAUSE`), after which it expects to be called again to continue. Absent: never.
+   * True if its answers may end with a pause (`FinishReason.PAUSE`), after which it must be called again to continue; absent: they never do.
    */
   readonly mayPause?: boolean;
-  /** Returns how many calls a request takes, each with the whole input: more than one if it requests several choices and the upstream returns one per call. Absent: one. */
+  /** Returns how many upstream calls a request needs, each with the whole input: more than one if it requests several choices and the upstream returns one choice per call. Absent: always one. */
   callsFor?(request: GenerateRequest, model: string): number;
-  /** Absent: it has no keys that could be refused. */
+  /** The state of its keys; absent: it has no keys. */
   readonly keys?: KeysHealth;
-  /** Counts a request's input tokens as the upstream itself does. Absent, or undefined: it has no count. Throws or rejects if it fails. */
+  /** Returns a request's input tokens as the upstream counts them. Absent, or undefined: it can't be queried for that. Throws or rejects if the query fails. */
   countTokens?(request: GenerateRequest, model: string, signal: AbortSignal): Promise<number> | undefined;
 }
 
-/** How an attempt at an upstream failed; decides retries, the circuit breaker and the client's error. */
+/** How an attempt at an upstream failed. Retries, the circuit breaker and the client's error depend on it. */
 export type UpstreamFailureKind =
   | 'connect' // refused, reset or timed out before the request was taken
   | 'status' // answered with an error status
@@ -133,36 +128,35 @@ export type UpstreamFailureKind =
 
 /** Facts about a failure. */
 export interface UpstreamFailureFacts {
-  /** The HTTP status, if the upstream answered with one or its error event names one. */
+  /** The HTTP status of the answer, or the one that its error event names; absent: there is none. */
   readonly status?: number;
-  /** The upstream's own message, which may reach the client; never its address, headers or credentials. */
+  /** The upstream's message, which the client may get. It never contains the upstream's URL, headers or credentials. */
   readonly message?: string;
-  /** The same, fit for a log: without secrets and without anything of the request. */
+  /** The same message for the log: without secrets, and without anything of the request. */
   readonly logMessage?: string;
   /** The field that the error names. */
   readonly param?: string;
-  /** The code in the details of its error (Messages), which clients of the same interface read; letters, digits and underscores. */
+  /** The code in the details of the error (Messages), which clients of the same interface read: letters, digits and underscores. */
   readonly detailCode?: string;
-  /** The upstream reports that the input is too long for the model. */
+  /** True if the upstream reports that the input is too long for the model. */
   readonly contextLengthExceeded?: boolean;
-  /** The upstream rejects the request's content, whatever its status: no other attempt would succeed. */
+  /** True if the upstream rejects the content of the request, with any status, so that no other attempt would succeed. */
   readonly blamesContent?: boolean;
-  /** The model is still being loaded: the same request will succeed later. */
+  /** True if the model is still being loaded, so that the same request may succeed later. */
   readonly isLoading?: boolean;
   /**
-   * It is about the operator's account with the provider (quota, credit): no other request with that key can succeed,
-   * and clients do not see it.
+   * True if the failure is about the operator's account with the provider (quota, credit): no other request with that key can succeed. Clients do not see the message.
    */
   readonly billing?: boolean;
-  /** Its `retry-after`. */
+  /** The wait that the upstream requests (`retry-after`), in ms. */
   readonly retryAfterMs?: number;
-  /** True if the request itself asked for this failure with a `!sim` line: it opens no circuit breaker. */
+  /** True if the request itself asked for this failure with a `!sim` line; it does not count for the circuit breaker. */
   readonly requested?: boolean;
-  /** For the log only. */
+  /** The error behind the failure, for the log only. */
   readonly cause?: unknown;
 }
 
-/** A failed attempt at an upstream. Not an answer to a caller: the core decides what follows. */
+/** The failure of an attempt at an upstream. The core decides what follows; clients never get this error itself. */
 export class UpstreamFailure extends Error {
   override readonly name = 'UpstreamFailure';
   readonly kind: UpstreamFailureKind;

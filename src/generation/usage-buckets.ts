@@ -1,6 +1,6 @@
 import type { Usage } from '../gen/tollgate/v1/event_pb.ts';
 
-/** Tokens in buckets that do not overlap; `reasoning` is a part of `output`. */
+/** The usage of a request: tokens in buckets that do not overlap, except that `output` includes `reasoning`, and the pieces that are priced singly. */
 export interface UsageBuckets {
   readonly input: number;
   readonly cacheRead: number;
@@ -8,7 +8,7 @@ export interface UsageBuckets {
   readonly cacheWrite1h: number;
   readonly output: number;
   readonly reasoning: number;
-  /** Images, or the searches of a rerank request: the ledger has one column for everything priced by the piece. */
+  /** The number of images, or of the searches of a rerank request: the ledger has one column for everything that is priced by the piece. */
   readonly images: number;
 }
 
@@ -28,7 +28,7 @@ export function toBuckets(usage: Partial<Usage>): UsageBuckets {
 /** No usage at all. */
 export const noUsage: UsageBuckets = toBuckets({});
 
-/** Converts buckets to the contract's usage, which has no place for images. */
+/** Converts buckets to the protobuf message `Usage`, which has no field for images. */
 export function toUsage(buckets: UsageBuckets): Usage {
   return {
     $typeName: 'tollgate.v1.Usage',
@@ -46,7 +46,7 @@ export function sumInput({ input, cacheRead, cacheWrite5m, cacheWrite1h }: Usage
   return input + cacheRead + cacheWrite5m + cacheWrite1h;
 }
 
-/** Returns the sums of two usages. */
+/** Returns the sum of two usages, bucket by bucket. */
 export function addBuckets(one: UsageBuckets, other: UsageBuckets): UsageBuckets {
   return {
     input: one.input + other.input,

@@ -1,24 +1,24 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { restoreExact } from './exact-json.ts';
 
-/** Bodies with more characters than this are written in turns. */
+/** Bodies with more characters than this are written in several turns of the event loop. */
 const largeLength = 1024 ** 2;
-/** Characters that are written in one go: less than a millisecond. */
+/** How many characters are written at once, which takes less than a millisecond. */
 const sliceLength = 262_144;
-/** Bytes that are copied in one go. */
+/** How many bytes are copied at once. */
 const copyBytes = 4 * 1024 ** 2;
-/** The beginning of a mark of `parseExact`: such a text is written whole. */
+/** The character with which a mark of `parseExact` begins. A text that begins with it is not split. */
 const markCode = 0xf8ff;
 
 /** Accepts objects that are written as they are, with all that is in them; in others, half a surrogate pair becomes U+FFFD. */
 export type SealedObjects = (object: object) => boolean;
 
-/** Returns whether the texts and names of a JSON value are so long that it should be written in turns. */
+/** Returns whether the texts and names of a JSON value are so long that it should be written in several turns of the event loop. */
 export function isLargeJson(value: unknown): boolean {
   return countUpTo(value, largeLength) > largeLength;
 }
 
-/** Returns the length of the texts and names of a value, or any number above `max`. */
+/** Returns the length of all texts and names of a value; if that is above `max`, some number above `max`. */
 function countUpTo(value: unknown, max: number): number {
   if (typeof value === 'string') return value.length;
   if (typeof value !== 'object' || value === null) return 1;
@@ -59,7 +59,7 @@ export async function writeInTurns(value: unknown, isSealed: SealedObjects): Pro
   return joinInTurns(written);
 }
 
-/** Yields the text of a value. */
+/** Yields the JSON of a value, piece by piece. */
 function* pieces(value: unknown, isSealed: SealedObjects, sealed: boolean): Generator<string> {
   if (typeof value === 'string') yield* textPieces(value, sealed);
   else if (Array.isArray(value)) {
@@ -83,7 +83,7 @@ function* pieces(value: unknown, isSealed: SealedObjects, sealed: boolean): Gene
   } else yield JSON.stringify(value ?? null);
 }
 
-/** Yields a text as JSON, long ones in slices that cut no surrogate pair. */
+/** Yields a text as JSON; long texts in slices that split no surrogate pair. */
 function* textPieces(text: string, sealed: boolean): Generator<string> {
   if (text.length <= sliceLength || text.charCodeAt(0) === markCode) {
     yield restoreExact(JSON.stringify(sealed ? text : text.toWellFormed()));

@@ -16,7 +16,7 @@ import { isoTime } from '../lib/clock.ts';
 import { decimalText, jsonDollars as dollars } from '../lib/dollars.ts';
 import { limitJson } from './resources.ts';
 
-/** Records and sums as REST clients see them: the fields of docs/accounting.md "Records", dollars as exact JSON numbers, times in ISO 8601. */
+/** Converts records and sums to the JSON of the REST interface: the fields of docs/accounting.md "Records", dollars as exact JSON numbers, times in ISO 8601. */
 
 const states: Readonly<Record<RecordState, string>> = {
   [RecordState.UNSPECIFIED]: '',
@@ -39,7 +39,7 @@ function tierText(tier: ServiceTier): string {
   return tier === ServiceTier.PRIORITY ? 'priority' : 'default';
 }
 
-/** An activity record. `input_tokens` are the uncached ones, as in the Messages interface. */
+/** Returns an activity record. `input_tokens` are the uncached tokens, as in the Messages interface. */
 export function recordJson(record: ActivityRecord): object {
   const { usage } = record;
   return {
@@ -60,7 +60,7 @@ export function recordJson(record: ActivityRecord): object {
   };
 }
 
-/** A record with its arithmetic: the exact sum of the buckets' costs, rounded once, is `cost` and `written_off` together. */
+/** Returns a record with the calculation of its cost: the exact sum of the costs of its buckets, rounded once, is `cost` plus `written_off`. */
 export function arithmeticJson(record: ActivityRecord): object {
   return {
     ...recordJson(record),
@@ -98,7 +98,7 @@ function timelineJson(timeline: RequestTimeline | undefined): object | null {
   };
 }
 
-/** Kinds of buckets priced per million tokens; others are priced per piece, or per call. */
+/** The kinds of buckets that are priced per million tokens; all others are priced per piece or per call. */
 const tokenKinds: ReadonlySet<string> = new Set(['input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output']);
 
 function bucketJson(bucket: CostBucket): object {
@@ -115,7 +115,7 @@ function bucketJson(bucket: CostBucket): object {
   };
 }
 
-/** The sums of analytics. */
+/** Returns the sums of analytics. */
 export function analyticsJson({ metrics, series }: GetAnalyticsResponse): object {
   return { metrics: sumsJson(metrics), series: series.map(periodJson) };
 }
@@ -126,7 +126,7 @@ function periodJson({ timestampMs, group, sums, rest }: AnalyticsPeriod): object
   return { timestamp: isoTime(timestampMs), group: divided, ...ofGroup, ...(rest && { rest }), ...sumsJson(sums) };
 }
 
-/** Returns a key as its holder may see it. */
+/** Returns what the holder of a key may see of it. */
 export function ownKeyJson(key: GetOwnKeyResponse): object {
   return {
     api_key_id: Number(key.apiKeyId),
@@ -142,7 +142,7 @@ export function ownKeyJson(key: GetOwnKeyResponse): object {
   };
 }
 
-/** Returns which limits would decide on a key's next request, and who would pay it. */
+/** Returns which limits apply to a key's next request, and who would pay for it. */
 export function nextPaymentJson(payment: NextPayment): object {
   const { refusal, message, tip, outputTokens, refusingLimitId } = payment;
   return {

@@ -1,9 +1,9 @@
 import type { KeptBody, RequestBodies } from '../gen/tollgate/v1/bodies_pb.ts';
 import { isoTime } from '../lib/clock.ts';
 
-/** The bodies of a request as REST clients and the command line show them. */
+/** Converts the kept bodies of a request to the JSON that REST clients get and the command line prints. `contract_request` and `contract_answer` are in the gateway's own form, between the client's protocol and the provider's. */
 
-/** The kept bodies of a request. */
+/** Returns the kept bodies of a request as JSON. */
 export function bodiesJson(bodies: RequestBodies): object {
   return {
     request_id: bodies.requestId,

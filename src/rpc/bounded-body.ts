@@ -6,33 +6,32 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { toConnectError } from './errors.ts';
 import { JsonScanner, type MessageScanner, ProtobufScanner } from './message-scanner.ts';
 
-/** The bounds of a call's message. */
+/** The limits of a call's message. */
 export interface MessageBounds {
-  /** Bytes, decompressed. */
+  /** The most bytes, decompressed. */
   readonly bytesMax: number;
-  /** Fields and list entries, known or unknown, at every depth. */
+  /** The most fields and list entries, known and unknown ones, at all depths together. */
   readonly elementsMax: number;
 }
 
-/** Makes decompressors by the name of their encoding. */
+/** Functions that create decompressors, by the name of the encoding. */
 const decompressors = new Map([
   ['gzip', () => createGunzip()],
   ['br', () => createBrotliDecompress()],
 ]);
 const encodingHeaders = ['grpc-encoding', 'connect-content-encoding'];
-/** Bytes before a message in a stream: flags, length. */
+/** How many bytes come before each message in a stream: flags and length. */
 const prefixLength = 5;
 const compressedFlag = 1;
 
 interface BodyReading extends MessageBounds {
   readonly makeScanner: () => MessageScanner;
-  /** Undefined: not compressed, or in a way that the handler refuses. */
+  /** Creates a decompressor; undefined: the message is not compressed, or in a way that the handler refuses. */
   readonly decompressor: (() => ReturnType<typeof createGunzip>) | undefined;
 }
 
 /**
- * Returns a call whose messages are decompressed and within `bounds`: the handler decodes them at once and whole, so they are checked
- * before that, piece by piece. Reading its body throws the refusal.
+ * Returns the call with a body that is decompressed and checked against `bounds` piece by piece, because the handler would decode each message as a whole. Reading the body throws if a limit is exceeded.
  */
 export function boundedCall(
   call: UniversalServerRequest,
@@ -44,7 +43,7 @@ export function boundedCall(
   const isJson = /[/+]json$/.test(type);
   const makeScanner = (): MessageScanner =>
     isJson ? new JsonScanner(bounds.elementsMax) : new ProtobufScanner(input, bounds.elementsMax);
-  // One message that is the whole body: Connect's calls with one reply.
+  // True if the body is one message, as in Connect's calls with one reply.
   const isWhole = type === 'application/json' || type === 'application/proto';
   const encoding = isWhole
     ? call.header.get('content-encoding')
@@ -71,7 +70,7 @@ async function* readWhole(body: AsyncIterable<Uint8Array>, reading: BodyReading)
   yield* scanned(decompressor === undefined ? body : decompressed(body, decompressor), reading);
 }
 
-/** Passes on the bytes of a message as they come. */
+/** Yields the bytes of a message as they come, and checks them. */
 async function* scanned(
   body: AsyncIterable<Uint8Array>,
   { bytesMax, makeScanner }: Omit<BodyReading, 'decompressor'>,
@@ -119,7 +118,7 @@ async function* readMessages(body: AsyncIterable<Uint8Array>, reading: BodyReadi
   }
 }
 
-/** Yields messages with a prefix each, decompressed. */
+/** Yields the messages of a stream, each decompressed and with its prefix. */
 async function* splitMessages(
   chunks: ByteQueue,
   { decompressor, ...reading }: BodyReading,
@@ -155,7 +154,7 @@ async function* splitMessages(
   }
 }
 
-/** The bytes of a body, taken by count. */
+/** Reads a body by numbers of bytes. */
 class ByteQueue {
   readonly #source: AsyncIterator<Uint8Array>;
   #rest: Uint8Array = new Uint8Array();
@@ -164,17 +163,17 @@ class ByteQueue {
     this.#source = source[Symbol.asyncIterator]();
   }
 
-  /** No more is wanted. */
+  /** Called if no more bytes are needed. */
   async close(): Promise<void> {
     await this.#source.return?.();
   }
 
-  /** Returns so many bytes, or all that are left. */
+  /** Returns the next `count` bytes, or all that are left. */
   async take(count: number): Promise<Buffer> {
     return Buffer.concat(await Array.fromAsync(this.pass(count)));
   }
 
-  /** Yields that many bytes as they come, or all that are left. */
+  /** Yields the next `count` bytes as they come, or all that are left. */
   async *pass(count: number): AsyncGenerator<Uint8Array> {
     for (let left = count; left > 0;) {
       if (this.#rest.length === 0) {

@@ -9,20 +9,20 @@ import { networkService } from './network-services.ts';
 import type { PushTransport } from './push-transport.ts';
 import { writeReply } from './reply-writer.ts';
 
-/** The services that pages may call. */
+/** What pages of the dashboard may call, and how. */
 export interface BrowserCallOptions extends MessageLimits {
   readonly core: PushTransport;
   readonly services: readonly DescService[];
-  /** Checks a call before its body is read. */
+  /** Checks a call before its body is read. Throws if it is refused. */
   readonly gate: (context: HandlerContext) => Promise<void> | void;
-  /** Methods that do more for a page than the core does, by the name of their service. */
+  /** Methods that replace those of the core for pages, by the name of their service. */
   readonly replaced: Readonly<Record<string, Partial<Record<string, unknown>>>>;
   readonly watch: CallWatch;
 }
 
-/** A call of a page. */
+/** A call from a page. */
 export interface BrowserCall {
-  /** The path in the core's form: `/tollgate.v1.AccountService/ListKeys`. */
+  /** The path of the method: `/tollgate.v1.AccountService/ListKeys`. */
   readonly path: string;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -30,9 +30,7 @@ export interface BrowserCall {
 }
 
 /**
- * Returns the handler of calls from pages: the Connect protocol over POST only, with its header, so that a page of
- * another origin can't send one without a preflight request, which is never allowed. It resolves to false if there is
- * no such method; then nothing was answered.
+ * Returns the handler of calls from pages. It accepts only the Connect protocol over POST with its header, so that a page of another origin can't make a call without a preflight request, which is never allowed. It resolves to false if there is no such method; then nothing was answered.
  */
 export function createBrowserCalls(options: BrowserCallOptions): (call: BrowserCall) => Promise<boolean> {
   const router = createConnectRouter({
@@ -47,7 +45,7 @@ export function createBrowserCalls(options: BrowserCallOptions): (call: BrowserC
   });
   for (const service of options.services) {
     const implementation = networkService(service, options.core, undefined);
-    // The names of the replaced methods are those of the service, and so are their types.
+    // The cast holds, because replaced methods have the names and types of the service's methods.
     const replaced = options.replaced[service.typeName] as Partial<ServiceImpl<DescService>> | undefined;
     router.service(service, { ...implementation, ...replaced });
   }

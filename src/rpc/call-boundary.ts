@@ -10,22 +10,22 @@ import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 
 /** A call over the network that has ended. */
 export interface RpcCall {
-  /** "tollgate.v1.AccountService/ListKeys". */
+  /** The name of the method: "tollgate.v1.AccountService/ListKeys". */
   readonly procedure: string;
   readonly requestId: string;
-  /** `ok`, the gateway's code, or `cancelled` and `deadline_exceeded` if the caller stopped it. */
+  /** `ok`, the code of the gateway's error, or `cancelled` or `deadline_exceeded` if the caller ended the call. */
   readonly code: 'ok' | 'cancelled' | 'deadline_exceeded' | ErrorCode;
   readonly durationMs: number;
-  /** The thrown error, for the log; absent if all went well or the caller stopped the call. */
+  /** The thrown error, for the log; absent if the call succeeded or the caller ended it. */
   readonly error?: GatewayError;
-  /** The facts that became known of the call; absent: it reached no service. */
+  /** The facts that were collected about the call; absent: it reached no service. */
   readonly telemetry?: RequestTelemetry;
 }
 
-/** Called once for every call that reached a service or its gate. */
+/** Called once for every call that reached a service or the gate. */
 export type CallObserver = (call: RpcCall) => void;
 
-/** Observes calls, and times them. */
+/** What calls are reported to, and what times them. */
 export interface CallWatch {
   readonly observe: CallObserver;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
@@ -33,7 +33,7 @@ export interface CallWatch {
 
 type Facts = Pick<HandlerContext, 'signal' | 'service' | 'method' | 'requestHeader'>;
 
-/** Returns the gate of the network listener, which checks a call before its body is read. `check` throws the refusal. */
+/** Returns the gate of the network listener, which checks a call before its body is read. `check` throws if the call is refused. */
 export function createGate(
   check: (context: HandlerContext) => Promise<void> | void,
   watch: CallWatch,
@@ -48,7 +48,7 @@ export function createGate(
   };
 }
 
-/** Turns what services throw into RPC errors with an `ErrorDetail`, and reports to the observer how each call ended. */
+/** Converts errors of services to RPC errors with an `ErrorDetail`, and reports to the observer how each call ended. */
 export function callBoundary(watch: CallWatch): Interceptor {
   return next => async request => {
     const call = watchCall({ ...request, requestHeader: request.header }, watch);
@@ -73,12 +73,12 @@ async function* watched(
   } catch (thrown) {
     throw call.fail(thrown);
   } finally {
-    // It has not ended yet if the transport stops reading because the caller has disconnected.
+    // If the transport has stopped reading because the caller has disconnected, the end was not reported yet.
     call.end('cancelled');
   }
 }
 
-/** Returns the functions that end a call: `end` reports it, once; `fail` ends it with an error, and returns the caller's error. */
+/** Returns two functions. `end` reports the end of the call, once. `fail` ends the call with an error, and returns the error for the caller. */
 function watchCall({ service, method, requestHeader, signal }: Facts, { observe, runtime }: CallWatch) {
   const beganMs = runtime.monotonicMs();
   const requestId = requestHeader.get(requestIdHeader) ?? '';
@@ -97,7 +97,7 @@ function watchCall({ service, method, requestHeader, signal }: Facts, { observe,
     });
   };
   const fail = (thrown: unknown): ConnectError => {
-    // If the caller stopped the call, whatever a service throws afterwards only follows from that.
+    // If the caller has ended the call, errors that a service throws after that are only a consequence.
     if (signal.aborted && !(thrown instanceof GatewayError)) {
       const stopped = ConnectError.from(signal.reason, Code.Canceled);
       end(stopped.code === Code.DeadlineExceeded ? 'deadline_exceeded' : 'cancelled');

@@ -19,15 +19,14 @@ import {
 import type { LimitState } from '../gen/tollgate/v1/event_pb.ts';
 
 /**
- * The gateway's errors as RPC errors and back: the detail carries everything, so that REST and RPC callers get the
- * same.
+ * Converts the gateway's errors to RPC errors and back. The detail contains everything, so that REST and RPC callers get the same facts.
  */
 
-/** The wait suggested to the client of a gateway that does not answer. */
+/** The `retry-after` if the gateway can't be reached. */
 const unreachableRetryMs = 1_000;
 
 /**
- * Converts an error to an RPC error with an `ErrorDetail`. Message text goes into the detail, because gRPC clients show it percent-encoded.
+ * Converts an error to an RPC error with an `ErrorDetail`. The message is also in the detail, because gRPC clients show the one of the RPC error percent-encoded.
  */
 export function toConnectError(thrown: unknown, requestId: string): ConnectError {
   if (thrown instanceof ConnectError) return thrown;
@@ -57,7 +56,7 @@ export function toConnectError(thrown: unknown, requestId: string): ConnectError
 }
 
 /**
- * Returns the gateway error inside an RPC error. If there is none, returns an error of the connection to the gateway, else `internal`, with the RPC error as its cause.
+ * Converts an RPC error to the gateway error in its detail. If it has none, the connection to the gateway failed, or the error is unknown (`internal`); the RPC error is then the cause.
  */
 export function fromConnectError(thrown: unknown): GatewayError {
   if (!(thrown instanceof ConnectError)) return toGatewayError(thrown);
@@ -74,13 +73,13 @@ function foreignError(cause: ConnectError): GatewayError {
         retryAfterMs: unreachableRetryMs,
       });
     case Code.ResourceExhausted:
-      return new GatewayError('body_too_large', 'The request is larger than the gateway takes.', { cause });
+      return new GatewayError('body_too_large', 'The request is larger than the gateway accepts.', { cause });
     default:
       return unknownError(cause);
   }
 }
 
-/** Returns the gateway error of a detail; one of a newer gateway with an unknown code becomes `internal`. */
+/** Converts a detail to the gateway error. An unknown code, of a newer gateway, becomes `internal`. */
 export function fromErrorDetail(detail: ErrorDetail): GatewayError {
   const { code, message } = detail;
   return isErrorCode(code) ? new GatewayError(code, message, readFacts(detail)) : unknownError(detail);
@@ -106,7 +105,7 @@ function readFacts(detail: ErrorDetail): ErrorFacts {
   };
 }
 
-/** Converts a limit of requests or tokens to its contract message. */
+/** Converts a limit of requests or tokens to its protobuf message. */
 export function toLimitState(window: WindowState): LimitState {
   return {
     $typeName: 'tollgate.v1.LimitState',

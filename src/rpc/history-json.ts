@@ -3,12 +3,12 @@ import { isoTime } from '../lib/clock.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 
 /**
- * The history of an account as REST clients and the command line show it. Source: docs/interfaces/account.md "Entries
+ * Converts the history of an account to the JSON that REST clients get and the command line prints. Source: docs/interfaces/account.md "Entries
  * and audit".
  */
 
 /**
- * Returns an entry, or a charge, whose `entry_id` is null. It names the balance that changed: the key's, the group's or, if neither is named, the account's.
+ * Returns an entry, or a charge (whose `entry_id` is null). The balance that changed is that of the named key or group, or if neither is named, that of the account.
  */
 export function entryJson(entry: Entry) {
   const { apiKeyId, groupId, requestId, kind } = entry;
@@ -26,7 +26,7 @@ export function entryJson(entry: Entry) {
   };
 }
 
-/** A record of the audit. `before` and `after` keep every digit of their amounts. */
+/** Returns a record of the audit log. Amounts in `before` and `after` keep all digits. */
 export function auditJson(record: AuditRecord) {
   const { beforeJson, afterJson } = record;
   return {
@@ -44,7 +44,7 @@ export function auditJson(record: AuditRecord) {
   };
 }
 
-/** Parses JSON whose numbers keep their digits. */
+/** Parses JSON without losing digits of numbers. */
 function readExact(text: string | undefined): unknown {
   if (text === undefined) return null;
   return JSON.parse(text, (_, value: unknown, context?: { readonly source?: string }) =>

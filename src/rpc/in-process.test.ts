@@ -30,7 +30,7 @@ function generating(generate: Generate): InProcessTransport {
 }
 
 describe('InProcessTransport', () => {
-  test('a stream is pushed within the call, with the same request, messages and control objects', () => {
+  test('a stream is pushed during the call, with the same request, messages and control objects', () => {
     const control: StreamControl = { cancel: () => undefined, pause: () => undefined, resume: () => undefined };
     const request = create(GenerateRequestSchema, { model: 'x' });
     const headers = new Headers({ [requestIdHeader]: 'req_1' });
@@ -120,7 +120,7 @@ describe('InProcessTransport', () => {
     expect(reported.toSorted()).toEqual(['aborted', 'cancelled']);
   });
 
-  test('a method that no service has is Unimplemented, which its sink gets after the call has returned', async () => {
+  test('a method that no service has ends with Unimplemented, after the call has returned', async () => {
     const transport = new InProcessTransport();
     const client = leanClient(CredentialService, transport);
     await expect(client.authenticate({})).rejects.toMatchObject({ code: Code.Unimplemented });

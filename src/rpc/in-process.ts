@@ -22,13 +22,13 @@ const never = new AbortController().signal;
 const nothing = (): void => undefined;
 const endedCall: StreamControl = { cancel: nothing, pause: nothing, resume: nothing };
 
-/** The services of this process. A call is a function call: messages and errors are passed as they are. */
+/** Calls the services of this process. A call is a function call; messages and errors are passed unchanged. */
 export class InProcessTransport implements PushTransport {
   /** The services that are offered. */
   readonly services: DescService[] = [];
   readonly #methods = new Map<DescMethod, unknown>();
 
-  /** Offers a service. */
+  /** Adds a service. */
   service<S extends DescService>(service: S, implementation: PushedService<S>): this {
     this.services.push(service);
     for (const method of service.methods) {
@@ -58,7 +58,7 @@ function notOffered({ parent, name }: DescMethod): ConnectError {
   return new ConnectError(`${parent.typeName}.${name} is not offered`, Code.Unimplemented);
 }
 
-/** Returns a message unchanged, or makes one from its initial values. */
+/** Returns a message unchanged; creates it if `init` is a plain object. */
 export function toMessage<D extends DescMessage>(desc: D, init: MessageInitShape<D>): MessageShape<D> {
   return isMessage(init, desc) ? init : create(desc, init);
 }

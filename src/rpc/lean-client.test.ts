@@ -40,7 +40,7 @@ test('unary calls send headers and return messages', async () => {
   expect((await generation.countTokens({})).inputTokens).toBe(3);
 });
 
-test('a stream gives its messages in order and then ends; the request arrives as a message', async () => {
+test('a stream yields its messages in order and then ends; the request arrives as a message', async () => {
   received.length = 0;
   const replies = await Array.fromAsync(generation.generate({ model: 'm' }));
   const models = replies.flatMap(reply =>
@@ -57,7 +57,7 @@ test('a failing stream returns the messages before the failure, then the error',
   await expect(messages.next()).rejects.toMatchObject({ code: 'model_not_found' });
 });
 
-test('a call that is not read is never made; one that can’t be opened fails when it is read', async () => {
+test('a stream that is not read is never requested; one that can’t be opened fails when it is read', async () => {
   received.length = 0;
   generation.generate({ model: 'm' });
   expect(received).toEqual([]);

@@ -12,13 +12,13 @@ import type { PushTransport } from './push-transport.ts';
 
 /** The options of a call. */
 export interface CallOptions {
-  /** Absent: none. */
+  /** The headers of the call; absent: none. */
   readonly headers?: HeaderReader;
-  /** Cancels the call when it is aborted; absent: nothing does. */
+  /** Cancels the call when it is aborted; absent: the call can't be cancelled. */
   readonly signal?: AbortSignal;
 }
 
-/** A client of a service over a `PushTransport`: streams are pulled, and a stream that is not read never begins. */
+/** A client of a service over a `PushTransport`. Streams are async iterables; a stream that is not read is never requested. */
 export type LeanClient<S extends DescService> = {
   readonly [Name in keyof S['method']]: S['method'][Name] extends DescMethodUnary<infer I, infer O>
     ? (request: MessageInitShape<I>, options?: CallOptions) => Promise<MessageShape<O>>
@@ -29,7 +29,7 @@ export type LeanClient<S extends DescService> = {
 
 const noHeaders = new Headers();
 
-/** A client of the unary and server-streaming methods of a service. A call fails with what `fromConnectError` reads. */
+/** Returns a client of the unary and server-streaming methods of a service. Calls fail with errors that `fromConnectError` converts. */
 export function leanClient<S extends DescService>(service: S, transport: PushTransport): LeanClient<S> {
   const client = makeAnyClient(service, method => {
     if (method.methodKind === 'unary') {
@@ -42,6 +42,6 @@ export function leanClient<S extends DescService>(service: S, transport: PushTra
     }
     return null;
   });
-  // The methods have the signatures that the service's descriptor gives them; a table of functions can't say so.
+  // The cast holds, because the methods are made from the service's descriptor, which the types can't express.
   return client as LeanClient<S>;
 }

@@ -30,53 +30,51 @@ import type { DecodeSource } from './trusted-request.ts';
 
 /** The services and options of the internal listener. */
 export interface RpcListenerOptions extends MessageLimits {
-  /** The services; health and reflection are added to them. */
+  /** The services; health and reflection are added. */
   readonly services: InProcessTransport;
-  /** Makes a public request id (`req_…`), for every call but those of an edge that bring their own. */
+  /** Returns a new public request id (`req_…`), for every call except those of an edge that has given them an id. */
   readonly nextRequestId: () => string;
   /**
-   * Returns whether a service token has a scope. `edge`: its caller names its requests, supplies their raw bodies,
-   * and authorises its own clients: it passes the gate. `generate`: it works for the API key that it names by id.
-   * Absent: there are no service tokens.
+   * Returns whether a service token has a scope. `edge`: the caller gives its requests their ids, sends their raw bodies, and authenticates its clients itself, so the gate does not check it. `generate`: the caller acts for the API key whose id it sends. Absent: there are no service tokens.
    */
   readonly hasScope?: (token: string, scope: 'edge' | 'generate') => boolean;
   /** Decodes the raw body that an edge sends with a request; absent: raw bodies are never accepted. */
   readonly decodeSource?: DecodeSource;
-  /** Checks a call before its body is read, besides what its service checks; absent: nothing. */
+  /** Checks a call before its body is read, in addition to what its service checks; absent: nothing is checked. */
   readonly gate?: (context: HandlerContext) => Promise<void>;
-  /** Returns `GET /metrics`, a page as Prometheus reads it; absent: 404. */
+  /** Returns the answer of `GET /metrics` in the format of Prometheus; absent: the path is 404. */
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly body: string }>;
-  /** Why the gateway can't take requests though it runs, for people; undefined: it can. Absent: it always can. */
+  /** Returns, in words for people, why the running gateway can't accept requests; undefined: it can. Absent: it always can. */
   readonly unready?: () => string | undefined;
-  /** Called for every call that ended. */
+  /** Called for every call that has ended. */
   readonly observe?: CallObserver;
-  /** The runtime that times calls; absent: the machine's. */
+  /** Times the calls; absent: the system's clock and timers. */
   readonly runtime?: Runtime;
-  /** Answers the paths of the dashboard, given the call's id; absent: there is no dashboard. */
+  /** Answers the paths of the dashboard; absent: there is no dashboard. */
   readonly dashboard?: ((request: IncomingMessage, response: ServerResponse, requestId: string) => void) | undefined;
   /** Overrides of `defaultOpenCallLimits`. */
   readonly openCalls?: Partial<OpenCallLimits>;
   /** The certificate of the port; absent: cleartext. The socket is always cleartext. */
   readonly tls?: TlsFiles | undefined;
-  /** Services that answer on the Unix socket alone; absent: none. */
+  /** Services that can be called only over the Unix socket; absent: none. */
   readonly socketOnly?: readonly DescService[];
   /** Overrides of `defaultConnectionLimits`. */
   readonly connections?: Partial<ConnectionLimits>;
 }
 
-/** An open port. */
+/** The internal listener. */
 export interface RpcListener {
-  /** Opens the port (0: the system picks one) and returns the opened one. */
+  /** Opens the port (0: the system chooses one), and returns the opened one. */
   listen(host: string, port: number): Promise<{ readonly host: string; readonly port: number }>;
-  /** Opens the same services on a Unix socket that only its owner can open, which replaces one that is there. */
+  /** Opens the same services on a Unix socket that only its owner can open. An existing socket is replaced. */
   listenOnSocket(path: string): Promise<void>;
-  /** From now on `/readyz` is 503, health NOT_SERVING, and new calls are `overloaded`; calls in flight continue. */
+  /** From now on `/readyz` is 503, the health status is NOT_SERVING, and new calls are refused as `overloaded`. Running calls continue. */
   drain(): void;
-  /** Drains, waits at most `graceMs` for calls in flight, then cuts them. */
+  /** Drains, waits at most `graceMs` for running calls, then cuts them off. */
   close(graceMs: number): Promise<void>;
 }
 
-/** Generous for services of one's own network, finite for their mistakes. */
+/** Generous for services of the operator's network, but finite in case of their mistakes. */
 const defaultConnectionLimits: ConnectionLimits = {
   headMs: 10_000,
   requestMs: 300_000,
@@ -86,7 +84,7 @@ const defaultConnectionLimits: ConnectionLimits = {
   windowBytes: 1 << 20,
 };
 
-/** Enough for probes and for people who look at the contract. */
+/** Enough for health probes, and for people who read the API by reflection. */
 const defaultOpenCallLimits: OpenCallLimits = {
   bytesMax: 4_096,
   callsMax: 256,
@@ -99,7 +97,7 @@ const drainRetryMs = 1_000;
 
 /**
  * The internal listener: gRPC, gRPC-Web and Connect over HTTP/2 and HTTP/1.1 on one port, over TLS if it has a certificate, with health, reflection, `/healthz`,
- * `/readyz` and `/metrics`. Errors are thrown as `GatewayError` by services and carry an `ErrorDetail`. Source: docs/interfaces/rpc.md "The listener".
+ * `/readyz` and `/metrics`. Services throw `GatewayError`s, which callers get as RPC errors with an `ErrorDetail`. Source: docs/interfaces/rpc.md "The listener".
  */
 export function createRpcListener(options: RpcListenerOptions): RpcListener {
   const stopping = new AbortController();
@@ -125,15 +123,14 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
     if (isOpen && !openCalls.admit(request, response)) return refuseBusy(request, response);
     const call = universalRequestFromNodeRequest(request, response, undefined, undefined);
     const bounds = messageBounds(options, service, edgeHeader in request.headers);
-    // Messages of open calls are so small that their handlers bound them.
+    // Calls without a credential may have only small messages, which their handlers limit.
     const taken = isOpen ? call : boundedCall(call, { ...bounds, input: method.input, requestId });
     await writeReply(await handler(taken), { request, response }, call.signal);
   };
   const serve = (isSocket: boolean, tls?: TlsFiles): ProtocolSwitch =>
     createProtocolSwitch(
       (request, response) => {
-        // Errors thrown here are requests that can't be parsed (their `Host`), or answers that can't be delivered: the errors of services
-        // are answers.
+        // Only requests that can't be parsed (their `Host`) and answers that can't be delivered fail here; errors of services are answers.
         answer(request, response, isSocket).catch(() => {
           if (!response.headersSent) response.writeHead(400);
           response.end();
@@ -158,7 +155,7 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
   };
 }
 
-/** Refuses a call that needs no credential because there are too many of them. Every protocol of the listener takes this status for "unavailable". */
+/** Refuses a call without a credential because there are too many of them. All protocols of the listener understand this status as "unavailable". */
 function refuseBusy(request: IncomingMessage, response: ServerResponse): void {
   if (request.httpVersionMajor === 1) response.setHeader('connection', 'close');
   response.writeHead(503, { 'retry-after': '1' });
@@ -166,9 +163,7 @@ function refuseBusy(request: IncomingMessage, response: ServerResponse): void {
 }
 
 /**
- * Corrects the headers of a call before anything reads them: sets its request id, which is returned; keeps `edgeHeader`,
- * `fingerprintHeader` and the address of a client only in the calls of an edge, and sets the caller's own address in all others; keeps
- * `actsForHeader` only in the calls of a service that may generate.
+ * Corrects the headers of a call before anything reads them, and returns its request id. Sets the request id; keeps `edgeHeader`, `fingerprintHeader` and the client's address only in calls of an edge, and sets the caller's address in all others; keeps `actsForHeader` only in calls of a service that has the scope `generate`.
  */
 function admitHeaders({ headers, socket }: IncomingMessage, options: RpcListenerOptions): string {
   const { [edgeHeader]: token, [requestIdHeader]: named, [apiKeyIdHeader]: keyId } = headers;
@@ -198,7 +193,7 @@ function createHandlers(options: RpcListenerOptions, draining: AbortSignal): Rea
     if (draining.aborted) {
       throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: drainRetryMs });
     }
-    // An edge has already authenticated the caller; its own calls for clients without a key have a credential of their own.
+    // Calls of an edge are not checked here, because the edge authenticates its clients.
     if (!context.requestHeader.has(edgeHeader)) await options.gate?.(context);
   };
   const { services } = options.services;
@@ -207,9 +202,9 @@ function createHandlers(options: RpcListenerOptions, draining: AbortSignal): Rea
     acceptCompression: [compressionGzip, compressionBrotli],
     interceptors: [callBoundary(watch)],
     requestGate: createGate(check, watch),
-    // Fields of a caller's newer contract would have no effect.
+    // Fields that only a newer caller knows would have no effect.
     binaryOptions: { readUnknownFields: false },
-    // `boundedCall` checks the bounds of messages, per service.
+    // Only an upper bound: `boundedCall` checks the limit of each service.
     readMaxBytes: 2 * (options.messageBytesMax ?? defaultMessageBytesMax) + edgeExtraBytes,
   });
   for (const service of services) {
@@ -244,9 +239,9 @@ async function answerPlainHttp(
     const page = await metrics();
     send(200, page.contentType, page.body);
   } else {
-    // An unread body must not be taken for the connection's next request.
+    // Closed, so that an unread body is not taken for the connection's next request.
     if (request.httpVersionMajor === 1) response.setHeader('connection', 'close');
-    // The path is not repeated: callers paste keys into URLs.
+    // The path is not repeated, because callers may have pasted a key into it.
     json(404, { code: 'not_found', message: 'There is nothing at this path on this listener.' });
   }
 }

@@ -10,17 +10,17 @@ import type { MessageBounds } from './bounded-body.ts';
 
 /** Maximum sizes of messages over the network. */
 export interface MessageLimits {
-  /** The largest message of a service that takes prompts or images, in bytes; default 64 MiB. An edge's may be twice as large. */
+  /** The largest message to a service that accepts prompts or images, in bytes; default 64 MiB. Messages of an edge may be twice as large. */
   readonly messageBytesMax?: number;
-  /** The largest message of any other service, in bytes; default 1 MiB. */
+  /** The largest message to any other service, in bytes; default 1 MiB. */
   readonly controlBytesMax?: number;
-  /** Fields and list entries of one message; default 100,000. */
+  /** The most fields and list entries of one message; default 100,000. */
   readonly elementsMax?: number;
 }
 
 /** See `MessageLimits`. */
 export const defaultMessageBytesMax = 64 << 20;
-/** The size of an edge's message besides its client's body, which it contains twice: raw, and decoded. */
+/** The most bytes of an edge's message in addition to its client's body, which it contains twice: raw and decoded. */
 export const edgeExtraBytes = 1 << 20;
 const defaultControlBytesMax = 1 << 20;
 const defaultElementsMax = 100_000;
@@ -35,7 +35,7 @@ const contentServices: readonly DescService[] = [
   FileService,
 ];
 
-/** Returns the bounds of messages to a service. */
+/** Returns the limits of messages to a service. `isEdge`: the caller is an edge. */
 export function messageBounds(limits: MessageLimits, service: DescService, isEdge: boolean): MessageBounds {
   const elementsMax = limits.elementsMax ?? defaultElementsMax;
   if (!contentServices.includes(service)) {

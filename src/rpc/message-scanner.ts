@@ -1,16 +1,16 @@
 import type { DescMessage } from '@bufbuild/protobuf';
 import { GatewayError } from '../errors/gateway-error.ts';
 
-/** Looks at the bytes of one message before it is decoded. */
+/** Checks the bytes of one message before it is decoded. */
 export interface MessageScanner {
-  /** Takes the next bytes. Throws `body_too_large` or `validation_error` as soon as a bound is exceeded. */
+  /** Checks the next bytes. Throws `body_too_large` or `validation_error` as soon as a limit is exceeded. */
   push(chunk: Uint8Array): void;
 }
 
-/** Maximum nesting of messages; the decoder's own limit. */
+/** The deepest nesting of messages, which is also the limit of the decoder. */
 const depthMax = 100;
 
-/** Counts what a decoder would turn into an object, a string or a number. */
+/** Counts the elements of which a decoder would make an object, a string or a number each. */
 class ElementCount {
   readonly #max: number;
   #count = 0;
@@ -31,23 +31,23 @@ function tooDeep(): GatewayError {
 }
 
 function malformed(): GatewayError {
-  return new GatewayError('validation_error', 'The message is not a valid protobuf of its type.');
+  return new GatewayError('validation_error', 'The message is not a valid protobuf message of its type.');
 }
 
 /** A message, map entry or group that is being scanned. */
 interface Frame {
-  /** Absent: its fields are unknown. */
+  /** The type of the frame; undefined: its fields are unknown. */
   readonly type: FrameType | undefined;
-  /** Offset behind its last byte. A group has its parent's. */
+  /** The offset after its last byte. For a group, it is that of its parent. */
   readonly end: number;
   readonly isGroup: boolean;
 }
 
 /** Fields of a type, by number. */
 interface FrameType {
-  /** Those that hold messages. */
+  /** The fields that contain messages. */
   readonly messages: ReadonlyMap<number, FrameType>;
-  /** Those that hold a list of numbers in one record. */
+  /** The fields that contain a list of numbers in one record. */
   readonly packed: ReadonlySet<number>;
 }
 
@@ -60,7 +60,7 @@ function findFrameType(desc: DescMessage): FrameType {
   const messages = new Map<number, FrameType>();
   const packed = new Set<number>();
   const type = { messages, packed };
-  // Before its fields: types may contain themselves.
+  // Stored before the fields are read, because a type may contain itself.
   frameTypes.set(desc, type);
   for (const field of desc.fields) {
     if (field.fieldKind === 'map') {
@@ -75,18 +75,17 @@ function findFrameType(desc: DescMessage): FrameType {
   return type;
 }
 
-/** Wire types of protobuf. */
+/** The wire types of protobuf. */
 const wire = { varint: 0, fixed64: 1, bytes: 2, startGroup: 3, endGroup: 4, fixed32: 5 } as const;
 
 /**
- * Scans a binary message of a type without decoding it: counts fields, known and unknown, and descends into those that are messages.
- * Skipped content costs nothing, whatever its length.
+ * Scans a binary message without decoding it: counts known and unknown fields, and scans fields that contain messages. All other content is skipped, which takes no time for any length.
  */
 export class ProtobufScanner implements MessageScanner {
   readonly #count: ElementCount;
   readonly #frames: Frame[];
   #at = 0;
-  /** Bytes to skip. */
+  /** How many bytes are still to be skipped. */
   #skipped = 0;
   #reading: 'tag' | 'length' | 'varint' = 'tag';
   #value = 0;
@@ -113,7 +112,7 @@ export class ProtobufScanner implements MessageScanner {
     }
   }
 
-  /** Takes a byte of a number. */
+  /** Reads a byte of a varint. */
   #byte(byte: number): void {
     this.#at += 1;
     this.#value += (byte & 127) * 2 ** (7 * this.#bytes);
@@ -158,7 +157,7 @@ export class ProtobufScanner implements MessageScanner {
     }
   }
 
-  /** Enters a field of `length` bytes if it is a message, and skips it otherwise. */
+  /** Begins to scan a field of `length` bytes if it is a message, and skips it otherwise. */
   #enter(length: number): void {
     const frame = this.#frames.at(-1);
     const end = this.#at + length;
@@ -181,7 +180,7 @@ export class ProtobufScanner implements MessageScanner {
     this.#leave();
   }
 
-  /** Leaves the messages that end here. */
+  /** Ends all messages that end at the current offset. */
   #leave(): void {
     for (let frame = this.#frames.at(-1); frame !== undefined && this.#at >= frame.end; frame = this.#frames.at(-1)) {
       this.#frames.pop();

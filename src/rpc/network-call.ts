@@ -1,7 +1,7 @@
 import type { HeaderReader } from '../lib/push.ts';
 import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 
-/** A call over the network as the core is called with it: its headers, and what becomes known of it. */
+/** A call over the network, as the core gets it: its headers, and the facts that are collected about it. */
 export class NetworkCall extends RequestTelemetry implements HeaderReader {
   readonly #headers: Headers;
 
@@ -19,10 +19,10 @@ export class NetworkCall extends RequestTelemetry implements HeaderReader {
   }
 }
 
-/** By the headers, which are all that the parts of a call have in common. */
+/** The calls by their headers, because the headers are the only object that all code for a call has. */
 const calls = new WeakMap<Headers, NetworkCall>();
 
-/** Returns the call that these headers belong to; always the same one. */
+/** Returns the call that the headers belong to; for the same headers, it is always the same object. */
 export function networkCall(headers: Headers): NetworkCall {
   const known = calls.get(headers);
   if (known !== undefined) return known;
@@ -31,7 +31,7 @@ export function networkCall(headers: Headers): NetworkCall {
   return call;
 }
 
-/** Returns what has become known of the call that these headers belong to; undefined: it has reached no service. */
+/** Returns the facts about the call that the headers belong to; undefined: it has reached no service. */
 export function findNetworkCall(headers: Headers): RequestTelemetry | undefined {
   return calls.get(headers);
 }

@@ -6,8 +6,7 @@ import type { PushTransport } from './push-transport.ts';
 import { type DecodeSource, trustedRequest } from './trusted-request.ts';
 
 /**
- * Returns an implementation of `service` for callers over the network: Connect's streams over what `core` pushes.
- * `decode`: see `trustedRequest`; absent: raw bodies are never accepted.
+ * Returns an implementation of `service` for callers over the network. It turns the messages that `core` pushes into the async iterables that Connect expects. `decode`: see `trustedRequest`; undefined: raw bodies are never accepted.
  */
 export function networkService<S extends DescService>(
   service: S,

@@ -2,22 +2,22 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
 import type { Runtime, Timer } from '../lib/runtime.ts';
 
-/** Limits of calls that need no credential: health and reflection. */
+/** The limits of calls that need no credential: health and reflection. */
 export interface OpenCallLimits {
-  /** A message, which may not be compressed. */
+  /** The most bytes of a message. Messages must not be compressed. */
   readonly bytesMax: number;
-  /** Calls at once, of everyone. */
+  /** The most concurrent calls of all callers. */
   readonly callsMax: number;
-  /** Calls at once from one address. */
+  /** The most concurrent calls from one address. */
   readonly perAddressMax: number;
-  /** The longest time of a call, in ms: a watch ends then, and its client reconnects. */
+  /** The longest that a call may last, in ms. A watch ends then, and its client reconnects. */
   readonly durationMs: number;
 }
 
-/** How long a call may take to end after it was cancelled. */
+/** How long a call may take to end after its time has passed, before it is cut off. */
 const cutMs = 5_000;
 
-/** The calls without a credential that are being answered. */
+/** The calls without a credential that are running. */
 export class OpenCalls {
   readonly #limits: OpenCallLimits;
   readonly #runtime: Pick<Runtime, 'after'>;
@@ -29,7 +29,7 @@ export class OpenCalls {
     this.#runtime = runtime;
   }
 
-  /** Returns whether a call may begin. One that may is counted until its response has closed, and is cut if it outlives its time. */
+  /** Returns whether a call may begin. If it may, it is counted until its response has closed, and is cut off if it lasts too long. */
   admit(request: IncomingMessage, response: ServerResponse): boolean {
     const { callsMax, perAddressMax, durationMs } = this.#limits;
     const address = request.socket.remoteAddress ?? '';
@@ -38,7 +38,7 @@ export class OpenCalls {
     this.#calls += 1;
     this.#byAddress.set(address, own + 1);
     const timer: Timer = this.#runtime.after(durationMs + cutMs, () => cut(request));
-    // A client that has been answered may keep its side of the stream open.
+    // Ends the client's side of the stream, which a client could keep open after the answer.
     response.once('finish', () => setImmediate(endStream, request));
     response.once('close', () => {
       timer.cancel();
@@ -51,7 +51,7 @@ export class OpenCalls {
   }
 }
 
-/** Cuts one call: over HTTP/2 its stream, otherwise its connection. */
+/** Cuts off a call: over HTTP/2 its stream, otherwise its connection. */
 function cut(request: IncomingMessage | Http2ServerRequest): void {
   if ('stream' in request) request.stream.destroy();
   else request.destroy();

@@ -2,13 +2,13 @@ import { type Code, ConnectError } from '@connectrpc/connect';
 import type { ErrorCode } from '../errors/error-table.ts';
 import { type ErrorFacts, GatewayError } from '../errors/gateway-error.ts';
 
-/** Encodes an error for another thread. Its cause is sent as text, for the log. */
+/** An error in a form that can be sent to another thread. Its cause is a text, for the log. */
 type WrittenError =
   | { readonly kind: 'gateway'; readonly code: ErrorCode; readonly message: string; readonly facts: ErrorFacts }
   | { readonly kind: 'rpc'; readonly code: Code; readonly message: string }
   | { readonly kind: 'other'; readonly message: string };
 
-/** Makes a value that can be cloned of whatever was thrown. */
+/** Converts a thrown value to a form that can be sent to another thread. */
 export function writeError(thrown: unknown): WrittenError {
   if (thrown instanceof GatewayError) {
     const { cause, ...facts } = thrown.facts;
@@ -27,9 +27,9 @@ export function writeError(thrown: unknown): WrittenError {
   return { kind: 'other', message: describeCause(thrown) };
 }
 
-/** Returns the error that `writeError` has written. */
+/** Converts the form that `writeError` returns back to an error. */
 export function readError(written: unknown): Error {
-  // The cast holds: only `writeError` writes errors between threads.
+  // The cast holds, because all errors between threads come from `writeError`.
   const error = written as WrittenError;
   if (error.kind === 'gateway') {
     const { cause, ...facts } = error.facts;

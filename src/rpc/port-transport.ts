@@ -24,7 +24,7 @@ import { networkCall } from './network-call.ts';
 import { readError, writeError } from './port-errors.ts';
 import type { PushTransport } from './push-transport.ts';
 
-/** Calls of services between threads: messages are sent in their binary form, as over the network, but the caller is trusted. */
+/** Calls services in another thread: messages are sent in their binary form, as over the network, but the caller is trusted. */
 
 /** The headers of a call that the core reads. */
 const forwarded = [
@@ -40,10 +40,10 @@ const forwarded = [
   dashboardListenerHeader,
 ];
 
-/** A requested stream, by its number. */
+/** The receivers of running streams, by the stream's number. */
 type Streams = Map<number, { message(bytes: Uint8Array): void; end(error: Error | undefined): void }>;
 
-/** The services of the thread at the other end of a port. */
+/** Calls the services of the thread at the other end of a port. */
 export class PortTransport implements PushTransport {
   readonly #port: CallPort;
   readonly #streams: Streams = new Map();
@@ -72,7 +72,7 @@ export class PortTransport implements PushTransport {
     return { cancel: control('cancel'), pause: control('pause'), resume: control('resume') };
   };
 
-  /** Takes a message about streams from the other end. Returns whether it was one. */
+  /** Handles a message from the other end if it belongs to a stream. Returns whether it did. */
   take(name: string, [id, value]: readonly unknown[]): boolean {
     if (name !== 'rpc.message' && name !== 'rpc.end') return false;
     const stream = this.#streams.get(Number(id));
@@ -94,7 +94,7 @@ export class PortCalls {
   readonly #tell: CallPort['tell'];
   readonly #streams = new Map<number, StreamControl>();
 
-  /** `tell`: calls the caller's end. */
+  /** `tell` sends a message to the thread that made the calls. */
   constructor(transport: PushTransport, services: readonly DescService[], tell: CallPort['tell']) {
     this.#transport = transport;
     this.#tell = tell;
@@ -105,7 +105,7 @@ export class PortCalls {
     }
   }
 
-  /** Answers a call; undefined if it is not one of a `PortTransport`, or has no reply. */
+  /** Handles a message. Returns the reply; undefined if the message has none, or does not come from a `PortTransport`. */
   answer(name: string, args: readonly unknown[]): Promise<Uint8Array> | undefined {
     if (name === 'rpc.ask') return this.#ask(args);
     if (name === 'rpc.push') this.#push(args);
@@ -116,7 +116,7 @@ export class PortCalls {
     return undefined;
   }
 
-  /** The caller has disconnected: the result is no longer wanted. */
+  /** Cancels all streams. Called if the calling thread is gone. */
   end(): void {
     for (const control of this.#streams.values()) control.cancel();
   }
@@ -173,7 +173,7 @@ function readHeaders(written: WrittenHeaders): HeaderReader {
   return networkCall(new Headers(written as [string, string][]));
 }
 
-/** Picks where a method is called. */
+/** Calls each method through the transport that `pick` returns for it. */
 export class RoutedTransport implements PushTransport {
   readonly #pick: (method: DescMethod, request: unknown) => PushTransport;
 

@@ -6,15 +6,14 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { TlsFiles } from '../lib/tls-files.ts';
 
 /**
- * One port for HTTP/1.1 and HTTP/2: the first bytes of a connection say which it is (RFC 9113 §3.4, "prior knowledge"), and the
- * socket goes to a server of that kind, both with the same request listener.
+ * One port for HTTP/1.1 and HTTP/2. The first bytes of a connection show its protocol (RFC 9113 §3.4, "prior knowledge"), and the socket is passed to a server of that protocol. Both servers have the same request listener.
  */
 export interface ProtocolSwitch {
-  /** Listens; resolves with the opened port. Rejects if the address is taken or not ours. */
+  /** Starts to listen. Resolves to the opened port. Rejects if the address is in use or not of this machine. */
   listen(host: string, port: number): Promise<number>;
-  /** Listens on a Unix socket that only its owner can open; one that an earlier process left there is replaced. */
+  /** Starts to listen on a Unix socket that only its owner can open. A socket that an earlier process has left is replaced. */
   listenOnSocket(path: string): Promise<void>;
-  /** Accepts no more connections, lets requests in flight end for at most `graceMs`, then cuts the rest. */
+  /** Accepts no more connections, waits at most `graceMs` for running requests, then cuts off the others. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -22,13 +21,13 @@ export interface ProtocolSwitch {
 export interface ConnectionLimits {
   /** How long a client may take to send the head of a request. */
   readonly headMs: number;
-  /** How long a client may take to send the whole of an HTTP/1.1 request. */
+  /** How long a client may take to send a complete HTTP/1.1 request. */
   readonly requestMs: number;
-  /** Interval at which an HTTP/2 client is pinged; one that does not answer within it is cut, so that its calls stop. */
+  /** How often an HTTP/2 client is pinged. If a client does not answer before the next ping, its connection is cut off, so that its calls end. */
   readonly pingMs: number;
-  /** The most calls at once on one HTTP/2 connection. */
+  /** The most concurrent calls on one HTTP/2 connection. */
   readonly streamsMax: number;
-  /** Memory that one HTTP/2 session may take, in MB. */
+  /** The most memory of one HTTP/2 session, in MB. */
   readonly sessionMegabytesMax: number;
   /** The most unread bytes that a client may send on a stream; a connection gets four times that. */
   readonly windowBytes: number;
@@ -37,8 +36,7 @@ export interface ConnectionLimits {
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 
 /**
- * Makes a port that answers both protocols with `listener`. HTTP/2 requests come through Node's compatibility layer.
- * `tls`: the port's certificate; absent: cleartext.
+ * Creates a port that answers both protocols with `listener`. HTTP/2 requests come through Node's compatibility layer. `tls`: the certificate of the port; absent: it uses cleartext.
  */
 export function createProtocolSwitch(
   listener: RequestListener,
@@ -57,13 +55,13 @@ export function createProtocolSwitch(
   const http2 = createSecondServer(listener, limits);
   const sockets = new Set<Socket>();
   http2.on('session', session => watchSession(session, limits));
-  // The HTTP/1.1 server owns the port (so that its time-outs and `close` work); its handling of a connection waits for the first bytes.
+  // The HTTP/1.1 server owns the port, so that its time-outs and `close` work. It handles a connection only after the first bytes have shown its protocol.
   const serveHttp1 = http1.listeners('connection').map(each => each.bind(http1));
   http1.removeAllListeners('connection');
   const take = (socket: Socket): void =>
     awaitProtocol(socket, limits.headMs, protocol => {
       if (protocol === 'http2') {
-        // Set as by Node's own HTTP/2 server; otherwise a client that disappears is not noticed.
+        // As in Node's HTTP/2 server; otherwise a client that disappears would not be noticed.
         socket.allowHalfOpen = false;
         http2.emit('connection', socket);
       } else for (const serve of serveHttp1) serve(socket);
@@ -82,7 +80,7 @@ export function createProtocolSwitch(
   };
 }
 
-/** Returns a TLS server that listens nowhere: it decrypts the connections that it is given, and hands them to `take`. */
+/** Returns a TLS server that does not listen. It decrypts the connections that it is given, and passes them to `take`. */
 function createTlsLayer(tls: TlsFiles, limits: ConnectionLimits, take: (socket: Socket) => void): TlsServer {
   const { material } = tls;
   const isMutual = material.ca !== undefined;
@@ -94,7 +92,7 @@ function createTlsLayer(tls: TlsFiles, limits: ConnectionLimits, take: (socket: 
     rejectUnauthorized: isMutual,
   });
   server.on('secureConnection', take);
-  // A broken handshake concerns its own client only.
+  // A failed handshake affects only its own client.
   server.on('tlsClientError', (_error, socket) => socket.destroy());
   tls.keep(server);
   return server;
@@ -106,13 +104,13 @@ function createSecondServer(listener: RequestListener, limits: ConnectionLimits)
     settings: { maxConcurrentStreams: limits.streamsMax, initialWindowSize: limits.windowBytes },
   });
   server.on('request', listener as unknown as (request: unknown, response: unknown) => void);
-  // A broken session concerns its own client only; Node throws if no listener is set.
+  // A broken session affects only its own client. Without a listener Node.js would throw.
   server.on('sessionError', () => undefined);
   return server;
 }
 
 function watchSession(session: ServerHttp2Session, { pingMs, windowBytes }: ConnectionLimits): void {
-  // A client may have left before the event of its session.
+  // The client may have disconnected before this event.
   if (session.destroyed) return;
   session.setLocalWindowSize(windowBytes * 4);
   let answered = true;
@@ -129,7 +127,7 @@ function watchSession(session: ServerHttp2Session, { pingMs, windowBytes }: Conn
   session.once('close', () => clearInterval(timer));
 }
 
-/** Calls back once with the protocol of the first bytes, which stay in the socket. Destroys a socket that ends or waits too long. */
+/** Calls `found` once, with the protocol of the first bytes, which remain in the socket. Destroys the socket if it ends before, or if the bytes do not come within `headMs`. */
 function awaitProtocol(socket: Socket, headMs: number, found: (protocol: 'http1' | 'http2') => void): void {
   const cut = (): void => {
     socket.destroy();
@@ -185,14 +183,13 @@ interface Open {
 }
 
 async function closeAll({ http1, http2, sockets }: Open, graceMs: number): Promise<void> {
-  // Resolves with the last connection, whichever protocol it uses: they all came through this server.
+  // Resolves when the last connection of either protocol has closed, because all of them came through this server.
   const closed = new Promise<void>(resolve => {
     http1.close(() => resolve());
   });
-  // It listens nowhere itself: this lets its sessions end.
+  // This server does not listen; the call makes its sessions end.
   http2.close();
-  // A kept-alive HTTP/1.1 connection becomes idle when its last request ends, and Node closes idle ones only on
-  // request.
+  // Closes idle connections repeatedly: a kept-alive HTTP/1.1 connection becomes idle when its last request ends, and Node.js does not close it then.
   const sweep = setInterval(() => http1.closeIdleConnections(), 50);
   const cut = setTimeout(() => {
     for (const socket of sockets) socket.destroy();

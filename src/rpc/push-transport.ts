@@ -2,11 +2,10 @@ import type { DescMessage, DescMethodServerStreaming, DescMethodUnary, MessageSh
 import type { HeaderReader, Sink, StreamControl } from '../lib/push.ts';
 
 /**
- * The transport to the core's services: in this process, or in another one. A call fails with an error that
- * `fromConnectError` reads.
+ * Calls the core's services, in this process or in another one. Calls fail with errors that `fromConnectError` converts.
  */
 export interface PushTransport {
-  /** Calls a method that streams its replies. `sink` is not called before this has returned; every failure reaches it through `end`. */
+  /** Calls a method that streams its replies. `sink` is not called before this has returned. It gets every failure through `end`. */
   push<I extends DescMessage, O extends DescMessage>(
     method: DescMethodServerStreaming<I, O>,
     request: MessageShape<I>,
@@ -14,8 +13,7 @@ export interface PushTransport {
     sink: Sink<MessageShape<O>>,
   ): StreamControl;
   /**
-   * Calls a method with one reply, which is returned synchronously if the implementation has it at once. Throws or rejects with the call's
-   * error. `signal`: aborted if the caller no longer waits.
+   * Calls a method with one reply. The reply is returned synchronously if the implementation returns it synchronously. Throws or rejects with the error of the call. `signal` is aborted if the caller no longer waits.
    */
   ask<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,

@@ -9,16 +9,14 @@ import {
 } from '../gen/grpc/reflection/v1/reflection_pb.ts';
 import { untilAborted } from './health.ts';
 
-/** Questions of one conversation: several times as many as the contract has types. */
+/** The most requests of one reflection stream: several times as many as the API has types. */
 const questionsMax = 1_024;
 
 type Answer = NonNullable<MessageInitShape<typeof ServerReflectionResponseSchema>['messageResponse']>;
 
 /**
- * grpc.reflection.v1: lets callers (`buf curl`, grpcurl) read the contract from the running process. A question is
- * answered with the file and all its imports. `stopping` ends open conversations, which clients keep for as long as
- * they live; `durationMs` and 1,024 questions end them too. An answer does not repeat its question: no credential is
- * required, so nothing of a caller's is stored.
+ * Implements grpc.reflection.v1, with which callers (`buf curl`, grpcurl) read the API from the running process. Each request is answered with the requested file and all its imports. Clients keep their streams open, so a stream ends when `stopping` is aborted, after `durationMs`, or after 1,024 requests. Responses do not repeat the request, so that nothing of a caller is kept, because
+ * no credential is required.
  */
 export function reflectionService(
   services: readonly DescService[],
@@ -60,7 +58,7 @@ function answer(
     case 'fileContainingSymbol':
       return findFiles(index.bySymbol.get(messageRequest.value.replace(/^\./, '')), messageRequest.value);
     case 'fileContainingExtension':
-      return failure(Code.NotFound, 'the contract has no extensions');
+      return failure(Code.NotFound, 'the API has no extensions');
     case 'allExtensionNumbersOfType':
       return index.bySymbol.has(messageRequest.value)
         ? { case: 'allExtensionNumbersResponse', value: { baseTypeName: messageRequest.value } }
@@ -74,13 +72,13 @@ function failure(code: Code, message: string): Answer {
   return { case: 'errorResponse', value: { errorCode: code, errorMessage: message } };
 }
 
-/** An unknown name is repeated to the caller only if it is short enough to be a type's. */
+/** Returns the failure for an unknown name. The name is repeated only if it could be that of a type. */
 function unknown(name: string): Answer {
   const named = /^[\w./]{1,100}$/.test(name) ? name : 'that';
   return failure(Code.NotFound, `${named} is not known`);
 }
 
-/** The replies for files, built once, because a request costs its sender nothing. */
+/** The encoded files. They are encoded once, because anyone can request them. */
 const descriptors = new WeakMap<DescFile, Uint8Array>();
 
 function encodeDescriptor(file: DescFile): Uint8Array {
@@ -97,7 +95,7 @@ function findFiles(file: DescFile | undefined, requestCount: string): Answer {
   };
 }
 
-/** Returns the file, then its imports, direct and indirect, each once. */
+/** Returns the file, followed by its direct and indirect imports, each once. */
 function withImports(file: DescFile, found = new Set<DescFile>()): Set<DescFile> {
   if (found.has(file)) return found;
   found.add(file);

@@ -6,22 +6,22 @@ import { requestIdHeader } from '../lib/ids.ts';
 import { type HeaderReader, pump } from '../lib/push.ts';
 import type { PushTransport } from './push-transport.ts';
 
-/** A gateway in another process, for an edge. */
+/** The gateway that an edge in another process calls. */
 export interface RemoteTarget {
-  /** Origin of its internal listener ("http://10.0.0.7:2001"). */
+  /** The origin of its internal listener ("http://10.0.0.7:2001"). */
   readonly baseUrl: string;
-  /** Text of the file edge.token of its data directory. */
+  /** The text of the file edge.token in its data directory. */
   readonly edgeToken: string;
 }
 
-/** Interval at which the connection is pinged; the calls of a gateway that does not answer within it fail. */
+/** How often the connection is pinged. If the gateway does not answer before the next ping, the running calls fail. */
 const pingMs = 30_000;
-/** Memory that the connection may take, in MB: what paused streams have received. */
+/** The most memory of the connection, in MB, for what paused streams have received. */
 const sessionMegabytesMax = 1_024;
 /** The headers of a call that the core reads. */
 const forwarded = ['authorization', requestIdHeader, idempotencyKeyHeader, fingerprintHeader, clientAddressHeader];
 
-/** The services of a gateway in another process, over one HTTP/2 connection. */
+/** Calls the services of a gateway in another process, over one HTTP/2 connection. */
 export class RemoteTransport implements PushTransport {
   readonly #sessions: Http2SessionManager;
   readonly #transport: Transport;
@@ -34,7 +34,7 @@ export class RemoteTransport implements PushTransport {
     this.#edgeToken = edgeToken;
   }
 
-  /** Closes the connection. Calls in flight fail. */
+  /** Closes the connection. Running calls fail. */
   close(): void {
     this.#sessions.abort();
   }

@@ -2,9 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { UniversalServerResponse } from '@connectrpc/connect/protocol';
 
 /**
- * Writes a handler's reply as fast as its caller reads; `gone` is aborted when the caller disconnects. However the exchange ends, `return`
- * is called on the body, so that the service releases the call's resources. Connect's own writer does not: it waits forever if an HTTP/2
- * caller stops reading and then disconnects. An HTTP/1.1 connection is closed if the request's body was not read to the end.
+ * Writes a handler's reply as fast as its caller reads. `gone` is aborted when the caller disconnects. However the call ends, `return` is called on the body, so that the service releases the call's resources. Connect's writer does not do that: it waits forever if an HTTP/2 caller stops reading and then disconnects. An HTTP/1.1 connection is closed if the request's body was not read to its end.
  */
 export async function writeReply(
   reply: UniversalServerResponse,
@@ -13,7 +11,7 @@ export async function writeReply(
 ): Promise<void> {
   const body = reply.body?.[Symbol.asyncIterator]();
   try {
-    // Services may set headers until their first message.
+    // The first message is awaited, because services may set headers until then.
     let chunk = await body?.next();
     if (gone.aborted) return;
     const isUnread = request.httpVersionMajor === 1 && !request.complete;
@@ -32,8 +30,7 @@ export async function writeReply(
 }
 
 /**
- * How long a connection stays open while its caller still sends a refused body. Closing it at once would reset it, and the caller would not
- * get the reply.
+ * How long a connection stays open while its caller is still sending a refused body. Closing it immediately would reset it, and the caller would not get the reply.
  */
 const lingerMs = 2_000;
 

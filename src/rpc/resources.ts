@@ -5,11 +5,10 @@ import { isoTime } from '../lib/clock.ts';
 import { dollarsNumber, jsonDollars } from '../lib/dollars.ts';
 
 /**
- * Resources of the contract as REST clients and the command line show them: the fields of docs/interfaces/account.md,
- * times in ISO 8601. Source: docs/interfaces/account.md; docs/interfaces/models.md "The list".
+ * Converts resources to the JSON that REST clients get and the command line prints: the fields of docs/interfaces/account.md, times in ISO 8601. Source: docs/interfaces/account.md; docs/interfaces/models.md "The list".
  */
 
-/** The API key resource, dollars as exact JSON numbers; `key` is full only if it was just made. */
+/** Returns an API key, with dollars as exact JSON numbers. `key` has the full key only if it was just created. */
 export function apiKeyJson(key: ApiKey) {
   return {
     api_key_id: Number(key.apiKeyId),
@@ -37,7 +36,7 @@ export function apiKeyJson(key: ApiKey) {
   };
 }
 
-/** The limit resource, amounts of `usd` in dollars. */
+/** Returns a limit. The amounts of a limit of `usd` are in dollars. */
 export function limitJson(limit: Limit) {
   const amount = (value: bigint): unknown => (limit.unit === 'usd' ? jsonDollars(value) : Number(value));
   const { raised, resetsAtMs, models } = limit;
@@ -61,7 +60,7 @@ export function limitJson(limit: Limit) {
   };
 }
 
-/** The group resource. */
+/** Returns a group. */
 export function groupJson(group: Group) {
   return {
     group_id: Number(group.groupId),
@@ -74,7 +73,7 @@ export function groupJson(group: Group) {
   };
 }
 
-/** Without its path a new endpoint does not compile. */
+/** The paths of endpoints. TypeScript requires an entry for every endpoint. */
 const listed = {
   [Endpoint.CHAT_COMPLETIONS]: '/v1/chat/completions',
   [Endpoint.RESPONSES]: '/v1/responses',
@@ -95,7 +94,7 @@ const tierNames: ReadonlyMap<ServiceTier, string> = new Map([
   [ServiceTier.PRIORITY, 'priority'],
 ]);
 
-/** The model resource: the documented fields and those that the list calls of both official clients read. */
+/** Returns a model: the documented fields, and those that the official clients of OpenAI and Anthropic read in lists of models. */
 export function modelJson(model: Model) {
   return {
     id: model.id,
@@ -122,7 +121,7 @@ export function modelJson(model: Model) {
   };
 }
 
-/** Prices in dollars per 1 million tokens; `image` in dollars an image, `search` in dollars a search. null: it has no such price. */
+/** Returns prices in dollars per 1 million tokens; `image` in dollars per image, `search` in dollars per search. null: there is no such price. */
 function pricingJson(pricing: Pricing | undefined) {
   const images = pricing?.images.map(({ size, quality, imageNanoUsd }) => ({
     size: size || null,
@@ -140,24 +139,23 @@ function pricingJson(pricing: Pricing | undefined) {
       output: perMillion(step.outputPicoUsd),
       caching: cachingJson(step.caching),
     })),
-    // For images of other sizes and qualities: the first that matches applies; null means any. Only if the model has
-    // such prices.
+    // The prices of images of certain sizes and qualities, of which the first that matches applies; null matches any. Absent if there are none.
     ...(images === undefined || images.length === 0 ? {} : { images }),
-    // The factor of batch items, of models that have one of their own.
+    // The price factor of items of batches; absent if the model has no special one.
     ...(pricing?.batchPermille === undefined ? {} : { batch: pricing.batchPermille / 1000 }),
     ...toolPrices(pricing),
     ...(pricing?.searchNanoUsd === undefined ? {} : { search: dollarsNumber(pricing.searchNanoUsd) }),
   };
 }
 
-/** Prices of tools that the provider runs, in dollars a call; only if the model has such prices. */
+/** Returns the prices of tools that the provider runs, in dollars per call; nothing if the model has none. */
 function toolPrices(pricing: Pricing | undefined) {
   const prices = Object.entries(pricing?.toolNanoUsd ?? {});
   if (prices.length === 0) return {};
   return { tools: Object.fromEntries(prices.map(([name, nanoUsd]) => [name, dollarsNumber(nanoUsd)])) };
 }
 
-/** Prices of cached input; null: charged as uncached input. */
+/** Returns the prices of cached input; null: cached tokens are charged as uncached input. */
 function cachingJson(caching: CachePricing | undefined) {
   if (caching === undefined) return null;
   return {
@@ -167,7 +165,7 @@ function cachingJson(caching: CachePricing | undefined) {
   };
 }
 
-/** Pico-dollars a token as dollars per 1 million tokens. Both operands are exact, so that the quotient is the double nearest to the decimal. */
+/** Converts pico-dollars per token to dollars per 1 million tokens. Both operands are exact, so the quotient is the double nearest to the decimal. */
 function perMillion(picoUsd: bigint | undefined): number | null {
   return picoUsd === undefined ? null : Number(picoUsd) / 1_000_000;
 }

@@ -5,7 +5,7 @@ import { type GenerateRequest, GenerateRequestSchema, type SourceRequest } from 
 import { CreateResponseRequestSchema } from '../gen/tollgate/v1/response_pb.ts';
 import { edgeHeader } from '../lib/call-headers.ts';
 
-/** The decoded content of a raw body. */
+/** What was decoded from a raw body. */
 export interface DecodedSource {
   readonly request: GenerateRequest;
   /** Fields that only the Responses interface has. */
@@ -17,23 +17,21 @@ export interface DecodedSource {
   };
 }
 
-/** Decodes a raw body. `isCountOrCompaction`: the input is only counted or compacted, so that some members may be missing. Rejects with the refusal. */
+/** Decodes a raw body. `isCountOrCompaction`: the input is only counted or compacted, so some members may be missing. Rejects with the client's error if the body is invalid. */
 export type DecodeSource = (source: SourceRequest, isCountOrCompaction: boolean) => Promise<DecodedSource>;
 
-/** Methods whose request must be complete, because a model answers it. */
+/** The methods whose requests must be complete, because a model answers them. */
 const answered: readonly string[] = ['Generate', 'CreateResponse'];
 
 /**
- * Returns a call's request so that the checked and priced fields are those that an upstream gets. An edge's raw body replaces all fields
- * that were read from it; of the fields next to it only those that the body lacks stay: the delivery and strictness. Any other caller's raw
- * body is removed. Rejects with the refusal of the request.
+ * Returns the request of a call with fields that are certain to be those that an upstream gets, because these are checked and priced. If an edge sends a raw body, the fields are decoded from it again; only the delivery and the strictness, which the body does not contain, are kept from the request. The raw body of any other caller is removed. Rejects with the client's error if the request is invalid.
  */
 export async function trustedRequest<Message>(
   request: Message,
   { method, requestHeader }: { readonly method: DescMethod; readonly requestHeader: Headers },
   decode: DecodeSource | undefined,
 ): Promise<Message> {
-  // A request is a message of its own, or part of another request.
+  // The request of a generation is the message itself, or is inside other requests.
   for (let each: unknown = request; isMessage(each); each = 'request' in each ? each.request : undefined) {
     if (isMessage(each, GenerateRequestSchema)) {
       const { source } = each;
@@ -55,7 +53,7 @@ function replaceBySource(
   const { delivery, strict, source } = requested;
   for (const field of Object.keys(requested) as (keyof GenerateRequest)[]) delete requested[field];
   Object.assign(requested, decoded.request, { delivery, strict });
-  // Which of them a provider gets is decided when requests to providers are built.
+  // All headers are kept; which of them a provider gets is decided later.
   if (requested.source !== undefined) requested.source.headers = source?.headers ?? {};
   if (decoded.response !== undefined && isMessage(message, CreateResponseRequestSchema)) {
     const { previousResponseId, conversationId, store, background } = decoded.response;
@@ -67,7 +65,7 @@ function replaceBySource(
   }
 }
 
-/** Members that a model reads: they are fields of the contract, where they are checked and counted. */
+/** Members that a model reads. They must be sent as protobuf fields, because only these are checked and counted. */
 const contractMembers: ReadonlySet<string> = new Set([
   'type',
   'role',
@@ -95,7 +93,7 @@ const contractMembers: ReadonlySet<string> = new Set([
   'summary',
 ]);
 
-/** Refuses further members that would replace, or add to, the fields. Throws `validation_error`. */
+/** Throws `validation_error` if `extra` has members that would replace fields or add to them. */
 function checkExtras(request: GenerateRequest): void {
   const waiting: unknown[] = [request.items, request.tools];
   for (let each = waiting.pop(); each !== undefined; each = waiting.pop()) {
@@ -114,9 +112,9 @@ function checkExtra({ json }: Extra): void {
   try {
     members = JSON.parse(json);
   } catch {
-    return refuse('is no JSON.');
+    return refuse('is not JSON.');
   }
   if (typeof members !== 'object' || members === null || Array.isArray(members)) return refuse('must be an object.');
   const name = Object.keys(members).find(each => contractMembers.has(each));
-  if (name !== undefined) refuse(`${name} is a field of the contract: use the field.`);
+  if (name !== undefined) refuse(`${name} must be sent in its own field, not in extra.`);
 }

@@ -4,11 +4,11 @@ import { isoTime } from '../lib/clock.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 
 /**
- * Webhooks and their events as REST clients and the command line show them. Source: docs/interfaces/account.md
+ * Converts webhooks and their events to the JSON that REST clients get and the command line prints. Source: docs/interfaces/account.md
  * "Webhooks".
  */
 
-/** The webhook resource; `secret` only if it was just made. */
+/** Returns a webhook. It has `secret` only if it was just created. */
 export function webhookJson(webhook: Webhook) {
   return {
     webhook_id: Number(webhook.webhookId),
@@ -20,7 +20,7 @@ export function webhookJson(webhook: Webhook) {
   };
 }
 
-/** An event that was or is to be delivered. */
+/** Returns an event with the state of its delivery. */
 export function webhookEventJson(event: WebhookEvent) {
   const time = (ms: bigint | undefined): string | null => (ms === undefined ? null : isoTime(ms));
   return {
@@ -37,7 +37,7 @@ export function webhookEventJson(event: WebhookEvent) {
   };
 }
 
-/** The caller's account. */
+/** Returns the caller's account. */
 export function ownAccountJson(account: OwnAccount) {
   const { lowBalanceNanoUsd: low } = account;
   return {

@@ -26,7 +26,7 @@ function makeReader(contentType: string, candidates = 1, codec: UpstreamCodec = 
   return reader;
 }
 
-/** Returns all events of some chunks, and the kind of the failure that ended them. */
+/** Returns the events of the chunks, and the kind of the failure with which they ended. */
 function read(
   chunks: readonly Uint8Array[],
   contentType = 'text/event-stream',
@@ -47,19 +47,19 @@ function read(
 
 const whole = read([golden]);
 
-test('the golden stream is read as it is meant', () => {
+test('the sample stream is read correctly', () => {
   const cases = whole.events.map(({ event }) => event.case);
   expect([cases[0], cases.at(-1), whole.failure]).toEqual(['started', 'completed', undefined]);
   expect(cases.filter(each => each === 'finished' || each === 'completed')).toEqual(['finished', 'completed']);
 });
 
-test('the same stream cut in two at any byte is the same events', () => {
+test('the same stream split in two at any byte gives the same events', () => {
   for (let cut = 1; cut < golden.length; cut += 1) {
     expect(read([golden.subarray(0, cut), golden.subarray(cut)]), `cut at ${cut}`).toEqual(whole);
   }
 });
 
-test('however a stream or a whole answer is cut, it is the same events', () => {
+test('however a stream or an answer that is not streamed is split into chunks, it gives the same events', () => {
   const folded = read([completion], 'application/json');
   expect(folded.events.at(-1)?.event.case).toBe('completed');
   fc.assert(
@@ -105,14 +105,14 @@ test('an answer is finished when every requested choice has ended, and complete 
   expect(one.completed).toBe(true);
 });
 
-test('an event or a whole answer that is too large is malformed', () => {
+test('an event that is too large, or an answer that is too large, is malformed', () => {
   const pad = Buffer.alloc(10_001, 0x78);
   expect(read([Buffer.from('data: '), pad]).failure).toBe('malformed');
   expect(read([Buffer.from('{"x":"'), pad], 'application/json').failure).toBe('malformed');
   expect(read([Buffer.alloc(10_001, 0x20)]).failure).toBe('malformed');
 });
 
-test('an end that a codec takes without a word is truncated', () => {
+test('an end without a terminator is truncated, even if the codec does not complain', () => {
   const silent = { ...chatCodec, parseStream: () => ({ push: () => [], end: () => [] }) };
   const reader = makeReader('text/event-stream', 1, silent);
   reader.push(golden);

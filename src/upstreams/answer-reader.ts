@@ -8,12 +8,12 @@ import { type AnswerFormat, answerFormat } from './answer-format.ts';
 import { asError } from './as-error.ts';
 import type { BodyReader, ReadBatch } from './http-attempt.ts';
 
-/** The tools for reading all answers of a provider. */
+/** The options for reading the answers of a provider. */
 export interface AnswerReading {
   readonly codec: UpstreamCodec;
-  /** The provider's name, as the origin of blobs that only it can read. */
+  /** The provider's name; it is stored with blobs that only this provider can read. */
   readonly provider: string;
-  /** The most bytes of one event, or of a whole answer. */
+  /** The most bytes of one event, or of an answer that is not streamed. */
   readonly eventBytesMax: number;
 }
 
@@ -22,12 +22,12 @@ interface AnswerStream {
   readonly parser: Stepper<SseMessage, GenerationEvent>;
 }
 
-/** Reverts in the answer what was changed in the request for a protocol. */
+/** Reverts in the answer a change that was made in the request for the upstream's protocol. */
 export interface EventRestorer {
   restored(events: GenerationEvent[]): GenerationEvent[];
 }
 
-/** Reads the bytes of an answer, streamed or whole, into batches of events. */
+/** Converts the bytes of an answer, streamed or not, to events. */
 export class AnswerReader implements BodyReader<GenerationEvent> {
   readonly #reading: AnswerReading;
   readonly #candidates: number;
@@ -38,11 +38,11 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   #stream: AnswerStream | undefined;
   #held: Uint8Array[] = [];
   #heldBytes = 0;
-  /** Bytes since the last event. */
+  /** How many bytes have come since the last event. */
   #idleBytes = 0;
   #completed = false;
 
-  /** `candidates`: how many choices were requested. `restorers` run in their order. */
+  /** `candidates`: how many choices were requested. `restorers` are applied in their order. */
   constructor(reading: AnswerReading, candidates: number, restorers: readonly EventRestorer[] = []) {
     this.#reading = reading;
     this.#candidates = candidates;
@@ -53,7 +53,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     return this.#completed;
   }
 
-  /** True once every requested choice has ended: only usage and the formal end are missing. */
+  /** True if every requested choice has ended, so that only usage and the formal end are missing. */
   get finished(): boolean {
     return this.#finished.length >= this.#candidates;
   }
@@ -74,8 +74,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   }
 
   /**
-   * Returns the events that were held back. Its failure is `truncated` if the end came too early, and absent if
-   * nothing is missing.
+   * Called when the bytes have ended, or have broken off with `failure`. Returns the last events, and a failure if the answer is incomplete (`truncated` if it ended too early).
    */
   end(failure?: Error): ReadBatch<GenerationEvent> {
     return this.#read(events => {
@@ -99,9 +98,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   }
 
   /**
-   * After the last choice has ended, only usage can be missing, which the gateway can estimate: a connection that then breaks or sends
-   * garbage loses nothing of the answer, and its end is added. An error that the upstream reports still counts. Returns the failure that is
-   * left.
+   * Ignores a failure after the last choice has ended. Then only usage can be missing, which the gateway can estimate, so the end of the answer is added if the connection breaks or sends garbage. An error that the upstream reports is not ignored. Returns the remaining failure; undefined: none.
    */
   #forgive(failure: Error, events: GenerationEvent[]): Error | undefined {
     const isForgivable = failure instanceof UpstreamFailure && ['truncated', 'malformed'].includes(failure.kind);
@@ -110,7 +107,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
       this.#end(events);
       return undefined;
     } catch {
-      // The bytes held back can't be read either.
+      // The last bytes can't be read either.
     }
     try {
       this.#take(this.#stream.parser.end(), events);
@@ -160,7 +157,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
       this.#messages(sse.end(), events);
       if (!this.#completed) this.#take(parser.end(), events);
     } catch (thrown) {
-      // An event cut in the middle by the end can't be read: the stream is truncated, not malformed.
+      // An event that can't be read because the stream ended in its middle is truncated, not malformed.
       if (!(thrown instanceof UpstreamFailure) || thrown.kind !== 'malformed') throw thrown;
       throw new UpstreamFailure('truncated', { ...thrown.facts, cause: thrown });
     }
@@ -173,7 +170,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     this.#held = [];
     let body: Json;
     try {
-      // Data from outside: the codec checks what it reads.
+      // The type is not checked here: the codec checks what it reads.
       body = parseExact(text).value as Json;
     } catch (cause) {
       throw new UpstreamFailure(/[}\]]\s*$/.test(text) ? 'malformed' : 'truncated', { cause });

@@ -29,7 +29,7 @@ function restored(...calls: GenerationEvent[][]): { items: unknown[]; reason: Fi
   return { items, reason: choice?.finished?.reason };
 }
 
-test('a call of the tool is the answer’s text, and its end an ordinary one (case JS-03)', () => {
+test('a call of the tool becomes the answer’s text, with an ordinary finish reason (case JS-03 of test/translation/cases.json)', () => {
   expect(restored(call(0, 'answer', '{"a":1}'))).toEqual({ items: ['{"a":1}'], reason: FinishReason.STOP });
 });
 

@@ -4,22 +4,22 @@ import { delta, finished, itemClosed, itemOpened, partClosed, partOpened } from 
 import { makeItem, messageContent, makePart, textContent } from '../codecs/content.ts';
 
 /**
- * Restores answers by a schema if the upstream got the schema as a tool: the call of that tool becomes text again. Source:
+ * Restores answers with an output schema if the upstream got the schema as a tool: the call of that tool becomes text again. Source:
  * docs/interfaces/README.md "Translation" (json schema).
  */
 export class AnswerTool {
   readonly #name: string;
-  /** Open calls of the tool, by choice and item. */
+  /** The open calls of the tool, by choice and item. */
   readonly #open = new Set<string>();
-  /** Choices that call other tools. */
+  /** The choices that call other tools. */
   readonly #calling = new Set<number>();
 
-  /** `name`: the tool's name, which no tool of the client has. */
+  /** `name`: the name of that tool, which no tool of the client has. */
   constructor(name: string) {
     this.#name = name;
   }
 
-  /** Returns the same events, with calls of the tool as text. */
+  /** Returns the events with calls of the tool converted to text. */
   restored(events: readonly GenerationEvent[]): GenerationEvent[] {
     return events.flatMap(event => this.#restore(event));
   }

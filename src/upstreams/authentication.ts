@@ -1,9 +1,9 @@
-/** How each protocol sends a key: always in a header, because addresses end up in logs. */
+/** The ways to send a key. It is always in a header, because URLs are logged in many places. */
 export const authentications = {
   bearer: (key: string): readonly [name: string, value: string] => ['authorization', `Bearer ${key}`],
   xApiKey: (key: string): readonly [name: string, value: string] => ['x-api-key', key],
   xGoogApiKey: (key: string): readonly [name: string, value: string] => ['x-goog-api-key', key],
 } as const;
 
-/** One of the methods. */
+/** The name of a way to send a key. */
 export type Authentication = keyof typeof authentications;

@@ -1,11 +1,11 @@
 import type { LookupFunction } from 'node:net';
 import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 
-/** Proxies from the environment; absent: none. */
+/** The proxies in the environment variables; absent: none. */
 export interface ProxySettings {
   readonly httpProxy?: string;
   readonly httpsProxy?: string;
-  /** Hosts that are connected to directly. */
+  /** Hosts to which connections are made without a proxy. */
   readonly noProxy?: string;
 }
 
@@ -19,9 +19,7 @@ export interface ConnectionSettings {
 }
 
 /**
- * The connections to one origin. Every option that matters is spelled out: the limits of time are the gateway's own (undici's
- * are coarse), so undici's are off; redirects are never followed, because they would carry the credential elsewhere; HTTP/1.1, because an aborted
- * request must close its socket.
+ * Opens connections to one origin. undici's timeouts are off, because they are coarse and the gateway has its own. Redirects are never followed, because they would send the credential elsewhere. HTTP/1.1 is used, because an aborted request must close its socket.
  */
 export function openConnections({ origin, connectMs, proxy, lookup }: ConnectionSettings): Dispatcher {
   const options = {
@@ -46,7 +44,7 @@ export function openConnections({ origin, connectMs, proxy, lookup }: Connection
     },
   };
   if (proxy.httpProxy === undefined && proxy.httpsProxy === undefined) return new Pool(origin, options);
-  // Proxied requests have connection options of their own, and none of these if they are not tunnelled.
+  // Requests through a proxy have separate connection options.
   const tls = { rejectUnauthorized: true };
   const factory = (to: string | URL, own: object): Pool => new Pool(to, { ...options, ...own });
   return new EnvHttpProxyAgent({

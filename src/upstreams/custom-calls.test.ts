@@ -31,7 +31,7 @@ test.each([
   ['{"input":"a\\', 'a'],
   ['{"input":"a\\u00e', 'a'],
   ['{"inp', '{"inp'],
-])('a call that broke off in %j is incomplete', (args, text) => {
+])('a call whose arguments broke off as %j is incomplete', (args, text) => {
   const calls = new CustomCalls(request);
   const [call] = foldEvents(calls.restored(callEvents('patch', args))).choices[0]?.items ?? [];
   expect([call?.status, call?.content.value]).toMatchObject([ItemStatus.INCOMPLETE, { arguments: text }]);

@@ -4,8 +4,7 @@ import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { delta, itemClosed, itemOpened } from '../generation/events.ts';
 
 /**
- * Restores calls of free-form tools if the upstream got them as functions with one string, `input`. Their arguments
- * are held until they end, since half a JSON string has no text yet; a call whose JSON broke off is incomplete.
+ * Restores calls of free-form tools if the upstream got these as functions with one string argument, `input`. The arguments are held back until they are complete, because an incomplete JSON string can't be decoded. A call whose JSON broke off is marked as incomplete.
  * Source: docs/interfaces/README.md "Tool calls".
  */
 export class CustomCalls {
@@ -17,7 +16,7 @@ export class CustomCalls {
     this.#names = new Set(tools.flatMap(({ tool }) => (tool.case === 'custom' ? [tool.value.name] : [])));
   }
 
-  /** Returns the same events, with calls of free-form tools restored. */
+  /** Returns the events with calls of free-form tools restored. */
   restored(events: GenerationEvent[]): GenerationEvent[] {
     return this.#names.size === 0 ? events : events.flatMap(event => this.#restore(event));
   }
@@ -55,12 +54,12 @@ export class CustomCalls {
   }
 }
 
-/** Returns the text of the arguments; the arguments themselves if the upstream wrote something else. */
+/** Returns the text in the arguments; the arguments unchanged if the upstream wrote something else. */
 function parseInput(args: string): { readonly text: string; readonly isWhole: boolean } {
   if (args === '') return { text: '', isWhole: true };
   const whole = inputIn(args);
   if (whole !== undefined) return { text: whole, isWhole: true };
-  // An escape at the cut has up to six characters ("\u0041"), of which the last may be missing.
+  // At the point where the JSON broke off, an escape of up to six characters ("\u0041") may be incomplete, so up to five characters are removed.
   for (let length = args.length; length >= Math.max(0, args.length - 5); length -= 1) {
     const text = inputIn(`${args.slice(0, length)}"}`);
     if (text !== undefined) return { text, isWhole: false };
@@ -68,7 +67,7 @@ function parseInput(args: string): { readonly text: string; readonly isWhole: bo
   return { text: args, isWhole: false };
 }
 
-/** Undefined if the arguments are not JSON. */
+/** Returns `input` of the arguments; undefined if they are not JSON. */
 function inputIn(args: string): string | undefined {
   try {
     const parsed = JSON.parse(args) as unknown;

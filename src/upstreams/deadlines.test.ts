@@ -5,7 +5,7 @@ import { Deadlines } from './deadlines.ts';
 
 const timeouts = { connectMs: 100, firstEventMs: 300, idleMs: 200, totalMs: 1_000 };
 
-/** Deadlines under a time that the test drives. */
+/** Returns deadlines whose clock the test controls. */
 function driven() {
   let nowMs = 5_000;
   let dueMs = Infinity;
@@ -49,11 +49,11 @@ test.each([
   const { deadlines, expired, pass } = driven();
   deadlines.enter(phase);
   pass(5_000);
-  // The total runs out first if the phase may last longer.
+  // If the phase may last longer, the total limit expires first.
   expect(expired).toEqual([[phase === 'finishing' ? 'total_timeout' : kind, atMs]]);
 });
 
-test('a phase that follows has its own limit, a longer one too', () => {
+test('the next phase has its own limit, even a longer one', () => {
   const { deadlines, expired, pass } = driven();
   deadlines.enter('connecting');
   pass(90);
@@ -67,7 +67,7 @@ test('a phase that follows has its own limit, a longer one too', () => {
   expect(expired).toEqual([['idle_timeout', 779]]);
 });
 
-test('the total limit holds however often bytes come, and the timer is hardly ever set', () => {
+test('the total limit expires even if bytes keep coming, and the timer is rarely set again', () => {
   const { deadlines, expired, pass, settings } = driven();
   deadlines.enter('sent');
   for (let chunk = 0; chunk < 200; chunk += 1) {
@@ -78,7 +78,7 @@ test('the total limit holds however often bytes come, and the timer is hardly ev
   expect(settings()).toBeLessThan(15);
 });
 
-test('the time between bytes does not run while the receiver has enough, and begins anew after it; the total runs on', () => {
+test('the idle limit does not run during a pause, and restarts after it; the total limit keeps running', () => {
   const { deadlines, expired, pass } = driven();
   deadlines.enter('answering');
   pass(150);
@@ -94,7 +94,7 @@ test('the time between bytes does not run while the receiver has enough, and beg
   expect(expired).toEqual([['idle_timeout', 950]]);
 });
 
-test('a pause does not put off the first event', () => {
+test('a pause does not stop the limit of the first event', () => {
   const first = driven();
   first.deadlines.enter('sent');
   first.deadlines.pause();
@@ -102,7 +102,7 @@ test('a pause does not put off the first event', () => {
   expect(first.expired).toEqual([['first_event_timeout', 300]]);
 });
 
-test('nothing passes once it is stopped', () => {
+test('nothing expires after a stop', () => {
   const { deadlines, expired, pass } = driven();
   deadlines.enter('sent');
   deadlines.stop();

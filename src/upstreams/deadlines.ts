@@ -1,40 +1,40 @@
 import { UpstreamFailure } from '../generation/upstream.ts';
 import type { Runtime, Timer } from '../lib/runtime.ts';
 
-/** An upstream's deadlines, in ms. */
+/** The timeouts of an upstream, in ms. */
 export interface UpstreamTimeouts {
   /** For establishing a connection. */
   readonly connectMs: number;
-  /** From the sent request to the first event of the answer; to its head if it is not streamed. */
+  /** From sending the request to the first event of the answer; if it is not streamed, to its head. */
   readonly firstEventMs: number;
-  /** Between any bytes of the answer after that; comments count, because a busy upstream sends them. */
+  /** Between bytes of the answer after that. Comments in a stream count as bytes, because a busy upstream sends them. */
   readonly idleMs: number;
   /** For the whole answer. */
   readonly totalMs: number;
 }
 
-/** The phases of an attempt: the limit of each in ms, and the failure if it passes. */
+/** The phases of an attempt, each with its limit in ms, and its failure if the limit passes. */
 const phases = {
   /** No connection yet. */
   connecting: { limitMs: ({ connectMs }: UpstreamTimeouts) => connectMs, kind: 'connect' },
-  /** The request goes out, its answer has not begun. */
+  /** The request is being sent, and its answer has not begun. */
   sent: { limitMs: ({ firstEventMs }: UpstreamTimeouts) => firstEventMs, kind: 'first_event_timeout' },
   /** The upstream is still loading its model, and will be retried. */
   loading: { limitMs: ({ firstEventMs }: UpstreamTimeouts) => firstEventMs, kind: 'first_event_timeout' },
-  /** The answer has begun: the limit is between any bytes. */
+  /** The answer has begun. The limit is the time between bytes. */
   answering: { limitMs: ({ idleMs }: UpstreamTimeouts) => idleMs, kind: 'idle_timeout' },
   /** Every choice has ended; usage and the formal end are missing. */
   finishing: { limitMs: () => 2_000, kind: 'truncated' },
   /** The body of an error is being read. */
   refused: { limitMs: () => 5_000, kind: 'truncated' },
-  /** The answer is whole, but its connection can't be reused yet. */
+  /** The answer is complete, but its connection can't be reused yet. */
   draining: { limitMs: () => 2_000, kind: 'truncated' },
 } as const;
 
 /** One of the phases. */
 export type Phase = keyof typeof phases;
 
-/** The time limits of one attempt, phase and total in one timer. `stop` ends them. */
+/** The time limits of one attempt, that of the current phase and the total, with one timer. Call `stop` at the end. */
 export class Deadlines {
   readonly #timeouts: UpstreamTimeouts;
   readonly #runtime: Runtime;
@@ -42,13 +42,13 @@ export class Deadlines {
   readonly #timer: Timer;
   readonly #totalAtMs: number;
   #phase: Phase = 'sent';
-  /** The time at which the phase expires; Infinity: it does not. */
+  /** When the phase expires; Infinity: never. */
   #phaseAtMs = Infinity;
-  /** The time at which the timer fires; Infinity: it has fired; -Infinity: it is stopped. */
+  /** When the timer fires; Infinity: it has fired; -Infinity: it is stopped. */
   #timerAtMs: number;
   #isPaused = false;
 
-  /** Calls `expired` when a limit passes. Only the total limit runs until `enter`. */
+  /** `expired` is called when a limit passes. Until `enter` is called, only the total limit runs. */
   constructor(timeouts: UpstreamTimeouts, runtime: Runtime, expired: (failure: UpstreamFailure) => void) {
     this.#timeouts = timeouts;
     this.#runtime = runtime;
@@ -67,13 +67,13 @@ export class Deadlines {
     this.#arm(nowMs);
   }
 
-  /** Stops the time between bytes, because the receiver has enough for now. */
+  /** Stops the time between bytes, because the receiver has paused the answer. */
   pause(): void {
     this.#isPaused = true;
     if (this.#phase === 'answering') this.#phaseAtMs = Infinity;
   }
 
-  /** Restarts the time between bytes, because the receiver wants more. */
+  /** Restarts the time between bytes, because the receiver has resumed the answer. */
   resume(): void {
     this.#isPaused = false;
     if (this.#phase === 'answering') this.enter('answering');
@@ -85,7 +85,7 @@ export class Deadlines {
     this.#timer.cancel();
   }
 
-  /** A timer that would fire too early is kept: it checks again when it fires, which costs less than setting it for every chunk. */
+  /** Sets the timer. If it would fire too early, it is kept and checks the limits when it fires, because setting it for every chunk would take more time. */
   #arm(nowMs: number): void {
     const dueAtMs = Math.min(this.#phaseAtMs, this.#totalAtMs);
     if (dueAtMs >= this.#timerAtMs) return;

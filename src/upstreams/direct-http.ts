@@ -8,7 +8,7 @@ import type { HttpTarget } from './http-target.ts';
 import { outgoingBody } from './outgoing-json.ts';
 import { refuseRouting } from './passthrough.ts';
 
-/** Shared by all calls to a provider whose answers are not streamed. */
+/** What all calls of direct endpoints to one provider share. */
 export interface DirectHttp {
   readonly target: HttpTarget;
   /** Reads the provider's errors. */
@@ -25,8 +25,7 @@ export interface DirectPost {
 }
 
 /**
- * Posts a request and returns the text of its answer. Throws `UpstreamFailure` with a message for clients, and the signal's reason once it
- * is aborted.
+ * Posts a request, and returns the text of its answer. Throws `UpstreamFailure` with a message for clients; if the signal is aborted, its reason.
  */
 export async function postDirectly(
   { target, codec, bytesMax }: DirectHttp,
@@ -47,7 +46,7 @@ export async function postDirectly(
   return answer.toString('utf8');
 }
 
-/** Runs `attempt`; a failure of the upstream gets a message for clients. */
+/** Runs `attempt`. If it throws an `UpstreamFailure`, the message is cleaned for clients. */
 export async function withCleanFailures<Answer>(target: HttpTarget, attempt: () => Promise<Answer>): Promise<Answer> {
   try {
     return await attempt();
@@ -57,8 +56,7 @@ export async function withCleanFailures<Answer>(target: HttpTarget, attempt: () 
 }
 
 /**
- * Returns the members of a request that its protocol has no place for. Throws `unsupported_parameter` if the caller
- * wants none dropped.
+ * Returns the unknown fields of a request that the upstream's protocol can't carry. Throws `unsupported_parameter` for a `strict` request.
  */
 export function listDropped({ extraJson, strict }: { readonly extraJson: string; readonly strict: boolean }): string[] {
   const dropped = Object.keys(fieldJson(extraJson) ?? {});

@@ -5,11 +5,10 @@ import { delta } from '../generation/events.ts';
 import type { EventRestorer } from './answer-reader.ts';
 
 /**
- * Separates the echoed prompt at the beginning of each answer from the answer: it is not output. If the prompt came as token ids, its text
- * is unknown, and everything counts as prompt.
+ * Separates the prompt that is repeated at the beginning of each answer (`echo`) from the answer, because it is not output. If the prompt was sent as token ids, its text is unknown, and the whole answer counts as prompt.
  */
 export class EchoMarker implements EventRestorer {
-  /** Characters of the prompt that are still to come, by choice. */
+  /** How many characters of the prompt have not come yet, by choice. */
   readonly #left: number[];
 
   constructor({ items, candidates = 1 }: Pick<GenerateRequest, 'items' | 'candidates'>) {

@@ -22,7 +22,7 @@ test.each([
   expect(retryAfterMs(headers, clock)).toBe(expected);
 });
 
-test('a cleaned failure keeps all it says but its texts', () => {
+test('a cleaned failure keeps everything except its texts', () => {
   const cause = new Error('socket hang up');
   const failure = new UpstreamFailure('reported', {
     status: 500,
@@ -39,7 +39,7 @@ test('a cleaned failure keeps all it says but its texts', () => {
   ]);
 });
 
-test('a code stays as it is, and one that holds a secret is none', () => {
+test('a code is kept unchanged; a code that contains a secret is removed', () => {
   const coded = (detailCode: string) =>
     cleanFailure(new UpstreamFailure('status', { detailCode }), text => text.replace('secret', 'x')).facts;
   expect([coded('thread_unsupported_request'), coded('secret_1')]).toEqual([

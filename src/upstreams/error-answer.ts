@@ -4,21 +4,20 @@ import type { Clock } from '../lib/clock.ts';
 import { defined } from '../lib/defined.ts';
 import { type CleanMessage, cleanParam } from './message-cleaner.ts';
 
-/** The beginning of an answer. */
+/** The head of an HTTP response. */
 export interface ResponseHead {
   readonly status: number;
-  /** Lower-case names. */
+  /** The names are in lower case. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
 
-/** An implausibly long wait; a longer `retry-after` counts as this. */
+/** The longest wait; a longer `retry-after` counts as this. */
 const retryAfterMaxMs = 86_400_000;
 
 const first = (value: string | string[] | undefined): string | undefined => (Array.isArray(value) ? value[0] : value);
 
 /**
- * Returns the wait that an upstream requests, in ms, from `retry-after-ms` or `retry-after` (seconds or an HTTP date); undefined if there
- * is not a plausible value. Source: RFC 9110 10.2.3, docs/errors.md "Errors of providers".
+ * Returns the wait that an upstream requests, in ms, from `retry-after-ms` or `retry-after` (seconds or an HTTP date); undefined if there is no valid value. Source: RFC 9110 10.2.3, docs/errors.md "Errors of providers".
  */
 export function retryAfterMs(headers: ResponseHead['headers'], clock: Clock): number | undefined {
   const ms = Number(first(headers['retry-after-ms']) ?? Number.NaN);
@@ -31,10 +30,10 @@ export function retryAfterMs(headers: ResponseHead['headers'], clock: Clock): nu
   return Math.min(Math.max(wait, 0), retryAfterMaxMs);
 }
 
-/** The headers with providers' own request ids, in order of preference. */
+/** The headers in which providers send their request ids, in order of preference. */
 const requestIdHeaders = ['x-request-id', 'request-id', 'apim-request-id', 'x-amzn-requestid'] as const;
 
-/** Returns the provider's own id of the request, by which its support finds it; undefined if none looks like one. */
+/** Returns the provider's id of the request, which its support asks for; undefined if there is none. */
 export function readRequestId(headers: ResponseHead['headers']): string | undefined {
   for (const name of requestIdHeaders) {
     const value = first(headers[name]);
@@ -43,12 +42,12 @@ export function readRequestId(headers: ResponseHead['headers']): string | undefi
   return undefined;
 }
 
-/** Statuses that are about the gateway's account with the provider, and the words of messages about its bill. */
+/** Statuses that may be about the operator's account with the provider, and words in messages about its bill. */
 const accountStatuses: ReadonlySet<number> = new Set([401, 402, 403, 429]);
 const billingWords =
   /\b(?:quotas?|billing|billed|credits?|balance|payments?|prepaid|invoices?|subscriptions?|spend(?:ing)?)\b/i;
 
-/** Maps an answer with an error status to a failure with the upstream's own texts. */
+/** Converts an answer with an error status to a failure, with the upstream's texts. */
 export function statusFailure(
   { status, headers }: ResponseHead,
   body: string,
@@ -60,12 +59,12 @@ export function statusFailure(
   return new UpstreamFailure('status', { status, ...said, ...defined({ retryAfterMs: wait, billing }) });
 }
 
-/** Returns the same failure with its texts fit for a client. */
+/** Returns the same failure with its texts cleaned for clients. */
 export function cleanFailure({ kind, facts }: UpstreamFailure, clean: CleanMessage): UpstreamFailure {
   const { message: said, param: named, detailCode = '', ...rest } = facts;
   const message = said === undefined ? undefined : clean(said);
   const param = named === undefined ? undefined : cleanParam(named);
-  // A code that needs cleaning is not a code.
+  // A text that cleaning changes is not a code.
   const code = detailCode !== '' && clean(detailCode) === detailCode ? detailCode : undefined;
   return new UpstreamFailure(kind, { ...rest, ...defined({ message, param, detailCode: code }) });
 }

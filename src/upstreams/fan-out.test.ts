@@ -31,7 +31,7 @@ const usage = (input: number, output: number) => ({
   outputTokens: output,
 });
 
-/** An answer in three batches. */
+/** Returns an answer, as three lists of events. */
 function answer(text: string, tokens: number, counted = true): GenerationEvent[][] {
   return [
     [
@@ -86,7 +86,7 @@ function collect(candidates: number, one: AttemptOne, onEvents: () => void = () 
   return collected;
 }
 
-/** Returns an upstream whose answers the test pushes, and a record of what was done with each. */
+/** Returns an upstream whose answers the test pushes, and a record of the calls that control each answer. */
 function upstream() {
   const calls: { call: UpstreamCall; receiver: UpstreamReceiver; done: string[] }[] = [];
   const one: AttemptOne = (call, receiver) => {
@@ -109,7 +109,7 @@ const readTexts = (events: readonly GenerationEvent[]): unknown[] =>
   });
 
 describe('several answers', () => {
-  test('are as many calls, each a choice; one start, one end, usage summed', () => {
+  test('are separate calls, each of which is a choice of one answer with one start, one end and the sum of the usages', () => {
     const { calls, one, push, end } = upstream();
     const collected = collect(3, one);
     for (const step of [0, 1, 2]) {
@@ -133,7 +133,7 @@ describe('several answers', () => {
     expect(last).toMatchObject({ usage: { inputTokens: 30, outputTokens: 21 }, usageSource: UsageSource.REPORTED });
   });
 
-  test('of which one reports no usage have none: the gateway counts', () => {
+  test('have no usage if one of them reports none, so that the gateway counts', () => {
     const { one, push } = upstream();
     const { events } = collect(2, one);
     push(0, ...answer('a', 5));
@@ -142,7 +142,7 @@ describe('several answers', () => {
     expect(foldEvents(events).completed?.usage).toBeUndefined();
   });
 
-  test('are not begun before each of them has, so that a failure of one at once costs nothing', () => {
+  test('are not passed on before each of them has begun, so that if one fails immediately, nothing is lost', () => {
     const { calls, one, push, end } = upstream();
     const collected = collect(2, one);
     push(0, ...answer('a', 5));
@@ -153,7 +153,7 @@ describe('several answers', () => {
     expect(calls.map(({ done }) => done.at(-1))).toEqual(['cancel', 'cancel']);
   });
 
-  test('that have begun wait for the others, and continue together, in order', () => {
+  test('wait until all have begun, and then continue together, in order', () => {
     const { calls, one, push } = upstream();
     const { events } = collect(2, one);
     push(1, ...answer('b', 1).slice(0, 2));
@@ -171,7 +171,7 @@ describe('several answers', () => {
     ]);
   });
 
-  test('wait together while the receiver has enough, also from its first events on', () => {
+  test('pause together when the receiver pauses, even at its first events', () => {
     const { calls, one, push } = upstream();
     const { attempt } = collect(2, one, () => attempt.pause());
     attempt.pause();
@@ -194,7 +194,7 @@ describe('several answers', () => {
     expect(calls[0]?.done.at(-1)).toBe('cancel');
   });
 
-  test('end together when the caller goes away', () => {
+  test('end together when the caller cancels', () => {
     const { calls, one, push } = upstream();
     const collected = collect(2, one);
     push(0, ...answer('a', 1).slice(0, 2));
@@ -216,7 +216,7 @@ describe('several answers', () => {
   });
 });
 
-test('each answer has a seed of its own, and the first one the client’s', () => {
+test('each choice has a different seed, and the first one has the client’s', () => {
   const seeds: (bigint | undefined)[] = [];
   const requested = {
     ...makeCall(3),

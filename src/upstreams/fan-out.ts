@@ -3,19 +3,17 @@ import { type GenerateRequest, ServiceTier } from '../gen/tollgate/v1/request_pb
 import { completed, started, usageReported } from '../generation/events.ts';
 import type { RunningAttempt, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
 
-/** Begins an attempt at one answer. */
+/** Begins an attempt for one choice. */
 export type AttemptOne = (call: UpstreamCall, receiver: UpstreamReceiver) => RunningAttempt;
 
 /**
- * Several answers from an upstream that returns one per request: concurrent calls, each a choice of the answer; usage is their sum. Nothing
- * is passed on before every one of them has begun, so that one that fails at once can be retried with nothing lost; one that fails later
- * ends all.
+ * Gets several choices from an upstream that returns one per request: makes concurrent calls, each of which becomes a choice of the answer; the usage is their sum. Nothing is passed on before every call has begun to answer, so that if one fails immediately, the attempt can be repeated. If a call fails later, all end.
  */
 export class FanOut implements RunningAttempt {
   readonly #receiver: UpstreamReceiver;
   readonly #merge: ChoiceMerge;
   readonly #attempts: RunningAttempt[] = [];
-  /** The output of each choice before every one has begun; undefined: it has not begun. */
+  /** The output of each choice until all have begun; undefined: the choice has not begun. */
   readonly #begun: (GenerationEvent[] | undefined)[];
   #hasBegun = false;
   #running: number;
@@ -57,7 +55,7 @@ export class FanOut implements RunningAttempt {
       return;
     }
     (this.#begun[choice] ??= []).push(...events);
-    // The others are waited for.
+    // Paused until the other calls have begun.
     this.#attempts[choice]?.pause();
     this.#beginIfAll();
   }
@@ -92,7 +90,7 @@ export class FanOut implements RunningAttempt {
 }
 
 /**
- * Returns the request of one choice: with the same seed all of them would be equal. Source: docs/interfaces/chat-completions.md "Several
+ * Returns the request of one choice, with a different seed, because with the same seed all choices would be equal. Source: docs/interfaces/chat-completions.md "Several
  * choices".
  */
 function withSeed(request: GenerateRequest, choice: number): GenerateRequest {
@@ -102,7 +100,7 @@ function withSeed(request: GenerateRequest, choice: number): GenerateRequest {
   return { ...request, sampling: { ...sampling, seed } };
 }
 
-/** Merges answers of one choice each into one answer: one start, one end, numbered choices. */
+/** Merges answers that have one choice each into one answer with numbered choices, one start and one end. */
 class ChoiceMerge {
   #starts = 0;
   readonly #usages: (Usage | undefined)[];
@@ -132,7 +130,7 @@ class ChoiceMerge {
     });
   }
 
-  /** The first start is the answer's; when the last call has begun, some have counted the input. */
+  /** Returns the start of the answer when the first call begins. When the last call has begun, returns the usage that the calls have reported so far. */
   #started(
     choice: number,
     { usage, warnings = [], systemFingerprint = '' }: Parameters<typeof started>[0],
@@ -143,7 +141,7 @@ class ChoiceMerge {
     return this.#starts === this.#count ? this.#reported() : [];
   }
 
-  /** Counts cover the whole answer only if every call reported them. */
+  /** Returns the sum of the reported counts, if every call has reported them; otherwise it would not cover the whole answer. */
   #reported(): GenerationEvent[] {
     const usage = sumUsage(this.#usages, this.#count);
     return usage === undefined ? [] : [usageReported(usage)];
@@ -167,10 +165,10 @@ const counts = [
   'outputTokens',
   'reasoningTokens',
 ] as const;
-/** If one of these is missing, the sum would be less than what was used. */
+/** The counts without which a sum would be less than what was used. */
 const needed: readonly string[] = ['inputTokens', 'outputTokens'];
 
-/** Returns the sum of the usages of all calls; undefined if one has none. A count that one of them lacks is left out of the sum. */
+/** Returns the sum of the usages of all calls; undefined if a call has none. A count that one of them lacks is left out. */
 function sumUsage(usages: readonly (Usage | undefined)[], count: number): Usage | undefined {
   const given = usages.filter(usage => usage !== undefined);
   if (given.length < count) return undefined;

@@ -2,7 +2,7 @@ import { UpstreamFailure } from '../generation/upstream.ts';
 import { type BodyReader, HttpAttempt, type OutgoingRequest, type ReadBatch } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 
-/** Collects an answer. */
+/** Collects the bytes of an answer. */
 class BytesReader implements BodyReader<Buffer> {
   readonly #bytesMax: number;
   readonly #parts: Buffer[] = [];
@@ -31,8 +31,7 @@ class BytesReader implements BodyReader<Buffer> {
 }
 
 /**
- * Fetches an answer that is not streamed. Throws `UpstreamFailure`, `malformed` if it is larger than `bytesMax`, and
- * the signal's reason.
+ * Fetches an answer that is not streamed. Throws `UpstreamFailure` (`malformed` if the answer is larger than `bytesMax`); if the signal is aborted, its reason.
  */
 export async function fetchBody(
   target: HttpTarget,
@@ -64,15 +63,15 @@ export async function fetchBody(
 
 /** A single request to a server. */
 export interface Question {
-  /** Path and query. */
+  /** The path and query. */
   readonly path: string;
   readonly accept: string;
   readonly bytesMax: number;
-  /** Sent as JSON; absent: a GET. */
+  /** The body, which is sent as JSON; absent: the request is a GET. */
   readonly json?: object;
 }
 
-/** Makes a single request to a server, without error texts of its own. Throws like `fetchBody`. */
+/** Makes a single request to a server, and closes its connections afterwards. The bodies of errors are not read. Throws like `fetchBody`. */
 export async function fetchOnce(
   options: Omit<HttpTargetOptions, 'headers'>,
   { path, accept, bytesMax, json }: Question,
@@ -87,7 +86,7 @@ export async function fetchOnce(
     const request = { keyUser: target, model: '', path: target.path(path), headers, body, codec };
     return await fetchBody(target, request, bytesMax, signal);
   } finally {
-    // A cancelled call does not wait for a connection that is still being made.
+    // Destroyed, not closed, so that a cancelled request does not wait for a connection that is still being made.
     await target.destroy();
   }
 }

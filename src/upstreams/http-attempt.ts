@@ -7,76 +7,74 @@ import { readRequestId, type ResponseHead, statusFailure } from './error-answer.
 import type { HttpTarget } from './http-target.ts';
 import { toLogMessage } from './log-message.ts';
 
-/** A request, sent with one key after the other until one is accepted. */
+/** A request to an upstream. It is sent with one key after the other until a key is accepted. */
 export interface OutgoingRequest {
-  /** Identifies the request: what it learns about keys holds for all of its attempts. */
+  /** Identifies the client's request: keys that were refused in one of its attempts are not used in its other attempts. */
   readonly keyUser: object;
   /** The model that a key must be allowed to use. */
   readonly model: string;
-  /** Path and query. */
+  /** The path and query. */
   readonly path: string;
-  /** Names and values in turn, by the index of the key. */
+  /** For each key, by its index, the headers as a list of alternating names and values. */
   readonly headers: readonly string[][];
-  /** Null: a GET, otherwise a POST. */
+  /** The body of a POST; null: the request is a GET. */
   readonly body: Buffer | null;
-  /** True if nothing of the answer comes before its end: it counts as begun with its head. */
+  /** True if the answer is not streamed. It then counts as begun when its head has come. */
   readonly whole: boolean;
   readonly codec: Pick<UpstreamCodec, 'parseError'>;
-  /** Absent: not traced. */
+  /** Absent: the attempt is not traced. */
   readonly watch?: AttemptWatch | undefined;
-  /** Absent: its bytes are not kept. */
+  /** Absent: the bytes are not kept. */
   readonly tap?: WireTap | undefined;
 }
 
-/** The events of some bytes, and the failure that followed them. */
+/** The events of some bytes, and the failure that came after them; absent: none. */
 export interface ReadBatch<Output> {
   readonly events: Output[];
   readonly failure?: Error;
 }
 
-/** Reads the bytes of an answer with a 2xx status. Pure: no I/O, no time. */
+/** Reads the bytes of an answer with a 2xx status. It does no I/O and does not depend on time. */
 export interface BodyReader<Output> {
-  /** True if nothing more is wanted. */
+  /** True if the answer is complete, and no more bytes are needed. */
   readonly completed: boolean;
-  /** True if nothing that matters is missing. */
+  /** True if nothing is missing that can't be done without. */
   readonly finished: boolean;
   begin(contentType: string): void;
   push(chunk: Buffer): ReadBatch<Output>;
-  /** The bytes have ended, or broken off with `failure`. */
+  /** Called when the bytes have ended, or have broken off with `failure`. */
   end(failure?: Error): ReadBatch<Output>;
 }
 
-/** Receives what an attempt gives: nothing before its constructor has returned, and nothing once it is cancelled. */
+/** Receives the output of an attempt. It is not called before the constructor of the attempt has returned, nor after the attempt was cancelled. */
 export interface BodyReceiver<Output> {
-  /** Receives the events of one chunk, never an empty list. */
+  /** Receives the events of one chunk; the list is never empty. */
   events(events: Output[]): void;
-  /** Ends the attempt, once and last. */
+  /** Called last, once, when the attempt has ended. */
   end(failure?: Error): void;
 }
 
-/** The most that is read of an error's body. */
+/** The most bytes that are read of an error's body. */
 const errorBytesMax = 65_536;
-/** How many bytes may follow the end of the wanted part before the connection is closed instead of reused. */
+/** If more bytes than this follow the end of the answer, its connection is closed and not reused. */
 const drainBytesMax = 65_536;
-/** The parser's message for an answer that ends too early: bytes are missing, none is wrong. */
+/** Matches the parser's message for an answer that ended too early, in which no byte is wrong. */
 const endedEarly = /EOF/;
 
-/** Interval at which an upstream that is loading its model is retried. */
+/** How often a request to an upstream that is loading its model is repeated. */
 const loadingPollMs = 500;
-/** When to retry such an upstream if it does not say. */
+/** When to try such an upstream again if it does not say. */
 const loadingRetryMs = 5_000;
 
 /**
- * The connection broke, or what came over it is not HTTP. Keeps only texts: the parser's errors carry the bytes they
- * stumbled over, which must not reach a log.
+ * The connection broke, or what came over it is not HTTP. It has only the text of the original error, because the parser's errors contain received bytes, which must not be logged.
  */
 class BrokenExchange extends Error {
   override readonly name = 'BrokenExchange';
 }
 
 /**
- * One attempt at an HTTP upstream, from the key to the last event. A chunk of the socket runs through the reader to the receiver in one call. It works on undici's own handlers
- * instead of `request()`, because a stream object per answer costs more than parsing the answer. No failure names a credential or an address.
+ * One attempt at an HTTP upstream, from choosing a key to the last event. Each chunk from the socket goes through the reader to the receiver synchronously. It implements undici's handlers instead of using `request()`, because a stream object for each answer takes more time than parsing the answer. No failure contains a credential or a URL.
  */
 export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningAttempt {
   readonly #target: HttpTarget;
@@ -88,16 +86,16 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   #phase: Phase | 'over' = 'connecting';
   #controller: Dispatcher.DispatchController | undefined;
   #keyIndex = 0;
-  /** When the request went out first; undefined: it has not. */
+  /** When the request was first sent; undefined: it was not sent yet. */
   #sentAtMs: number | undefined;
-  /** The head of an answer with a 2xx status has come. */
+  /** True if the head of an answer with a 2xx status has come. */
   #hasBegun = false;
-  /** True once HTTP marks the end of the answer: its connection can be reused. */
+  /** True if HTTP has marked the end of the answer, so that its connection can be reused. */
   #hasEnded = false;
   #isPaused = false;
   #isCancelled = false;
   #refusal: { readonly head: ResponseHead; readonly parts: Buffer[] } | undefined;
-  /** Bytes of a refusal, or after the end. */
+  /** How many bytes of an error's body, or after the end of the answer, have come. */
   #bytes = 0;
 
   /** Sends the request. */
@@ -133,8 +131,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     if (!this.#isPaused) return;
     this.#isPaused = false;
     this.#deadlines.resume();
-    // Later: resuming reads waiting bytes at once, and undici's parser must not be entered from a call that came out
-    // of it.
+    // Deferred, because resuming reads waiting bytes synchronously, and undici's parser must not be entered from one of its own callbacks.
     queueMicrotask(() => {
       if (!this.#isPaused && !this.#hasEnded) this.#controller?.resume();
     });
@@ -148,7 +145,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: ResponseHead['headers']): void {
-    // Below 200 it is not the answer yet.
+    // A status below 200 is not the answer yet.
     if (status < 200 || this.#phase === 'over') return;
     this.#request.watch?.answered(readRequestId(headers));
     if (status >= 300) {
@@ -210,7 +207,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     this.#connections.dispatch({ origin, path, method, headers: this.#headers(headers[index] ?? []), body }, this);
   }
 
-  /** The provider's headers, and those of the request that the configuration does not set. */
+  /** Returns the provider's headers, and those headers of the request that the configuration does not override. */
   #headers(own: readonly string[]): string[] {
     const more = this.#request.watch?.outgoingHeaders;
     if (more === undefined) return own as string[];
@@ -232,13 +229,13 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     this.#end(failure);
   }
 
-  /** Ends the answer's bytes. The body of a refusal may break off: its status already reports the failure. */
+  /** Handles the end of the bytes. If the body of an error breaks off, that does not matter, because its status already says enough. */
   #end(failure?: Error): void {
     if (this.#phase === 'refused' || this.#phase === 'draining') this.#enough();
     else if (this.#phase !== 'over') this.#deliver(this.#reader.end(failure));
   }
 
-  /** Called when the body of a refusal, or what follows a whole answer, has ended or is no longer waited for. */
+  /** Called when the body of an error, or what follows a complete answer, has ended or is no longer waited for. */
   #enough(): void {
     this.#abort();
     const refusal = this.#refusal;
@@ -248,7 +245,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
       this.#deadlines.stop();
       return;
     }
-    // Later: undici is done with this request then, and its connection can serve the next one.
+    // Deferred until undici has finished this request, so that its connection can be used for the next one.
     queueMicrotask(() => {
       if (this.#phase !== 'over') this.#refused(refusal.head, refusal.parts);
     });
@@ -263,7 +260,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     else this.#fail(failure);
   }
 
-  /** Sends the request again in a moment, until the time limit of the first event. */
+  /** Sends the request again after a short wait, until the time limit of the first event. */
   #awaitModel({ kind, facts }: UpstreamFailure): void {
     const { runtime, timeouts } = this.#target;
     const waitedMs = runtime.monotonicMs() - (this.#sentAtMs ?? 0);
@@ -283,7 +280,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     } catch (thrown) {
       this.#fail(asError(thrown));
     }
-    // The receiver may have cancelled.
+    // The receiver may have cancelled the attempt.
     if (this.#isCancelled || this.#phase === 'over') return;
     if (failure !== undefined) this.#fail(failure);
     else if (this.#reader.completed) {
@@ -292,7 +289,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     }
   }
 
-  /** The answer is whole: lets what follows go by, so that the connection can serve again, but not for long. */
+  /** Called when the answer is complete. Reads what follows, for a limited time, so that the connection can be reused. */
   #drain(): void {
     if (this.#phase === 'draining' || this.#phase === 'over') return;
     this.#target.release(this.#connections);
@@ -306,13 +303,13 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   #fail(failure: Error): void {
     this.#leave();
     const cleaned = failure instanceof UpstreamFailure ? this.#target.clean(this.#withLogMessage(failure)) : failure;
-    // Later: the constructor may not have returned, and what begins next must not begin inside undici.
+    // Deferred, because the constructor may not have returned yet, and the receiver must not start its next attempt inside a callback of undici.
     queueMicrotask(() => {
       if (!this.#isCancelled) this.#receiver.end(cleaned);
     });
   }
 
-  /** Adds the message that may be logged, while the sent body is still available. */
+  /** Adds the message for the log, from which everything that was in the sent body is removed. */
   #withLogMessage(failure: UpstreamFailure): UpstreamFailure {
     const { kind, facts } = failure;
     if (facts.message === undefined || facts.logMessage !== undefined) return failure;
@@ -330,7 +327,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     this.#abort();
   }
 
-  /** Closes the connection, unless it is free. */
+  /** Closes the connection, unless it can be reused. */
   #abort(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = this.#controller !== undefined;

@@ -8,21 +8,21 @@ import type { Embedded } from '../generation/embeddings/embedding-upstream.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { type DirectHttp, listDropped, postDirectly, withCleanFailures } from './direct-http.ts';
 
-/** How embeddings are requested over a wire protocol. */
+/** How embeddings are requested in a wire protocol. */
 export interface EmbeddingProtocol {
-  /** The path below the base URL for a model. */
+  /** Returns the path below the base URL for a model. */
   path(model: string): string;
   encode(request: EmbedRequest, model: string): JsonObject;
   parse(text: string): Omit<Embedded, 'dropped'>;
   /** The most inputs of one call. */
   readonly inputsMax: number;
-  /** True if further members are passed on unchanged; false: the protocol has none. */
+  /** True if unknown fields of a request are passed on unchanged; false: the protocol does not allow them. */
   readonly takesExtra: boolean;
   /** True if providers accept token ids, unless their configuration says otherwise. */
   readonly takesTokenIds: boolean;
 }
 
-/** OpenAI's shape, which compatible servers share. */
+/** The protocol of OpenAI and compatible servers. */
 export const openaiEmbeddings: EmbeddingProtocol = {
   path: () => '/embeddings',
   encode: encodeEmbedRequest,
@@ -32,7 +32,7 @@ export const openaiEmbeddings: EmbeddingProtocol = {
   takesTokenIds: true,
 };
 
-/** Gemini's. Source: Gemini API reference, models.batchEmbedContents: at most 100 requests in a batch. */
+/** Gemini's protocol. Source: Gemini API reference, models.batchEmbedContents: at most 100 requests in a batch. */
 export const geminiEmbeddings: EmbeddingProtocol = {
   path: model => `/v1beta/models/${encodeURIComponent(model.replace(/^models\//, ''))}:batchEmbedContents`,
   encode: encodeEmbedBatch,
@@ -42,14 +42,13 @@ export const geminiEmbeddings: EmbeddingProtocol = {
   takesTokenIds: false,
 };
 
-/** Shared by all calls to a provider. */
+/** What all embeddings calls to one provider share. */
 export interface HttpEmbedding extends DirectHttp {
   readonly protocol: EmbeddingProtocol;
 }
 
 /**
- * Embeds over HTTP, in as many sequential calls as the provider's maximum requires. Throws what
- * `EmbeddingUpstream.embed` throws.
+ * Makes embeddings over HTTP, in as many sequential calls as the provider's maximum of inputs requires. Throws what `EmbeddingUpstream.embed` throws.
  */
 export async function embedOverHttp(http: HttpEmbedding, call: DirectCall<EmbedRequest>): Promise<Embedded> {
   const { protocol, target } = http;
@@ -63,7 +62,7 @@ export async function embedOverHttp(http: HttpEmbedding, call: DirectCall<EmbedR
       const inputs = request.inputs.slice(at, at + protocol.inputsMax);
       const post = { path: protocol.path(call.model), body: protocol.encode({ ...request, inputs }, call.model) };
       const part = protocol.parse(await postDirectly(http, call, post));
-      // Else the vectors of one part would stand for the inputs of another.
+      // Checked here, because otherwise the vectors of one call could be taken for those of inputs of another call.
       if (part.vectors.length !== inputs.length) {
         throw new UpstreamFailure('malformed', { cause: new Error('the answer has another number of vectors') });
       }

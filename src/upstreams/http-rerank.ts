@@ -6,7 +6,7 @@ import type { Reranked } from '../generation/rerank/rerank-upstream.ts';
 import { type DirectHttp, postDirectly, withCleanFailures } from './direct-http.ts';
 
 /**
- * Reranks over HTTP at a path below the base URL. Unknown members are passed on unchanged. Throws what
+ * Reranks documents over HTTP, at a path below the base URL. Unknown fields of the request are passed on unchanged. Throws what
  * `RerankUpstream.rerank` throws.
  */
 export function rerankOverHttp(http: DirectHttp, call: DirectCall<RerankRequest>, path: string): Promise<Reranked> {

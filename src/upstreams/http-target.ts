@@ -10,23 +10,23 @@ import { cleanFailure } from './error-answer.ts';
 import { KeyRing } from './key-ring.ts';
 import { type CleanMessage, messageCleaner } from './message-cleaner.ts';
 
-/** A credential that is revealed only explicitly. */
+/** A credential whose text is returned only by `reveal`. */
 export interface RevealableKey {
   reveal(): string;
 }
 
-/** The part of a configured provider that HTTP calls need. */
+/** The settings of a provider that HTTP calls need. */
 export interface HttpTargetOptions {
-  /** In the form that the protocol's official client takes. */
+  /** The base URL, in the form that the protocol's official client takes. */
   readonly baseUrl: string;
-  /** Used in rotation; empty: no credential is sent. */
+  /** The keys, which are used in rotation; empty: no credential is sent. */
   readonly keys: readonly RevealableKey[];
-  /** Sent with every call, in lower case; they override the gateway's headers, except the one that carries the key. */
+  /** Headers that are sent with every call, by their names in lower case. They override the gateway's headers, except the one with the key. */
   readonly headers: Readonly<Record<string, RevealableKey>>;
   readonly timeouts: UpstreamTimeouts;
   readonly proxy: ProxySettings;
   readonly runtime: Runtime;
-  /** Called for every refusal of a key, and for every key that works again; absent: not reported. */
+  /** Called when a key is refused, and when it works again. */
   readonly keyChanged?: ((health: KeyHealth) => void) | undefined;
   /** Resolves the addresses of the host; absent: the system's resolver. */
   readonly lookup?: LookupFunction;
@@ -34,7 +34,7 @@ export interface HttpTargetOptions {
 
 type HeaderMap = Readonly<Record<string, string>>;
 
-/** One provider as HTTP sees it: origin, headers, keys and connections, shared by all its calls. */
+/** One provider over HTTP: its origin, headers, keys and connections, which all its calls share. */
 export class HttpTarget {
   readonly origin: string;
   readonly keys: KeyRing;
@@ -43,10 +43,10 @@ export class HttpTarget {
   readonly #base: URL;
   readonly #settings: ConnectionSettings;
   readonly #configured: Readonly<Record<string, string>>;
-  /** The credential header of each key; a single empty entry if there are no keys. */
+  /** The header with the credential, for each key; if there are no keys, one entry without a header. */
   readonly #credentials: readonly HeaderMap[];
   readonly #clean: CleanMessage;
-  /** Undefined before the first call. */
+  /** The connections; undefined before the first call. */
   #connections: Dispatcher | undefined;
   #closed = false;
 
@@ -67,7 +67,7 @@ export class HttpTarget {
     this.#clean = messageCleaner({ secrets, baseUrl: options.baseUrl });
   }
 
-  /** Returns the path of a request below the base URL, which may have a path and a query of its own. */
+  /** Returns the path and query of a request: `below` is appended to the base URL, which may have a path and a query. */
   path(below: string): string {
     const joined = this.#base.pathname.replace(/\/+$/, '') + below;
     if (this.#base.search === '') return joined;
@@ -75,8 +75,7 @@ export class HttpTarget {
   }
 
   /**
-   * Returns one flat list (name, value, name, value …) for each key, by the key's index. Precedence: the key's own header, `fixed`, configured, `defaults`. For the
-   * header named `joined`, the default and the configured value are sent together, separated by a comma. Lower-case names.
+   * Returns, for each key by its index, the headers as a list of alternating names (in lower case) and values. Precedence: the header with the key, `fixed`, configured headers, `defaults`. Of the header named `joined`, the default and the configured value are both sent, separated by a comma.
    */
   headers(defaults: HeaderMap, fixed: HeaderMap = {}, joined = ''): string[][] {
     const headers: Record<string, string> = { ...defaults, ...this.#configured, ...fixed };
@@ -85,14 +84,13 @@ export class HttpTarget {
     return this.#credentials.map(credential => Object.entries({ ...headers, ...credential }).flat());
   }
 
-  /** Returns whether the configuration sets this header (lower case): then requests may not set it. */
+  /** Returns whether the configuration sets this header (in lower case), so that requests can't set it. */
   isConfigured(header: string): boolean {
     return header in this.#configured;
   }
 
   /**
-   * Returns connections for a call, which must `release` them when it has ended. A call after the close gets
-   * connections of its own.
+   * Returns connections for a call, which must `release` them when it has ended. After `close`, each call gets separate connections.
    */
   acquire(): Dispatcher {
     if (this.#closed) return openConnections(this.#settings);
@@ -100,23 +98,23 @@ export class HttpTarget {
     return this.#connections;
   }
 
-  /** Ends a call's use of connections. */
+  /** Ends the use of connections by a call. */
   release(connections: Dispatcher): void {
     if (connections !== this.#connections) void connections.close();
   }
 
-  /** Closes the connections when the calls that run on them have ended. */
+  /** Closes the connections after the calls that use them have ended. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#connections?.close();
   }
 
-  /** Closes the connections at once, whatever runs on them. */
+  /** Closes the connections immediately, even if calls use them. */
   async destroy(): Promise<void> {
     await this.#connections?.destroy();
   }
 
-  /** Returns the same failure with its texts cleaned of addresses and credentials. */
+  /** Returns the same failure without addresses and credentials in its texts. */
   clean(failure: UpstreamFailure): UpstreamFailure {
     return cleanFailure(failure, this.#clean);
   }

@@ -30,45 +30,44 @@ import { ToolNames } from './tool-names.ts';
 import { WritingAttempt } from './writing-attempt.ts';
 import type { UpstreamProtocol } from './protocols.ts';
 
-/** An upstream of the configuration. */
+/** The settings of a configured provider. */
 export interface HttpUpstreamOptions extends HttpTargetOptions {
   /** The provider's name in the configuration. */
   readonly name: string;
   readonly protocol: UpstreamProtocol;
-  /** Its deviations from the protocol; absent: none. */
+  /** The provider's deviations from the protocol; absent: none. */
   readonly quirks?: readonly UpstreamQuirk[];
-  /** Which of the client's own fields it receives; absent: `unpriced`. */
+  /** Which of the client's fields the provider gets; absent: `unpriced`. */
   readonly passthrough?: Passthrough | undefined;
   /** The most bytes of one event, or of an answer that is not streamed. */
   readonly eventBytesMax: number;
-  /** Embeddings may be requested by token ids. */
+  /** True if embeddings may be requested with token ids. */
   readonly takesTokenIds: boolean;
 }
 
-/** A call as far as it is sent. */
+/** A call without the fields that are not needed to send it. */
 type SentCall = Omit<UpstreamCall, 'hold' | 'attempt'>;
 
-/** Output tokens of the operator's own call. */
+/** The output limit of a call that the operator makes as a test. */
 const probeTokens = 1;
 
-/** Shared by all calls of a model with the same delivery. */
+/** What all calls of a model share, streamed and not streamed ones separately. */
 interface ModelPlan {
   readonly path: string;
-  /** By the index of the key. */
+  /** The headers, by the index of the key. */
   readonly headers: readonly string[][];
 }
 
-/** One protocol of a provider. */
+/** What calls in one protocol of a provider share. */
 interface Lane {
   readonly protocol: UpstreamProtocol;
   readonly reading: AnswerReading;
-  /** Made at first use: for streamed and for whole answers, by the upstream's name of the model. */
+  /** The plans of models, by the upstream's name for the model. They are made at the first call. */
   readonly plans: { readonly streamed: Map<string, ModelPlan>; readonly whole: Map<string, ModelPlan> };
 }
 
 /**
- * The client of one provider, with connections of its own. It folds nothing: an upstream that does not stream gives
- * one batch.
+ * The client of one provider over HTTP, with separate connections. The events of an answer that is not streamed come in one call of the receiver.
  */
 export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream {
   readonly isRemote = true;
@@ -76,7 +75,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   readonly keys: KeysHealth;
   readonly takesTokenIds: boolean;
   readonly #own: Lane;
-  /** For legacy completions; undefined: the provider does not offer them. */
+  /** The protocol of legacy completions; undefined: the provider does not offer them. */
   readonly #completions: Lane | undefined;
   readonly #quirks: readonly UpstreamQuirk[];
   readonly #passthrough: Passthrough;
@@ -107,7 +106,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   }
 
   callsFor({ candidates = 1, endpoint }: GenerateRequest, model: string): number {
-    // The prompts of a legacy completion can't be separated in its body.
+    // The prompts of a legacy completion can't be split into several calls.
     if (candidates === 1 || endpoint === Endpoint.COMPLETIONS) return 1;
     return this.#quirks.includes('one_answer') || this.#own.protocol.givesOne?.(model) === true ? candidates : 1;
   }
@@ -115,14 +114,14 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   embed(call: DirectCall<EmbedRequest>): Promise<Embedded> {
     const { protocol, reading } = this.#own;
     const { embeddings } = protocol;
-    if (embeddings === undefined) throw new Error(`${reading.provider} speaks no protocol with embeddings`);
+    if (embeddings === undefined) throw new Error(`${reading.provider} has no protocol with embeddings`);
     return embedOverHttp({ ...this.#direct, protocol: embeddings }, call);
   }
 
   rerank(call: DirectCall<RerankRequest>): Promise<Reranked> {
     const { protocol, reading } = this.#own;
     const { rerankPath } = protocol;
-    if (rerankPath === undefined) throw new Error(`${reading.provider} speaks no protocol with rerank`);
+    if (rerankPath === undefined) throw new Error(`${reading.provider} has no protocol with rerank`);
     return rerankOverHttp(this.#direct, call, rerankPath);
   }
 
@@ -136,22 +135,20 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return countByTemplate(this.#direct, this.#encode(lane, call, portable).body, signal);
   }
 
-  /** Begins a call of the operator's own, to see whether the provider works. */
+  /** Begins a call for the operator, to test whether the provider works. */
   probe(request: GenerateRequest, model: string, receiver: UpstreamReceiver): RunningAttempt {
     return this.#send({ request, model, maxOutputTokens: probeTokens, whole: false }, {}, receiver);
   }
 
   /**
-   * Returns the provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if the answer is not
-   * JSON, and the signal's reason.
+   * Returns the provider's names of its models. Throws `UpstreamFailure`, and `SyntaxError` if the answer is not JSON; if the signal is aborted, its reason.
    */
   listModels(signal: AbortSignal): Promise<string[]> {
     return listOwnModels(this.#target, this.#own.protocol, signal);
   }
 
   /**
-   * Lets running calls end, then closes the connections. A later call gets connections of its own, which close after
-   * it.
+   * Waits until running calls have ended, then closes the connections. A later call gets separate connections, which are closed after it.
    */
   async close(): Promise<void> {
     await this.#target.close();
@@ -161,7 +158,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return this.#send(call, call.hold, receiver);
   }
 
-  /** `keyUser`: identifies the request; what it learns about keys holds for everything that it sends. */
+  /** `keyUser` identifies the client's request: keys that are refused in one of its calls are not used in its other calls. */
   #send(call: SentCall, keyUser: object, receiver: UpstreamReceiver): RunningAttempt {
     const { request, model, whole, watch, tap } = call;
     const lane = this.#laneFor(request);
@@ -196,7 +193,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return body instanceof Promise ? new WritingAttempt(body, start, receiver) : start(body);
   }
 
-  /** Returns the encoded request. */
+  /** Returns the protocol for a request. */
   #laneFor({ endpoint }: GenerateRequest): Lane {
     return endpoint === Endpoint.COMPLETIONS ? (this.#completions ?? this.#own) : this.#own;
   }
@@ -231,7 +228,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return plan;
   }
 
-  /** `own`: the headers of the protocol that the client sent. */
+  /** Returns the headers of a call. `own`: the headers of its protocol that the client sent. */
   #headers(
     { headers, joinedHeader }: UpstreamProtocol,
     whole: boolean,
@@ -242,7 +239,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return this.#target.headers(defaults, { 'content-type': 'application/json' }, joinedHeader);
   }
 
-  /** Returns the steps that undo the codec's substitutions for what the protocol can't express, and reports the dropped fields. */
+  /** Returns the steps that revert, in the answer, what the codec substituted because the protocol can't express it, and that add a warning with the dropped fields. */
   #restorers(
     { lacksCustomTools, answerTool }: UpstreamProtocol,
     { request, calls }: PortableRequest,
@@ -265,7 +262,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   }
 }
 
-/** Returns what all lists have, each once. */
+/** Returns the entries of all lists, each once. */
 function joined(...lists: readonly (readonly string[])[]): readonly string[] {
   if (lists.every(list => list.length === 0)) return none;
   const [first = none, ...rest] = lists.filter(list => list.length > 0);
@@ -274,7 +271,7 @@ function joined(...lists: readonly (readonly string[])[]): readonly string[] {
 
 const none: readonly string[] = [];
 
-/** Protocols as traces name them. Without its name a new protocol does not compile. */
+/** The names of protocols in traces. TypeScript requires an entry for every protocol. */
 const namesByProtocol = {
   [Protocol.CHAT]: 'chat',
   [Protocol.RESPONSES]: 'responses',
@@ -285,21 +282,20 @@ const namesByProtocol = {
 } satisfies Readonly<Record<(typeof Protocol)[Exclude<keyof typeof Protocol, 'UNSPECIFIED'>], string>>;
 const protocolNames: Readonly<Partial<Record<Protocol, string>>> = namesByProtocol;
 
-/** Returns true if the client itself requests llama.cpp's timings with every chunk. */
+/** Returns true if the client has requested llama.cpp's timings in every chunk. */
 function asksForTimings({ source }: GenerateRequest): boolean {
   return source !== undefined && Buffer.from(source.body).includes('"timings_per_token"');
 }
 
 /**
- * Returns a request for an upstream of its client's protocol, which gets it unchanged. Throws for calls without
- * results, unless the upstream checks them itself.
+ * Returns the unchanged request, for an upstream with the protocol of the client. Throws for calls without results, unless the upstream checks that.
  */
 function asOwn(request: GenerateRequest, protocol: Protocol): PortableRequest {
   if (protocol !== Protocol.RESPONSES) checkCalls(request.items, request.endpoint);
   return { request, dropped: [], calls: undefined };
 }
 
-/** Returns what adds a warning to the start of an answer. */
+/** Returns a step that adds a warning to the start of an answer. */
 function warning(text: string): EventRestorer {
   return {
     restored: events => {
@@ -309,7 +305,7 @@ function warning(text: string): EventRestorer {
   };
 }
 
-/** Returns the attempt of a call that can't be sent. */
+/** Returns an attempt that ends with `failure`, for a call that can't be sent. */
 function failedAttempt(failure: Error, receiver: UpstreamReceiver): RunningAttempt {
   let isCancelled = false;
   queueMicrotask(() => {

@@ -4,24 +4,21 @@ import type { Runtime } from '../lib/runtime.ts';
 import { AddressGuard } from './address-guard.ts';
 import { fetchOnce } from './fetch-body.ts';
 
-/** The bounds for fetching images. */
+/** The limits for fetching images. */
 export interface ImageFetcherOptions {
   readonly bytesMax: number;
   readonly runtime: Runtime;
   /** Resolves the addresses of a host; absent: the system's resolver. */
   readonly lookup?: LookupFunction;
-  /** Returns whether an address may be contacted; absent: those of the public internet. */
+  /** Returns whether an IP address may be contacted; absent: addresses of the public internet may. */
   readonly isAllowed?: (address: string) => boolean;
 }
 
-/** An image that does not come in this time counts as missing. */
+/** An image that does not arrive within these times counts as missing. */
 const timeouts = { connectMs: 10_000, firstEventMs: 30_000, idleMs: 20_000, totalMs: 60_000 };
 
 /**
- * Fetches images from addresses that an upstream names. These addresses come from outside, so they are contacted only
- * over https, only on the public internet (the address that is checked is the one that is connected to), without a
- * credential, and no redirect is followed. Never through a proxy, which could reach internal addresses for the
- * gateway.
+ * Fetches images from URLs that an upstream returns. Because these come from outside, connections are made only over https and only to addresses of the public internet (to exactly the address that was checked), no credential is sent, and no redirect is followed. No proxy is used, because it could reach internal addresses.
  */
 export class ImageFetcher {
   readonly #options: ImageFetcherOptions;
@@ -34,8 +31,7 @@ export class ImageFetcher {
   }
 
   /**
-   * Returns the bytes. Throws `UpstreamFailure` `malformed` if the address is not allowed or has no image, and the
-   * signal's reason.
+   * Returns the bytes of an image. Throws `UpstreamFailure` `malformed` if the URL is not allowed or returns no image; if the signal is aborted, its reason.
    */
   async fetch(address: string, signal: AbortSignal): Promise<Buffer> {
     const url = this.#checked(address);

@@ -12,15 +12,15 @@ import { listOwnModels } from './own-models.ts';
 import { refuseRouting } from './passthrough.ts';
 import { ImageFetcher } from './image-fetcher.ts';
 
-/** An images upstream of the configuration; the base URL ends in the version, as the official client takes it. */
+/** The settings of a configured provider of images. The base URL ends in the version, as for the official client. */
 export interface ImagesProviderOptions extends HttpTargetOptions {
   /** The most bytes of an answer, and of an image. */
   readonly eventBytesMax: number;
-  /** Fetches results that come by address; absent: with the guards of `ImageFetcher`. */
+  /** Fetches images that are returned as URLs; absent: an `ImageFetcher` with its default guards. */
   readonly fetcher?: Pick<ImageFetcher, 'fetch'>;
 }
 
-/** The client of one provider of OpenAI's Images interface. Credentials are sent in headers only, and no failure names one, nor an address. */
+/** The client of one provider with OpenAI's Images interface. Credentials are sent only in headers. No failure contains a credential or a URL. */
 export class ImagesProvider implements ImageUpstream {
   readonly keys: KeysHealth;
   readonly #target: HttpTarget;
@@ -41,7 +41,7 @@ export class ImagesProvider implements ImageUpstream {
       const answer = await fetchBody(this.#target, await this.#encode(call), this.#bytesMax, call.signal);
       const { images, extraJson } = parseAnswer(answer.toString('utf8'));
       const drawn: DrawnImage[] = [];
-      // One after the other: only one of them is in the hands of the network at a time.
+      // One after the other, so that only one image is being fetched at a time.
       for (const image of images) drawn.push(await this.#drawn(image, call.signal));
       return { images: drawn, extraJson };
     } catch (thrown) {
@@ -50,16 +50,14 @@ export class ImagesProvider implements ImageUpstream {
   }
 
   /**
-   * Returns the provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if the answer is not
-   * JSON, and the signal's reason.
+   * Returns the provider's names of its models. Throws `UpstreamFailure`, and `SyntaxError` if the answer is not JSON; if the signal is aborted, its reason.
    */
   listModels(signal: AbortSignal): Promise<string[]> {
     return listOwnModels(this.#target, { listPath: '/models' }, signal);
   }
 
   /**
-   * Lets running calls end, then closes the connections. A later call gets connections of its own, which close after
-   * it.
+   * Waits until running calls have ended, then closes the connections. A later call gets separate connections, which are closed after it.
    */
   async close(): Promise<void> {
     await this.#target.close();
@@ -72,8 +70,7 @@ export class ImagesProvider implements ImageUpstream {
     }
     const parts = encodeEdit(call);
     refuseRouting(Object.fromEntries(parts.map(({ name }) => [name, true])));
-    // The same request makes the same bytes; the boundary contains a hash of the files, so that no file contains it
-    // by chance.
+    // The same request is always sent as the same bytes. The boundary contains a hash of the files, so that no file can contain the boundary.
     const hash = createHash('sha256');
     for (const { value } of parts) hash.update(value);
     const boundary = `tollgate-${hash.digest('hex').slice(0, 40)}`;

@@ -18,7 +18,7 @@ test('keys are used in turn', () => {
   expect([1, 2, 3, 4].map(() => picked(keys, hold()))).toEqual(['a', 'b', 'c', 'a']);
 });
 
-test('an empty key is one that may be refused', () => {
+test('an empty key can be refused like any other', () => {
   const keys = new KeyRing(0, { runtime });
   const request = hold();
   expect(keys.pick(request, 'm')).toBe(0);
@@ -26,23 +26,26 @@ test('an empty key is one that may be refused', () => {
   expect(keys.pick(request, 'm')).toBeUndefined();
 });
 
-test.each([401, 403])('a key that got %i is not used again by the same request, nor while it rests by others', code => {
-  const keys = ring('a', 'b');
-  const request = hold();
-  const failure = status(code);
-  expect(picked(keys, request)).toBe('a');
-  expect(keys.learn(request, 'm', 0, failure)).toBe(true);
-  expect([1, 2, 3].map(() => picked(keys, request))).toEqual(['b', 'b', 'b']);
-  expect(picked(keys, request, 'other model')).toBe('b');
-  expect(keys.learn(request, 'm', 1, failure)).toBe(true);
-  expect([picked(keys, request), keys.lastRefusal(request)]).toEqual([undefined, failure]);
-  const other = hold();
-  expect([picked(keys, other), keys.lastRefusal(other), keys.isUsable]).toEqual([undefined, undefined, false]);
-  clock.ms += keys.restMs;
-  expect([picked(keys, other), picked(keys, request)]).toEqual(['a', undefined]);
-});
+test.each([401, 403])(
+  'a key that got %i is not used again by the same request, and not by other requests while it rests',
+  code => {
+    const keys = ring('a', 'b');
+    const request = hold();
+    const failure = status(code);
+    expect(picked(keys, request)).toBe('a');
+    expect(keys.learn(request, 'm', 0, failure)).toBe(true);
+    expect([1, 2, 3].map(() => picked(keys, request))).toEqual(['b', 'b', 'b']);
+    expect(picked(keys, request, 'other model')).toBe('b');
+    expect(keys.learn(request, 'm', 1, failure)).toBe(true);
+    expect([picked(keys, request), keys.lastRefusal(request)]).toEqual([undefined, failure]);
+    const other = hold();
+    expect([picked(keys, other), keys.lastRefusal(other), keys.isUsable]).toEqual([undefined, undefined, false]);
+    clock.ms += keys.restMs;
+    expect([picked(keys, other), picked(keys, request)]).toEqual(['a', undefined]);
+  },
+);
 
-test('a key that got 404 is passed over for that model only', () => {
+test('a key that got 404 is skipped for that model only', () => {
   const keys = ring('a');
   const request = hold();
   picked(keys, request);
@@ -50,7 +53,7 @@ test('a key that got 404 is passed over for that model only', () => {
   expect([picked(keys, request), picked(keys, request, 'n')]).toEqual([undefined, 'a']);
 });
 
-test('a key at its limit is taken again only where there is no other', () => {
+test('a key at its rate limit is used again only if there is no other', () => {
   const keys = ring('a', 'b', 'c');
   const request = hold();
   picked(keys, request);
@@ -71,7 +74,7 @@ test.each([400, 408, 500, 503])('%i says nothing about a key', code => {
 const limited = (retryAfterMs?: number): UpstreamFailure =>
   new UpstreamFailure('status', { status: 429, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) });
 
-test('the last key at its limit makes its own request wait, and all others pass it over until its time', () => {
+test('if the last key is at its rate limit, its request waits for it, and other requests skip it until its rest ends', () => {
   const keys = ring('a');
   const request = hold();
   picked(keys, request);
@@ -83,7 +86,7 @@ test('the last key at its limit makes its own request wait, and all others pass 
     7_000,
   ]);
   clock.ms += 7_000;
-  // Its own request tries it.
+  // The request that was refused tries it again.
   expect([keys.isUsable, picked(keys, hold())]).toEqual([false, undefined]);
   keys.works(request, 0);
   expect([picked(keys, hold()), keys.health()[0]?.state]).toEqual(['a', 'working']);
@@ -111,7 +114,7 @@ test('a rest doubles from 30 s to 10 minutes, and then one request at a time tri
   expect(keys.restMs).toBe(30_000);
 });
 
-test('a try that says nothing of the key leaves it to the next request', () => {
+test('if a try says nothing about the key, the next request tries it', () => {
   const keys = ring('a');
   const [first, second] = [hold(), hold()];
   picked(keys, first);
@@ -122,7 +125,7 @@ test('a try that says nothing of the key leaves it to the next request', () => {
   expect(picked(keys, hold())).toBe('a');
 });
 
-test('refusals of requests that were under way prolong nothing', () => {
+test('refusals of requests that were already running do not extend a key’s rest', () => {
   const keys = ring('a');
   const [first, second] = [hold(), hold()];
   picked(keys, first);
@@ -132,7 +135,7 @@ test('refusals of requests that were under way prolong nothing', () => {
   expect([keys.restMs, keys.health()[0]?.refusals]).toEqual([30_000, 2]);
 });
 
-test('a request that is wrong shows that its key is right', () => {
+test('a rejected request shows that its key was accepted', () => {
   const keys = ring('a');
   const [first, second] = [hold(), hold()];
   picked(keys, first);
@@ -143,7 +146,7 @@ test('a request that is wrong shows that its key is right', () => {
   expect(keys.health()[0]?.state).toBe('working');
 });
 
-test('a bill that is not paid is a refused key, whatever the status', () => {
+test('an error about the provider’s bill counts as a refused key, whatever its status', () => {
   const keys = ring('a', 'b');
   const request = hold();
   picked(keys, request);
@@ -151,7 +154,7 @@ test('a bill that is not paid is a refused key, whatever the status', () => {
   expect([keys.health().map(({ state }) => state), picked(keys, hold())]).toEqual([['resting', 'working'], 'b']);
 });
 
-test('what changes is reported, with the provider’s words for the log', () => {
+test('changes are reported, with the provider’s message for the log', () => {
   const seen: unknown[] = [];
   const keys = new KeyRing(1, { runtime, changed: health => seen.push([health.state, health.last?.message]) });
   const request = hold();

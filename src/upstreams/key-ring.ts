@@ -2,22 +2,22 @@ import type { KeyHealth, UpstreamFailure } from '../generation/upstream.ts';
 import { defined } from '../lib/defined.ts';
 import type { Runtime } from '../lib/runtime.ts';
 
-/** The refusals that one key user met. */
+/** The refusals that one key user has got. */
 interface Experience {
-  /** Refused keys by index, and "index model" of keys that can't use that model. */
+  /** The refused keys: "INDEX", or "INDEX MODEL" for a key that can't use that model. */
   readonly refused: Set<string>;
-  /** Keys that are at their rate limit: used only if no other is left. */
+  /** The keys that are at their rate limit, by index. They are used only if no other key is left. */
   readonly limited: Set<number>;
   lastRefusal: UpstreamFailure | undefined;
 }
 
 /** The state of a key, shared by all requests. */
 interface KeyState {
-  /** When its rest ends, on the monotonic clock; 0: it works. */
+  /** When the key's rest ends, by the monotonic clock; 0: it does not rest. */
   restsUntilMs: number;
-  /** The key user that is trying it after its rest. */
+  /** The key user that is trying the key after its rest; undefined: none. */
   probe: object | undefined;
-  /** Refusals since it last worked. */
+  /** How many refusals there were since the key last worked. */
   refusedInRow: number;
   refusals: number;
   last: { readonly status: number; readonly atMs: number; readonly message: string | undefined } | undefined;
@@ -28,31 +28,29 @@ const firstRestMs = 30_000;
 const restMaxMs = 600_000;
 
 /** Dependencies of a `KeyRing`. */
-export interface KeyRingTools {
+export interface KeyRingDependencies {
   readonly runtime: Pick<Runtime, 'now' | 'monotonicMs'>;
-  /** Called when a key was refused, and when it works again. */
+  /** Called when a key is refused, and when it works again. */
   readonly changed?: ((health: KeyHealth) => void) | undefined;
 }
 
 /**
- * Rotates through a provider's keys, by index. A key user is an object that identifies one user of the keys, usually the hold of a request. A
- * refused key rests for all askers: 30 s at first, then twice as long each time, or as long as a 429 requests, at most ten minutes. After
- * that, one key user tries it. The key user that was refused takes the next key at once and never uses the refused one again, except for a key at
- * its rate limit if no other is left. Nothing is stored for a key user that has met no refusal.
+ * Rotates through a provider's keys, by index. A key user is an object that identifies one user of the keys, usually the hold of a request. A refused key rests, which means that no key user gets it: for 30 s at first, then for twice as long each time, or as long as a 429 requests, but at most for ten minutes. After that, one key user tries the key. The key user that was refused gets the next key immediately, and never the refused one again, except a key at its rate limit if
+ * no other is left. Nothing is stored for a key user that has got no refusal.
  */
 export class KeyRing {
   readonly #count: number;
-  readonly #tools: KeyRingTools;
+  readonly #dependencies: KeyRingDependencies;
   readonly #keys: readonly KeyState[];
   readonly #experience = new WeakMap<object, Experience>();
   /** How many keys rest or are being tried again. If 0, `pick` need not check each key. */
   #resting = 0;
   #next = 0;
 
-  /** `count`: number of keys. 0: the provider needs none; the ring then acts as if it had one that never rests. */
-  constructor(count: number, tools: KeyRingTools) {
+  /** `count`: the number of keys. 0: the provider needs no key; the ring then acts as if it had one key that never rests. */
+  constructor(count: number, dependencies: KeyRingDependencies) {
     this.#count = Math.max(count, 1);
-    this.#tools = tools;
+    this.#dependencies = dependencies;
     this.#keys = Array.from({ length: count }, () => ({
       restsUntilMs: 0,
       probe: undefined,
@@ -62,26 +60,25 @@ export class KeyRing {
     }));
   }
 
-  /** True if a request that was not refused yet can use some key. */
+  /** True if a request that has got no refusal can use a key. */
   get isUsable(): boolean {
     return this.#resting < this.#count || this.#keys.some(key => this.#isReady(key));
   }
 
-  /** Time until a key can be used, in ms; 0: one can be used now. */
+  /** The time until a key can be used, in ms; 0: one can be used now. */
   get restMs(): number {
     if (this.isUsable) return 0;
-    const now = this.#tools.runtime.monotonicMs();
+    const now = this.#dependencies.runtime.monotonicMs();
     return Math.max(1, Math.min(...this.#keys.map(({ restsUntilMs }) => restsUntilMs - now)));
   }
 
-  /** Returns the health of each key, in the order of the configuration. */
+  /** Returns the state of each key, in the configured order. */
   health(): KeyHealth[] {
     return this.#keys.map((_, index) => this.#readHealth(index));
   }
 
   /**
-   * Returns the next key in turn that this key user may use for `model`; undefined if there is none. Every pick is
-   * followed by `learn`, `works` or `leave`.
+   * Returns the index of the next key that this key user may use for `model`; undefined if there is none. Every `pick` must be followed by `learn`, `works` or `leave`.
    */
   pick(keyUser: object, model: string): number | undefined {
     const { refused, limited } = this.#experience.get(keyUser) ?? {};
@@ -105,14 +102,13 @@ export class KeyRing {
     return picked;
   }
 
-  /** Returns the last refusal that this key user met; undefined if none. */
+  /** Returns the last refusal that this key user has got; undefined if none. */
   lastRefusal(keyUser: object): UpstreamFailure | undefined {
     return this.#experience.get(keyUser)?.lastRefusal;
   }
 
   /**
-   * Records that a call with this key failed. Returns whether the key user should try another key at once. Some upstreams
-   * use 404 for a key that can't use a model, so a 404 counts for this key user and model only.
+   * Records that a call with this key failed. Returns whether the key user should try another key immediately. Some upstreams return 404 if a key can't use a model, so a 404 counts only for this key user and model.
    */
   learn(keyUser: object, model: string, index: number, failure: UpstreamFailure): boolean {
     const { status = 0, billing = false } = failure.facts;
@@ -148,10 +144,10 @@ export class KeyRing {
     key.restsUntilMs = 0;
     key.refusedInRow = 0;
     this.#resting -= 1;
-    this.#tools.changed?.(this.#readHealth(index));
+    this.#dependencies.changed?.(this.#readHealth(index));
   }
 
-  /** Records that a call revealed nothing about the key. If this key user was trying it after its rest, another one can. */
+  /** Records that a call has ended without saying anything about the key. If this key user was trying the key after its rest, another one can try it now. */
   leave(keyUser: object, index: number): void {
     const key = this.#keys[index];
     if (key?.probe === keyUser) key.probe = undefined;
@@ -159,10 +155,10 @@ export class KeyRing {
 
   #isReady({ restsUntilMs, probe }: KeyState, keyUser?: object): boolean {
     if (restsUntilMs === 0) return true;
-    return (probe === undefined || probe === keyUser) && this.#tools.runtime.monotonicMs() >= restsUntilMs;
+    return (probe === undefined || probe === keyUser) && this.#dependencies.runtime.monotonicMs() >= restsUntilMs;
   }
 
-  /** Returns whether the key user has a key left that is not at its limit. */
+  /** Returns whether there is another key that this key user can use and that is not at its rate limit. */
   #hasOther({ refused, limited }: Experience, keyUser: object, model: string): boolean {
     for (let index = 0; index < this.#count; index += 1) {
       if (limited.has(index) || refused.has(`${index}`) || refused.has(`${index} ${model}`)) continue;
@@ -175,10 +171,10 @@ export class KeyRing {
   #rest(keyUser: object, index: number, { facts }: UpstreamFailure): void {
     const key = this.#keys[index];
     if (key === undefined) return;
-    const { runtime, changed } = this.#tools;
+    const { runtime, changed } = this.#dependencies;
     key.refusals += 1;
     key.last = { status: facts.status ?? 0, atMs: runtime.now(), message: facts.logMessage };
-    // Refusals of calls that were already running when the key was first refused don't extend its rest.
+    // Refusals of calls that were already running when the key was refused do not extend its rest.
     const startsRest = key.restsUntilMs === 0 || key.probe === keyUser;
     if (startsRest) {
       if (key.restsUntilMs === 0) this.#resting += 1;
@@ -193,7 +189,7 @@ export class KeyRing {
     const key = this.#keys[index];
     if (key === undefined) return { number: index + 1, state: 'working', refusals: 0 };
     const { restsUntilMs, probe, refusals, last } = key;
-    const { runtime } = this.#tools;
+    const { runtime } = this.#dependencies;
     const restMs = Math.max(0, restsUntilMs - runtime.monotonicMs());
     const state = restsUntilMs === 0 ? 'working' : probe === undefined ? 'resting' : 'probing';
     const restsUntil = state === 'resting' ? runtime.now() + restMs : undefined;
@@ -201,7 +197,7 @@ export class KeyRing {
   }
 }
 
-/** Returns how long a refused key rests, in ms; `before`: earlier refusals in a row. */
+/** Returns how long a refused key rests, in ms. `before`: how many refusals in a row came before this one. */
 function restMs(before: number, { status, retryAfterMs }: UpstreamFailure['facts']): number {
   const growing = firstRestMs * 2 ** Math.min(before, 10);
   return Math.min(status === 429 && retryAfterMs !== undefined ? retryAfterMs : growing, restMaxMs);

@@ -42,7 +42,7 @@ test('possible secrets are removed', () => {
   expect(logged('Incorrect API key provided: sk-proj-abc1234567890')).toBe('Incorrect API key provided: [redacted]');
 });
 
-test('nothing is logged of a message if the request is too large to compare it with', () => {
+test('nothing of a message is logged if the request is too large to compare it with', () => {
   const large = Buffer.from(JSON.stringify({ messages: [{ content: 'x'.repeat(1 << 20) }] }));
   expect(toLogMessage('too long', large, 'm')).toBeUndefined();
   expect(toLogMessage('', body, 'm')).toBeUndefined();

@@ -2,13 +2,13 @@ import type { Json } from '../codecs/codec.ts';
 import { parsedJson } from '../codecs/json.ts';
 import { redactTokens } from '../telemetry/redaction.ts';
 
-/** Larger requests are not compared with the message: then nothing is logged. */
+/** If the request is larger than this, it is not compared with the message, and nothing of the message is logged. */
 const bodyBytesMax = 1 << 20;
-/** A run of this many characters in common with the client's text is a quotation. */
+/** A run of this many characters that also occurs in the request is a quotation. */
 const quotedMin = 12;
-/** A shorter client text counts as quoted only if all of it is repeated; one shorter still is just a word. */
+/** A text of the request that is shorter than that, but at least this long, is a quotation if all of it occurs in the message. */
 const wholeMin = 5;
-/** Members whose values are the protocol's own words, which a message may repeat. */
+/** Members whose values are words of the protocol, which a message may repeat. */
 const protocolMembers = new Set([
   'type',
   'role',
@@ -24,8 +24,7 @@ const protocolMembers = new Set([
 const quotation = '[…]';
 
 /**
- * Returns what the log may contain of a provider's message: without quotations of the request, and without possible secrets. Undefined if
- * nothing is safe. Addresses and credentials have already been removed from `message`.
+ * Returns a provider's message for the log, without quotations of the request and without possible secrets; undefined if nothing of it is safe. Addresses and credentials must have been removed from `message` before.
  */
 export function toLogMessage(message: string, body: Buffer | null, model: string): string | undefined {
   if (message === '') return undefined;
@@ -34,7 +33,7 @@ export function toLogMessage(message: string, body: Buffer | null, model: string
   return redactTokens(withoutQuotations(message, texts)) || undefined;
 }
 
-/** Returns the texts of a request that are not the protocol's own words; a body that is not JSON is one text. */
+/** Returns the texts of a request, except words of the protocol. A body that is not JSON is one text. */
 function readTexts(value: Json | undefined, model: string): string[] {
   const texts: string[] = [];
   const read = (each: Json | undefined, name: string): void => {
@@ -49,7 +48,7 @@ function readTexts(value: Json | undefined, model: string): string[] {
   return texts;
 }
 
-/** Replaces every run of characters that also occurs in one of the texts. */
+/** Replaces every quotation of one of the texts by "[…]". */
 function withoutQuotations(message: string, texts: readonly string[]): string {
   const places = new Map<string, number[]>();
   for (let at = 0; at + quotedMin <= message.length; at += 1) {

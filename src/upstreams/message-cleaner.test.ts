@@ -6,7 +6,7 @@ const key = 'canary-9f8e7d6c5b4a';
 const header = 'tenant-secret-42';
 const clean = messageCleaner({ secrets: [key, header], baseUrl: 'https://llm.corp.example:8443/v1' });
 
-test('a plain message stays as it is', () => {
+test('an ordinary message is unchanged', () => {
   const message = 'messages.0.content: expected a string (see section 1.2.3) at line 3:15, got 17';
   expect(clean(message)).toBe(message);
 });
@@ -29,13 +29,13 @@ test.each([
   expect(clean(message)).toBe(expected);
 });
 
-test('a web page and an empty text are no messages', () => {
+test('a web page and an empty text give no message', () => {
   expect(clean('<!DOCTYPE html><html><body><h1>502</h1></body></html>')).toBeUndefined();
   expect(clean(' \n\t ')).toBeUndefined();
 });
 
-test('a message has at most a thousand characters, and costs little however long it was', () => {
-  // On the processor: other work on the machine does not count.
+test('a message is cut at a thousand characters, and cleaning a long one takes little time', () => {
+  // CPU time, so that other work on the machine does not count.
   const before = process.cpuUsage();
   expect(clean('a.b-'.repeat(1_000_000))?.length).toBe(1_000);
   for (const part of [':', '.', '-', 'a.', 'sk-', 'bearer ', '[', '1.', 'https://']) {
@@ -45,7 +45,7 @@ test('a message has at most a thousand characters, and costs little however long
   expect((user + system) / 1000).toBeLessThan(200);
 });
 
-test('no secret survives, wherever it stands and whatever is around it', () => {
+test('no secret is left, wherever it is and whatever is around it', () => {
   const around = fc.string({ maxLength: 40 });
   fc.assert(
     fc.property(around, around, fc.constantFrom(key, header), (before, after, secret) => {
@@ -55,12 +55,12 @@ test('no secret survives, wherever it stands and whatever is around it', () => {
   );
 });
 
-test('a secret that contains another leaves nothing of itself', () => {
+test('if a secret contains another one, nothing of it is left', () => {
   const both = messageCleaner({ secrets: ['abcdef', 'abcdef-ghijkl'], baseUrl: 'http://127.0.0.1:1' });
   expect(both('abcdef-ghijkl abcdef')).toBe('[credential] [credential]');
 });
 
-test('a field is named only where it looks like one', () => {
+test('a field is named only if it looks like one', () => {
   expect(cleanParam('tools[1].function.name')).toBe('tools[1].function.name');
   expect(cleanParam(`${key} at https://x`)).toBeUndefined();
   expect(cleanParam('')).toBeUndefined();

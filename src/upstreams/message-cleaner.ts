@@ -1,25 +1,24 @@
-/** The texts to remove, and the maximum length of a message. */
+/** What to remove from messages. */
 export interface CleanerOptions {
-  /** Keys and configured header values. */
+  /** The keys, and the values of configured headers. */
   readonly secrets: readonly string[];
   readonly baseUrl: string;
 }
 
-/** Returns an upstream's own text made fit for a client; undefined if nothing readable is left. */
+/** Returns a text of an upstream that is cleaned for clients; undefined if nothing readable is left. */
 export type CleanMessage = (text: string) => string | undefined;
 
 const messageMax = 1_000;
-/** Cut before the patterns run: a message of megabytes is not worth their time. */
+/** Messages are cut to this length before the patterns run, because a message of megabytes would take too much time. */
 const readMax = 4_000;
-/** Shorter values are not secrets, and would remove ordinary words. */
+/** Values that are shorter than this are not treated as secrets, because that would remove ordinary words. */
 const secretMin = 6;
 
 const credential = '[credential]';
 const address = '[address]';
 
 /**
- * Secrets that no configuration lists: other people's keys, masked keys, addresses behind the upstream. Each pattern
- * is linear in its text.
+ * Secrets that are not in the configuration: other people's keys, masked keys, addresses behind the upstream. Each pattern takes linear time.
  */
 const patterns: readonly (readonly [RegExp, string])[] = [
   [/\b(bearer|basic)\s{1,8}[\w.~+/=*…-]{6,}/gi, `$1 ${credential}`],
@@ -29,20 +28,19 @@ const patterns: readonly (readonly [RegExp, string])[] = [
   [/\[[0-9a-f:.]{2,45}\]:\d{1,5}/gi, address],
 ];
 
-/** A run of characters that a host can have, and its port. */
+/** Characters that can be a host name, and its port. */
 const hostLike = /[a-z0-9][a-z0-9.-]*(?::\d{1,5}\b)?/gi;
 const ipv4 = /^\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?$/;
 const privateName = /^localhost(?::\d+)?$|\.(?:internal|local|lan|svc|cluster|intranet|corp)(?::\d+)?$/i;
 const nameWithPort = /^[a-z].*\..*:\d+$/i;
 
 /**
- * Returns a cleaner: it removes credentials and addresses, replaces control characters and runs of blanks with one blank, returns no
- * message for HTML, and cuts at 1,000 characters. Source: docs/errors.md "Errors of providers".
+ * Returns a function that removes credentials and addresses from a message, replaces control characters and runs of spaces by one space, returns undefined for HTML, and cuts at 1,000 characters. Source: docs/errors.md "Errors of providers".
  */
 export function messageCleaner(options: CleanerOptions): CleanMessage {
   const { host, hostname } = new URL(options.baseUrl);
   const own = [host, hostname];
-  // The longest first: one secret may be part of another.
+  // The longest first, because one secret may be part of another.
   const secrets = options.secrets
     .filter(secret => secret.length >= secretMin)
     .toSorted((one, other) => other.length - one.length);

@@ -6,14 +6,14 @@ import { outgoingBody, outgoingJson } from './outgoing-json.ts';
 
 const read = (body: JsonObject): unknown => JSON.parse(outgoingJson(body).toString('utf8'));
 
-test('half a surrogate pair becomes U+FFFD at every place, in names too', () => {
+test('half a surrogate pair becomes U+FFFD everywhere, also in names', () => {
   expect(read({ messages: [{ role: 'user', content: 'a\ud83d' }], ['x\udc00']: { deep: ['\udfff!', '😀'] } })).toEqual({
     messages: [{ role: 'user', content: 'a\ufffd' }],
     'x\ufffd': { deep: ['\ufffd!', '😀'] },
   });
 });
 
-test('signed and sealed values are sent back unchanged', () => {
+test('signed and encrypted content is sent back unchanged', () => {
   const signed = { type: 'thinking', thinking: 'half \ud83d', signature: 's' };
   const sealed = { type: 'reasoning', summary: [{ type: 'summary_text', text: '\udc00' }], encrypted_content: 'e' };
   expect(read({ content: [signed, sealed, { type: 'text', text: '\ud83d' }] })).toEqual({
@@ -21,17 +21,17 @@ test('signed and sealed values are sent back unchanged', () => {
   });
 });
 
-test('a text that only looks like an escape is left alone', () => {
+test('a text that only looks like an escape is unchanged', () => {
   const body = { text: 'in code: \\ud83d and \\\\ud83d', emoji: '😀' };
   expect(outgoingJson(body).toString('utf8')).toBe(JSON.stringify(body));
 });
 
-test('what was marked when it was read is put back', () => {
+test('numbers and members that were marked when the JSON was read are restored', () => {
   const text = '{"a":12345678901234567890,"b":1,"2":2}';
   expect(outgoingJson(parseExact(text).value as JsonObject).toString()).toBe(text);
 });
 
-test('a large body is written in turns, with the same bytes as at once', async () => {
+test('a large body is written in several turns, as the same bytes as in one', async () => {
   const member = fc.oneof(
     fc.jsonValue(),
     fc.string({ unit: 'binary' }),
@@ -41,7 +41,7 @@ test('a large body is written in turns, with the same bytes as at once', async (
       signature: fc.constantFrom('', 's'),
     }),
   );
-  // Texts that are longer than a slice, with pairs and halves of pairs at its end.
+  // Texts that are longer than a slice, with surrogate pairs and halves of pairs at its end.
   const long = fc
     .tuple(fc.integer({ min: 262_140, max: 262_146 }), fc.constantFrom('😀', '\ud83d', '\udc00', '"', '\\ud83d'))
     .map(([length, end]) => `${'x'.repeat(length)}${end}${'y'.repeat(1_000_000)}`);
@@ -61,7 +61,7 @@ test('a large body is written in turns, with the same bytes as at once', async (
   );
 });
 
-test('what was marked when it was read is put back into a large body too', async () => {
+test('what was marked when the JSON was read is restored in a large body, too', async () => {
   const text = `{"a":12345678901234567890,"b":"${'x'.repeat(2 ** 21)}","2":[1${'0'.repeat(300_000)}],"__proto__":2}`;
   expect((await outgoingBody(parseExact(text).value as JsonObject)).toString()).toBe(text);
 });

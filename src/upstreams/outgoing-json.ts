@@ -3,25 +3,23 @@ import { restoreExact } from '../lib/exact-json.ts';
 import { isLargeJson, writeInTurns } from '../lib/large-json.ts';
 
 /**
- * Writes a body for an upstream as well-formed Unicode: half a surrogate pair becomes U+FFFD, because providers would refuse the whole
- * body, and with it every continuation of the conversation. Signed or sealed content stays unchanged. Marks from reading the JSON
- * (`parseExact`) are replaced with their content. Source: docs/interfaces/README.md "Translation".
+ * Writes a body for an upstream as well-formed Unicode. Half a surrogate pair becomes U+FFFD, because providers would refuse the body, and every later request of the conversation. Signed or encrypted content is unchanged. Marks that `parseExact` made when it read the JSON are replaced by their content. Source: docs/interfaces/README.md "Translation".
  */
 export function outgoingJson(body: JsonObject): Buffer {
   const text = JSON.stringify(body);
-  // Only half a pair is written as an escape; an escaped backslash may stand before the same letters.
+  // `JSON.stringify` writes only half a pair as an escape, but the same letters may also follow an escaped backslash.
   const isWellFormed = !text.includes('\\ud') || !loneEscape.test(text);
   const written = isWellFormed ? text : JSON.stringify(wellFormed(body));
   return Buffer.from(restoreExact(written));
 }
 
-/** Writes a body like `outgoingJson`: at once, or in turns of the event loop if it is large. */
+/** Writes a body as `outgoingJson` does: synchronously, or in several turns of the event loop if it is large. */
 export function outgoingBody(body: JsonObject): Buffer | Promise<Buffer> {
   return isLargeJson(body) ? writeInTurns(body, object => isSealed(object as JsonObject)) : outgoingJson(body);
 }
 
 const loneEscape = /(?<!\\)(?:\\\\)*\\ud[89a-f][0-9a-f]{2}/;
-/** Members whose siblings are all covered by the signature. */
+/** Members that are signatures of all other members of their object. */
 const seals = ['signature', 'thoughtSignature', 'thought_signature', 'encrypted_content'] as const;
 
 function isSealed(object: JsonObject): boolean {

@@ -5,17 +5,16 @@ import { fetchBody } from './fetch-body.ts';
 import type { HttpTarget } from './http-target.ts';
 import type { UpstreamProtocol } from './protocols.ts';
 
-/** A longer body is refused: no real list of models is that long. */
+/** The most bytes of a list of models. No real list is that long. */
 const bytesMax = 8 * 1024 ** 2;
 
-/** Reads errors like any protocol, except that none means "input too long": a list request has no input, so the pattern never matches. */
+/** Reads errors as all protocols do. The pattern of "input too long" never matches, because a request for a list has no input. */
 const codec = {
   parseError: (_: number, body: string) => readErrorBody(body, value => errorFacts(value, { message: /(?!)/ })),
 };
 
 /**
- * Returns a provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if the answer is not JSON,
- * and the signal's reason.
+ * Returns a provider's names of its models. Throws `UpstreamFailure`, and `SyntaxError` if the answer is not JSON; if the signal is aborted, its reason.
  */
 export async function listOwnModels(
   target: HttpTarget,
@@ -32,7 +31,7 @@ export async function listOwnModels(
   };
   const body = await fetchBody(target, request, bytesMax, signal);
   const list = objectIn(JSON.parse(body.toString('utf8')) as Json);
-  // Gemini's entries have a `name` with the prefix `models/`, all others' an `id`.
+  // Gemini's entries have a `name` with the prefix `models/`; those of all other protocols have an `id`.
   const entries = objectsIn(list?.['data'] ?? list?.['models']);
   return entries.map(({ id, name }) => textIn(id) || textIn(name).replace(/^models\//, '')).filter(each => each !== '');
 }

@@ -47,7 +47,7 @@ describe('by default', () => {
     ],
     ['tools.0', { tools: [{ type: 'code_execution_20260120' }], tool_choice: { type: 'any' } }],
     ['tools.0', { tools: [{ type: 'web_search' }], tool_choice: 'required' }],
-  ])('%s is refused where it costs extra', (param, body) => {
+  ])('%s is refused if it costs extra', (param, body) => {
     expect(filtered('unpriced', body)).toEqual(['unsupported_feature', param]);
     expect(filtered('known', body)).toEqual(['unsupported_feature', param]);
     expect(filtered('all', body)).toEqual(body);
@@ -65,14 +65,14 @@ describe('by default', () => {
       {},
     ],
     ['tools.googleSearch', { tools: [{ googleSearch: {} }] }, {}],
-  ])('%s is left out, and listed, where the request can be answered without', (field, body, left) => {
+  ])('%s is left out and listed if the request can be answered without it', (field, body, left) => {
     for (const policy of ['unpriced', 'known'] as const) {
       expect(filtered(policy, body)).toEqual({ body: left, dropped: [field] });
     }
     expect(filtered('all', body)).toEqual(body);
   });
 
-  test('what costs nothing passes as it is, known or not', () => {
+  test('fields that cost nothing extra pass unchanged, known or not', () => {
     const body = {
       model: 'm',
       modalities: ['text'],
@@ -86,7 +86,7 @@ describe('by default', () => {
 });
 
 test.each(['models', 'fallbacks', 'api_base', 'provider', 'aws_region_name', 'litellm_params'])(
-  '%s leads to other models and passes under no policy',
+  '%s selects other models and is refused under every policy',
   param => {
     for (const policy of ['all', 'unpriced', 'known'] as const) {
       expect(filtered(policy, { model: 'm', [param]: ['x'] })).toEqual(['unsupported_feature', param]);
@@ -95,7 +95,7 @@ test.each(['models', 'fallbacks', 'api_base', 'provider', 'aws_region_name', 'li
   },
 );
 
-test('`known` removes what the gateway does not know, and says so', () => {
+test('`known` removes fields that the gateway does not know, and lists them', () => {
   const body = { model: 'm', x_new: 1, messages: [{ role: 'user', content: 'Hi', y: 2 }], stop: ['a'] };
   const unknown = ['x_new', 'messages.0.y', 'messages.3.z', 'stop.0'];
   expect(filtered('known', body, { unknown })).toEqual({
@@ -105,7 +105,7 @@ test('`known` removes what the gateway does not know, and says so', () => {
   expect(filtered('unpriced', body, { unknown })).toEqual(body);
 });
 
-test('`known` refuses what a model would have read and the gateway does not know', () => {
+test('`known` refuses content that a model would have read and that the gateway does not know', () => {
   const raw = Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'critic', content: 'Hm.' }] }));
   const body = JSON.parse(raw.toString()) as JsonObject;
   const { request } = chatCodec.decodeRequest({ body, raw, headers: {} });
@@ -122,7 +122,7 @@ test('`known` removes a member whatever its name', () => {
   expect(sent).toEqual({ body: { model: 'up', messages: [{ role: 'user', content: 'Hi' }] }, dropped: ['9', '10'] });
 });
 
-test('names that group requests at a provider belong to their account', () => {
+test('identifiers of users and caches get a prefix for their account', () => {
   const long = 'k'.repeat(64);
   const sent = filtered('unpriced', {
     user: 'ann',
@@ -137,7 +137,7 @@ test('names that group requests at a provider belong to their account', () => {
   expect(messages).toEqual({ metadata: { user_id: '7:ann', x: 1 } });
 });
 
-test('of betas those that cost extra are withheld, or all of them', () => {
+test('betas that cost extra are withheld; with `known`, all betas are', () => {
   const headers = { 'anthropic-version': '2023-06-01', 'anthropic-beta': 'new-2026-11-01, context-1m-2025-08-07' };
   expect(filterHeaders('all', headers)).toEqual({ headers, withheld: [] });
   expect(filterHeaders('unpriced', headers)).toEqual({

@@ -9,33 +9,32 @@ import { findPriced, type WithheldFeature } from '../generation/priced-features.
 import { findRouting, isPricedBeta } from './withheld-features.ts';
 
 /**
- * Which of a client's own fields a provider gets: everything except fields that select other models; also without fields that cost extra
- * and have no configured price (`unpriced`), or without all fields that the gateway does not know (`known`).
+ * Which of a client's fields a provider gets. `all`: all fields except those that name other models, hosts or credentials. `unpriced`: also not those that cost extra and have no configured price. `known`: of the fields that `unpriced`
+ * passes on, only those that the gateway knows.
  */
 export type Passthrough = 'all' | 'unpriced' | 'known';
 
 /** A request that is about to be sent. */
 interface Outgoing {
-  /** The provider's. */
+  /** The protocol of the provider. */
   readonly protocol: Protocol;
   readonly request: GenerateRequest;
   readonly encoded: EncodedRequest;
-  /** The account that pays; absent: the gateway itself. */
+  /** The account that pays; undefined: the gateway itself makes the request. */
   readonly accountId: number | undefined;
-  /** The features priced per call, which are held; absent: none. */
+  /** The tools priced per call whose price the hold covers; absent: none. */
   readonly paidTools?: readonly string[] | undefined;
 }
 
 /**
- * Returns the request that its provider gets: tools that it may not run are removed, if the request can be answered without them. Throws
- * `unsupported_feature` for other withheld fields.
+ * Returns the request that the provider gets. Tools that the provider must not run are removed if the request can be answered without them. Throws `unsupported_feature` for all other withheld fields.
  */
 export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequest {
   const { protocol, request, accountId } = outgoing;
-  const encoded = policy === 'known' ? plainly(outgoing.encoded) : outgoing.encoded;
+  const encoded = policy === 'known' ? restoreNames(outgoing.encoded) : outgoing.encoded;
   const { body } = encoded;
   refuseRouting(body);
-  const dropped = policy === 'all' ? [] : withoutPriced(body, outgoing.paidTools ?? []);
+  const dropped = policy === 'all' ? [] : removePriced(body, outgoing.paidTools ?? []);
   if (accountId !== undefined) addNamespace(body, protocol, accountId);
   if (policy === 'known' && request.source?.protocol === protocol) {
     refuseUnknown(request);
@@ -44,17 +43,16 @@ export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequ
   return dropped.length === 0 ? encoded : { ...encoded, dropped: [...encoded.dropped, ...dropped] };
 }
 
-/** Returns a request whose body has no marks, so that every name in it is the client's. */
-function plainly({ restore, ...encoded }: EncodedRequest): EncodedRequest {
+/** Returns the request with the client's own names in its body, in place of the encoder's placeholders for them. */
+function restoreNames({ restore, ...encoded }: EncodedRequest): EncodedRequest {
   if (restore === undefined) return encoded;
   return { ...encoded, body: JSON.parse(restore(JSON.stringify(encoded.body))) as JsonObject };
 }
 
 /**
- * Removes tools that cost extra, and returns what they are. Throws for anything else that does, and for a tool that
- * the request insists on. Source: docs/interfaces/README.md "Unknown fields and values".
+ * Removes tools that cost extra from `body`, and returns their paths for the list of dropped fields. Throws `unsupported_feature` for other fields that cost extra, and for a tool whose use the request demands. Source: docs/interfaces/README.md "Unknown fields and values".
  */
-function withoutPriced(body: JsonObject, paidTools: readonly string[]): string[] {
+function removePriced(body: JsonObject, paidTools: readonly string[]): string[] {
   const priced = findPriced(body).filter(({ feature }) => !paidTools.includes(feature));
   const [first] = priced;
   if (first === undefined) return [];
@@ -62,27 +60,27 @@ function withoutPriced(body: JsonObject, paidTools: readonly string[]): string[]
   if (refused !== undefined) throw withheld(refused);
   const places = new Set(priced.map(({ param }) => Number(param.slice(toolPrefix.length))));
   const tools = listIn(body['tools']);
-  const left = tools.filter((_, index) => !places.has(index));
-  const out = tools.filter((_, index) => places.has(index)).map(tool => objectIn(tool) ?? {});
-  if (insistsOn(body['tool_choice'], { out, left })) throw withheld(first);
-  if (left.length > 0) body['tools'] = left;
+  const remaining = tools.filter((_, index) => !places.has(index));
+  const removed = tools.filter((_, index) => places.has(index)).map(tool => objectIn(tool) ?? {});
+  if (insistsOn(body['tool_choice'], { removed, remaining })) throw withheld(first);
+  if (remaining.length > 0) body['tools'] = remaining;
   else for (const name of ['tools', 'tool_choice', 'parallel_tool_calls']) Reflect.deleteProperty(body, name);
-  return out.map(tool => `tools.${textIn(tool['type']) || Object.keys(tool).join()}`);
+  return removed.map(tool => `tools.${textIn(tool['type']) || Object.keys(tool).join()}`);
 }
 
 const toolPrefix = 'tools.';
 
-/** Returns whether a tool choice demands a tool that is left out, in any protocol's form. */
+/** Returns whether a tool choice, in any protocol's form, demands a tool that is removed. */
 function insistsOn(
   choice: Json | undefined,
-  { out, left }: { readonly out: readonly JsonObject[]; readonly left: readonly Json[] },
+  { removed, remaining }: { readonly removed: readonly JsonObject[]; readonly remaining: readonly Json[] },
 ): boolean {
-  if (typeof choice === 'string') return choice === 'required' && left.length === 0;
+  if (typeof choice === 'string') return choice === 'required' && remaining.length === 0;
   const named = objectIn(choice);
   if (named === undefined) return false;
   const type = textIn(named['type']);
-  if (['any', 'required'].includes(type) || named['mode'] === 'required') return left.length === 0;
-  return out.some(tool => tool['type'] === type || (type === 'tool' && tool['name'] === named['name']));
+  if (['any', 'required'].includes(type) || named['mode'] === 'required') return remaining.length === 0;
+  return removed.some(tool => tool['type'] === type || (type === 'tool' && tool['name'] === named['name']));
 }
 
 /** Throws `unsupported_feature` if a body names other models, hosts or credentials. */
@@ -95,12 +93,12 @@ export function refuseRouting<Body extends object>(body: Body): Body {
 function withheld({ feature, param }: WithheldFeature): GatewayError {
   const message =
     feature === ''
-      ? `\`${param}\` is not offered here: the route is the gateway’s to choose.`
+      ? `\`${param}\` is not offered here: the gateway chooses the route.`
       : `\`${param}\` is not offered here: the model has no price for ${feature}.`;
   return new GatewayError('unsupported_feature', message, { param });
 }
 
-/** Removes a member. Entries of arrays stay, because those behind them would change their places. Returns whether it was there. */
+/** Removes the member at a path. Returns whether it was there. Entries of arrays are not removed, because that would change the index of the entries after them. */
 function removePath(body: JsonObject, path: readonly string[]): boolean {
   let at: unknown = body;
   for (const name of path.slice(0, -1)) {
@@ -113,18 +111,18 @@ function removePath(body: JsonObject, path: readonly string[]): boolean {
   return true;
 }
 
-/** Names by which a provider groups requests: without a namespace, one account could use the cache of another, or be blamed for it. */
-const groupingMembers = ['user', 'safety_identifier', 'prompt_cache_key'] as const;
-/** The providers' maximums. */
-const groupLengthMax = 64;
+/** Fields that identify an end user or a cache at the provider. They get a prefix for the account: otherwise one account could use the cache of another, or be blamed for another's requests. */
+const identifierMembers = ['user', 'safety_identifier', 'prompt_cache_key'] as const;
+/** The longest value that providers accept. */
+const identifierLengthMax = 64;
 
 function addNamespace(body: JsonObject, protocol: Protocol, accountId: number): void {
-  for (const member of groupingMembers) {
+  for (const member of identifierMembers) {
     const value = body[member];
     if (typeof value === 'string') body[member] = namespaced(value, accountId);
   }
   const { metadata } = body;
-  // Elsewhere they are labels of the client's own.
+  // In other protocols `metadata` has the client's own labels.
   if (protocol !== Protocol.MESSAGES || typeof metadata !== 'object' || metadata === null || Array.isArray(metadata))
     return;
   if (typeof metadata['user_id'] === 'string') {
@@ -132,14 +130,14 @@ function addNamespace(body: JsonObject, protocol: Protocol, accountId: number): 
   }
 }
 
-/** Returns a name that no other account can have: readable if it is short enough, else a digest. */
+/** Returns an identifier with the account's prefix, which no other account can have: readable if it is short enough, else hashed. */
 function namespaced(name: string, accountId: number): string {
   const readable = `${accountId}:${name}`;
-  if (readable.length <= groupLengthMax) return readable;
+  if (readable.length <= identifierLengthMax) return readable;
   return `${accountId}:${createHash('sha256').update(name).digest('base64url')}`;
 }
 
-/** Returns the headers of a client's protocol as its provider may have them, and which values are withheld. */
+/** Returns the headers of the client's protocol that the provider gets, and the values that are withheld from it. */
 export function filterHeaders(
   policy: Passthrough,
   headers: Readonly<Record<string, string>>,
@@ -158,29 +156,29 @@ export function filterHeaders(
 
 const betaHeader = 'anthropic-beta';
 
-/** Returns a request without unknown members, if they are stored separately from its items, parts and tools. */
+/** Returns a request without the unknown members (`extra`) of its items, parts and tools. */
 export function withoutExtras(request: GenerateRequest): GenerateRequest {
-  return { ...request, items: request.items.map(plainItem), tools: request.tools.map(plain) };
+  return { ...request, items: request.items.map(itemWithoutExtras), tools: request.tools.map(withoutExtra) };
 }
 
-function plainItem(item: Item): Item {
+function itemWithoutExtras(item: Item): Item {
   const { content } = item;
   if (content.case === 'message') {
-    return plain({
+    return withoutExtra({
       ...item,
-      content: { ...content, value: { ...content.value, parts: content.value.parts.map(plain) } },
+      content: { ...content, value: { ...content.value, parts: content.value.parts.map(withoutExtra) } },
     });
   }
   if (content.case === 'toolResult') {
-    return plain({
+    return withoutExtra({
       ...item,
-      content: { ...content, value: { ...content.value, parts: content.value.parts.map(plain) } },
+      content: { ...content, value: { ...content.value, parts: content.value.parts.map(withoutExtra) } },
     });
   }
-  return plain(item);
+  return withoutExtra(item);
 }
 
-function plain<T extends { extra?: Extra | undefined }>(value: T): T {
+function withoutExtra<T extends { extra?: Extra | undefined }>(value: T): T {
   if (value.extra === undefined) return value;
   const copy = { ...value };
   delete copy.extra;

@@ -7,29 +7,29 @@ import { responsesCodec } from '../codecs/responses/index.ts';
 import type { Authentication } from './authentication.ts';
 import { type EmbeddingProtocol, geminiEmbeddings, openaiEmbeddings } from './http-embeddings.ts';
 
-/** Shared by all upstreams of a wire protocol. */
+/** What all upstreams of a wire protocol share. */
 export interface UpstreamProtocol {
   readonly codec: UpstreamCodec;
   readonly authentication: Authentication;
-  /** Returns the path below the base URL for a model, query included. `whole`: not streamed. */
+  /** Returns the path below the base URL for a model, query included. `whole`: the answer is not streamed. */
   path(model: string, whole: boolean): string;
   /** The path below the base URL for the list of models, query included. */
   readonly listPath: string;
-  /** The tool names that it accepts; others are replaced on the way there and back. */
+  /** Matches the tool names that the protocol accepts. Others are replaced in the request, and restored in the answer. */
   readonly toolName: RegExp;
-  /** Free-form tools are sent as functions with one string, `input`; their calls are restored. */
+  /** True if the protocol has no free-form tools. They are sent as functions with one string, `input`, and their calls are restored. */
   readonly lacksCustomTools?: true;
-  /** The tool whose call is the answer, if the codec sends a schema as one. Absent: it never does. */
+  /** The name of the tool whose call is the answer, if the codec sends an output schema as a tool; absent: it never does. */
   readonly answerTool?: string;
-  /** Answers may end with a pause, after which the upstream expects to be called again to continue. */
+  /** True if answers may end with a pause, after which the upstream must be called again to continue. */
   readonly mayPause?: true;
   /**
-   * Returns whether a model gives only one answer per call, so that `n` answers take `n` calls. Absent: every model gives several.
+   * Returns whether a model returns only one choice per call, so that `n` choices take `n` calls; absent: no model does.
    */
   givesOne?(model: string): boolean;
-  /** Sent with every call, in lower case; the client's headers and configured ones override them. */
+  /** Headers that are sent with every call, by their names in lower case. The client's and configured headers override them. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** A header for which the client's and the configured values are both sent, joined. */
+  /** The name of a header of which the client's and the configured value are both sent, separated by a comma. */
   readonly joinedHeader?: string;
   /** How embeddings are requested; absent: not supported. */
   readonly embeddings?: EmbeddingProtocol;
@@ -39,7 +39,7 @@ export interface UpstreamProtocol {
   readonly completions?: UpstreamProtocol;
 }
 
-/** Legacy completions (before Chat) of the same providers. */
+/** Legacy completions (older than Chat), which the same providers offer. */
 const completionsProtocol: UpstreamProtocol = {
   codec: completionsCodec,
   toolName: /^$/,
@@ -48,7 +48,7 @@ const completionsProtocol: UpstreamProtocol = {
   listPath: '/models',
 };
 
-/** Chat Completions; the base URL ends in the version ("https://api.openai.com/v1"), as the official client takes it. */
+/** Chat Completions. The base URL ends in the version ("https://api.openai.com/v1"), as for the official client. */
 export const chatProtocol: UpstreamProtocol = {
   codec: chatCodec,
   toolName: /^[a-zA-Z0-9_-]{1,64}$/,
@@ -60,7 +60,7 @@ export const chatProtocol: UpstreamProtocol = {
   completions: completionsProtocol,
 };
 
-/** Messages; the base URL has no version ("https://api.anthropic.com"), as the official client takes it. */
+/** Messages. The base URL has no version ("https://api.anthropic.com"), as for the official client. */
 export const messagesProtocol: UpstreamProtocol = {
   codec: messagesCodec,
   toolName: /^[a-zA-Z0-9_-]{1,128}$/,
@@ -76,7 +76,7 @@ export const messagesProtocol: UpstreamProtocol = {
   answerTool: answerToolName,
 };
 
-/** Responses; the base URL ends in the version ("https://api.openai.com/v1"), as the official client takes it. */
+/** Responses. The base URL ends in the version ("https://api.openai.com/v1"), as for the official client. */
 export const responsesProtocol: UpstreamProtocol = {
   codec: responsesCodec,
   toolName: /^[a-zA-Z0-9_-]{1,64}$/,
@@ -88,7 +88,7 @@ export const responsesProtocol: UpstreamProtocol = {
   rerankPath: '/rerank',
 };
 
-/** Gemini; the base URL has no version ("https://generativelanguage.googleapis.com"), as the official client takes it. */
+/** Gemini. The base URL has no version ("https://generativelanguage.googleapis.com"), as for the official client. */
 export const geminiProtocol: UpstreamProtocol = {
   codec: geminiCodec,
   toolName: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/,
@@ -101,12 +101,12 @@ export const geminiProtocol: UpstreamProtocol = {
   embeddings: geminiEmbeddings,
 };
 
-/** The name as a piece of a path; "models/…" is how the provider itself lists them. */
+/** Returns the name of a model for a path. The provider lists its models as "models/…". */
 function modelPath(model: string): string {
   return encodeURIComponent(model.replace(/^models\//, ''));
 }
 
-/** The client of each protocol, by its name in the configuration; absent: there is none. */
+/** The protocols by their names in the configuration; absent: not implemented. */
 export const protocols: Readonly<Partial<Record<string, UpstreamProtocol>>> = {
   chat: chatProtocol,
   messages: messagesProtocol,

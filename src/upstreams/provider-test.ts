@@ -13,27 +13,27 @@ import { systemRuntime } from '../lib/runtime.ts';
 import type { HttpProvider } from './http-upstream.ts';
 import type { ImagesProvider } from './images.ts';
 
-/** The time limit of a whole test; a command line waits half a minute. */
+/** The time limit of a test. The command line waits for half a minute. */
 const testMs = 25_000;
 const modelsMax = 1_000;
 
-/** Something that a model can do or not; `error`: why not. */
+/** Whether a model has a feature; `error`: why it does not. */
 export interface Ability {
   readonly name: string;
   readonly error?: string;
 }
 
-/** The result of a test. */
+/** The result of testing a provider. */
 export interface ProviderTest {
-  /** The tested model; undefined: none. */
+  /** The tested model; absent: there was none. */
   readonly model?: string;
-  /** Undefined: it works. */
+  /** Why the model did not answer; absent: it works. */
   readonly error?: string;
   readonly firstEventMs?: number;
   readonly durationMs?: number;
   readonly reportsUsage: boolean;
   readonly models: readonly string[];
-  /** Undefined: there is a list. */
+  /** Why there is no list of models; absent: there is one. */
   readonly modelsError?: string;
   readonly abilities: readonly Ability[];
 }
@@ -47,15 +47,14 @@ interface Probe {
 }
 
 /**
- * Tests a provider: one token, its list of models, and the model's features. `model`: the provider's own name of it; undefined: the first
- * one in its list. Never rejects.
+ * Tests a provider: requests one token, its list of models, and the features of the model. `model`: the provider's name of the model; undefined: the first one in its list. Never rejects.
  */
 export async function testProvider(provider: HttpProvider, model: string | undefined): Promise<ProviderTest> {
   const signal = AbortSignal.timeout(testMs);
   const list = await readModels(provider, signal);
   const requested = model ?? list.models[0];
   if (requested === undefined) {
-    const error = 'there is no model to ask: it lists none, and no model of the configuration has a route to it';
+    const error = 'there is no model to test: the provider lists none, and no configured model has a route to it';
     return { ...list, error, reportsUsage: false, abilities: [] };
   }
   const { error, ...times } = await probe(provider, hello, requested, signal);
@@ -69,7 +68,7 @@ export async function testProvider(provider: HttpProvider, model: string | undef
   return { ...list, ...times, model: requested, abilities };
 }
 
-/** Tests a provider that only draws by its list of models: an image would cost too much. Never rejects. */
+/** Tests a provider of images by requesting its list of models, because an image would cost too much. Never rejects. */
 export async function testImagesProvider(provider: ImagesProvider): Promise<ProviderTest> {
   const list = await readModels(provider, AbortSignal.timeout(testMs));
   return { ...list, ...defined({ error: list.modelsError }), reportsUsage: false, abilities: [] };
@@ -110,7 +109,7 @@ function probe(provider: HttpProvider, request: GenerateRequest, model: string, 
   return ended.promise.finally(() => signal.removeEventListener('abort', leave));
 }
 
-/** Why a call failed, for the operator; addresses and credentials have been taken out of a provider's words. */
+/** Returns why a call failed, for the operator. Addresses and credentials were already removed from the provider's message. */
 function describe(thrown: unknown): string {
   if (!(thrown instanceof UpstreamFailure)) {
     return thrown instanceof Error && thrown.name === 'TimeoutError'
@@ -134,7 +133,7 @@ const hello = say('Say hello.');
 const schemaJson =
   '{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"],"additionalProperties":false}';
 
-/** One grey pixel. */
+/** A PNG of one grey pixel. */
 const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==';
 
 const withTool = create(GenerateRequestSchema, {

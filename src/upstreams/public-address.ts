@@ -1,8 +1,7 @@
 import { BlockList, isIP } from 'node:net';
 
 /**
- * Addresses that are not on the public internet: a server that names one would make the gateway contact its own
- * network. Source: IANA IPv4 and IPv6 Special-Purpose Address Registries.
+ * Addresses that are not on the public internet. A server that returns a URL with one of them could make the gateway contact the operator's network. Source: IANA IPv4 and IPv6 Special-Purpose Address Registries.
  */
 const special = new BlockList();
 for (const [network, prefix] of [
@@ -24,7 +23,7 @@ for (const [network, prefix] of [
 ] as const) {
   special.addSubnet(network, prefix, 'ipv4');
 }
-// Within the global unicast range: protocol assignments (Teredo too), documentation, 6to4, which carries any IPv4 address.
+// Special addresses within the global unicast range: protocol assignments (also Teredo), documentation, and 6to4, which can contain any IPv4 address.
 for (const [network, prefix] of [
   ['2001::', 23],
   ['2001:db8::', 32],
@@ -37,8 +36,7 @@ const globalUnicast = new BlockList();
 globalUnicast.addSubnet('2000::', 3, 'ipv6');
 
 /**
- * Returns whether an IP address is on the public internet. For IPv6 only global unicast is: mapped, translated and
- * local addresses are not.
+ * Returns whether an IP address is on the public internet. Of IPv6, only global unicast addresses are; mapped, translated and local ones are not.
  */
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address);

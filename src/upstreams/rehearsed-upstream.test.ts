@@ -10,7 +10,7 @@ import { rehearsedUpstream } from './rehearsed-upstream.ts';
 
 const timeouts = { connectMs: 1000, firstEventMs: 400, idleMs: 400, totalMs: 1_500 };
 
-/** Emits an event after each of the waits. `done`: records the calls. */
+/** Returns an upstream that emits an event after each of the waits. `done` records how it was controlled. */
 function makeUpstream(waitsMs: readonly number[], done: string[]): Upstream {
   return {
     generate: (_, receiver) => {
@@ -71,7 +71,7 @@ function sleep(ms: number): Promise<string> {
 }
 
 describe('a rehearsed upstream', () => {
-  test('that keeps the limits is left alone', async () => {
+  test('that keeps the time limits is not disturbed', async () => {
     expect(await outcome([10, 10, 10])).toBe(3);
   });
 
@@ -79,11 +79,11 @@ describe('a rehearsed upstream', () => {
     ['first_event_timeout', [5_000]],
     ['idle_timeout', [10, 5_000]],
     ['total_timeout', Array.from({ length: 100 }, () => 50)],
-  ])('fails with %s, as requested', async (kind, waits) => {
+  ])('fails with %s, marked as requested', async (kind, waits) => {
     expect(await outcome(waits)).toEqual([kind, true]);
   });
 
-  test('says nothing more when the caller goes', async () => {
+  test('reports nothing more after the caller has cancelled', async () => {
     const { attempt, done, events, ended } = rehearse([50, 50, 5_000]);
     await sleep(20);
     attempt.cancel();
@@ -91,7 +91,7 @@ describe('a rehearsed upstream', () => {
     expect([events, done]).toEqual([[], ['cancel']]);
   });
 
-  test('may be silent for long while its receiver has enough, but not for ever', async () => {
+  test('may be silent longer during a pause, but not longer than the total limit', async () => {
     const { attempt, done, ended } = rehearse([10, 900, 5_000]);
     await sleep(50);
     attempt.pause();

@@ -12,34 +12,33 @@ import {
 import type { Runtime } from '../lib/runtime.ts';
 import { Deadlines, type UpstreamTimeouts } from './deadlines.ts';
 
-/** The limits of a rehearsal and what measures them. */
+/** The time limits, and the clock and timers for them. */
 export interface RehearsalLimits {
   readonly timeouts: UpstreamTimeouts;
   readonly runtime: Runtime;
 }
 
 /**
- * Returns an in-process upstream under the time limits of one over HTTP, so that operators can rehearse them with the
- * simulator. A limit that passes was ordered by the caller's steering, and opens no circuit breaker.
+ * Returns an in-process upstream with the time limits of one over HTTP, so that operators can test timeouts with the simulator. If a limit passes, it was because a steering line asked for a delay, so the failure does not count for circuit breakers.
  */
 export function rehearsedUpstream(upstream: Upstream, limits: RehearsalLimits): Upstream {
   return { ...upstream, generate: (call, receiver) => new Rehearsal(upstream, call, receiver, limits) };
 }
 
 /**
- * Does the same for images, which come all at once: the time limits for the first event and for the total both apply.
+ * Does the same for images, which all come at the same time: the limits of the first event and of the total apply.
  */
 export function rehearsedImages(images: ImageUpstream, limits: RehearsalLimits): ImageUpstream {
   return { draw: call => rehearse(call, limits, limited => images.draw(limited)) };
 }
 
-/** Does the same for vectors. */
+/** Does the same for embeddings. */
 export function rehearsedEmbeddings(embeddings: EmbeddingUpstream, limits: RehearsalLimits): EmbeddingUpstream {
   const { takesTokenIds } = embeddings;
   return { takesTokenIds, embed: call => rehearse(call, limits, limited => embeddings.embed(limited)) };
 }
 
-/** Does the same for an order of documents. */
+/** Does the same for reranking. */
 export function rehearsedReranker(reranker: RerankUpstream, limits: RehearsalLimits): RerankUpstream {
   return { rerank: call => rehearse(call, limits, limited => reranker.rerank(limited)) };
 }

@@ -2,8 +2,7 @@ import { ExtensionScope, type GenerationEvent } from '../gen/tollgate/v1/event_p
 import type { EventRestorer } from './answer-reader.ts';
 
 /**
- * Hides the `timings` of every chunk, which the gateway requested for its running count, from the client; those at
- * the end come in any case.
+ * Removes the `timings` of every chunk, which the gateway requested to count tokens during the answer and the client did not request. Those at the end of the answer stay.
  */
 export class RunningTimings implements EventRestorer {
   #hasFinished = false;

@@ -5,42 +5,41 @@ import type { ProxySettings } from './connections.ts';
 import { fetchOnce, type Question } from './fetch-body.ts';
 import type { RevealableKey } from './http-target.ts';
 
-/** A server that is queried for its models and their abilities. */
+/** A server that is queried for its models and what they can do. */
 export interface ServerAddress {
-  /** With the version ("http://127.0.0.1:11434/v1"). */
+  /** The base URL with the version ("http://127.0.0.1:11434/v1"). */
   readonly baseUrl: string;
-  /** Absent: it takes none. */
+  /** The key; absent: the server needs none. */
   readonly key?: RevealableKey;
   readonly proxy: ProxySettings;
-  /** For all of one answer. */
+  /** The time limit of each answer. */
   readonly timeoutMs: number;
 }
 
-/** Where a server describes a model in more detail than `GET /models` does. */
+/** The kind of server, which decides where it describes a model in more detail than in `GET /models`. */
 export type DetailSource = 'llama_cpp' | 'ollama' | 'lm_studio';
 
-/** A server's own description of one model. */
+/** A server's description of one model. Absent fields: the server does not give them. */
 export interface ServerModel {
-  /** Its entry of `GET /models`. */
+  /** The model's entry of `GET /models`. */
   readonly listed: JsonObject;
-  /** llama.cpp: its entry of `models` in the same answer. */
+  /** llama.cpp: the model's entry of `models` in the same answer. */
   readonly entry?: JsonObject;
-  /** llama.cpp: `GET /props`, of a server with one model. */
+  /** llama.cpp: the answer of `GET /props`, if the server has only one model. */
   readonly props?: JsonObject;
-  /** Ollama: `POST /api/show`. */
+  /** Ollama: the answer of `POST /api/show`. */
   readonly show?: JsonObject;
-  /** Ollama: its entry of `GET /api/ps`, if it is in memory. LM Studio: its entry of `GET /api/v0/models`. */
+  /** Ollama: the model's entry of `GET /api/ps`, if it is in memory. LM Studio: the model's entry of `GET /api/v0/models`. */
   readonly state?: JsonObject;
 }
 
 type DetailQuery = Pick<Question, 'path' | 'json'>;
 
-/** A longer answer is not a list of models. */
+/** The most bytes of an answer. No real list of models is that long. */
 const bytesMax = 8 * 1024 ** 2;
 
 /**
- * Queries a server for its models. Throws `UpstreamFailure` if it does not list them, `SyntaxError` if its answer is not JSON; redirects
- * are not followed. Details that it does not give are absent.
+ * Queries a server for its models. Throws `UpstreamFailure` if it does not list them, and `SyntaxError` if its answer is not JSON. Redirects are not followed.
  */
 export async function listServerModels(
   server: ServerAddress,
@@ -60,7 +59,7 @@ export async function listServerModels(
   }
 }
 
-/** `GET /props` describes the loaded model: a server with several would load one for it. */
+/** Adds `props`, if the server has only one model. `GET /props` describes the loaded model; a server with several models would have to load one for it. */
 async function withProps(
   server: ServerAddress,
   models: readonly ServerModel[],
@@ -74,7 +73,7 @@ async function withProps(
   });
 }
 
-/** One after the other: each may read a file of the server's. */
+/** Adds `show` to each model. One query after the other, because for each the server may read a file. */
 async function withShown(server: ServerAddress, models: readonly ServerModel[]): Promise<ServerModel[]> {
   const shown: ServerModel[] = [];
   for (const model of models) {
@@ -91,13 +90,12 @@ function withStates(models: readonly ServerModel[], states: readonly JsonObject[
   });
 }
 
-/** Queries the server's root; undefined: no answer. */
+/** Sends a query to the root of the server. Returns undefined if it does not answer it. */
 async function addDetails(server: ServerAddress, question: DetailQuery): Promise<JsonObject | undefined> {
   try {
     return await ask(server, server.baseUrl.replace(/\/v1$/, ''), question);
   } catch {
-    // Another server of the same interface, or an older one. A server that is gone is noticed at the next query of
-    // its list.
+    // Another server with the same interface, or an older one. If the server is gone, the next query of its list notices that.
     return undefined;
   }
 }

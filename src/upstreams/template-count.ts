@@ -4,9 +4,7 @@ import type { DirectHttp } from './direct-http.ts';
 import { outgoingBody } from './outgoing-json.ts';
 
 /**
- * Counts the input tokens of a Chat body with llama.cpp's server: applies the model's chat template, then tokenizes the
- * text. Source: its README, "POST /apply-template" and "POST /tokenize", b10434. Throws `UpstreamFailure`, `TypeError` or
- * `SyntaxError` if the server returns no count, and the signal's reason if it aborts.
+ * Counts the input tokens of a Chat body with a llama.cpp server: lets it apply the model's chat template, then tokenize the text. Source: its README, "POST /apply-template" and "POST /tokenize", b10434. Throws `UpstreamFailure`, `TypeError` or `SyntaxError` if the server returns no count; if the signal is aborted, its reason.
  */
 export async function countByTemplate(direct: DirectHttp, body: JsonObject, signal: AbortSignal): Promise<number> {
   const { prompt } = (await post(direct, '/apply-template', body, signal)) as { readonly prompt?: unknown };

@@ -39,8 +39,8 @@ const listNames = ({ tools, items, toolChoice }: typeof request): string[] => [
   ...(toolChoice?.tools ?? []).map(({ name }) => name),
 ];
 
-describe('TR-11: names of tools that the protocol does not take', () => {
-  test('are others in tools, history and choice, each always the same, and distinguished', () => {
+describe('TR-11: tool names that the protocol does not accept', () => {
+  test('are replaced in tools, history and choice, each always by the same distinct name', () => {
     const [f, first, second, ...rest] = listNames(new ToolNames(request, legal).request);
     expect(f).toBe('f');
     expect(first).toMatch(/^mcp__server__very_[a-z_]+_[0-9a-f]{12}$/);
@@ -58,13 +58,13 @@ describe('TR-11: names of tools that the protocol does not take', () => {
     expect(request).toEqual(before);
   });
 
-  test('begin with a letter or an underscore, and hold no other letters', () => {
+  test('are replaced by names of allowed characters that begin with a letter or an underscore', () => {
     const requested = ['1st', '-x', 'ä b'];
     const { tools } = new ToolNames(makeRequest({ tools: requested.map(functionTool) }), legal).request;
     for (const { tool } of tools) expect(tool.case === 'function' ? tool.value.name : '').toMatch(legal);
   });
 
-  test('come back in calls; other calls stay as they are', () => {
+  test('are restored in calls; other calls are unchanged', () => {
     const names = new ToolNames(request, legal);
     const [, sent = ''] = listNames(names.request);
     const call = (item: number, name: string) => [
@@ -76,7 +76,7 @@ describe('TR-11: names of tools that the protocol does not take', () => {
   });
 });
 
-test('names that are taken leave the request itself', () => {
+test('if all names are accepted, the request is the same object', () => {
   const fits = makeRequest({ tools: [functionTool('f')] });
   expect(new ToolNames(fits, legal).request).toBe(fits);
 });

@@ -5,23 +5,21 @@ import type { GenerateRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
 import { toolName } from '../generation/check/check-request.ts';
 import { itemOpened } from '../generation/events.ts';
 
-/** The length of a made-up name: every protocol takes it. */
+/** The longest replacement. Every protocol accepts this length. */
 const nameMax = 64;
 const hashLength = 12;
 
 /**
- * Replaces tool names that an upstream's protocol does not accept (too long, or other characters) by names that
- * depend on the client's name alone, so that a conversation keeps the same ones, and restores the client's names in
- * its calls. Source: case TR-11.
+ * Replaces tool names that an upstream's protocol does not accept (because they are too long or have other characters), and restores the client's names in calls. A replacement depends only on the client's name, so that it is the same in all requests of a conversation. Source: case TR-11 of test/translation/cases.json.
  */
 export class ToolNames {
-  /** Returns the request with names that the upstream accepts; the same object if it accepts all. */
+  /** The request with names that the upstream accepts; the same object if it accepts all names. */
   readonly request: GenerateRequest;
   readonly #legal: RegExp;
-  /** The client's names by those that the upstream got. */
+  /** The client's names, by the names that the upstream got; undefined: no name was replaced. */
   readonly #own: Map<string, string> | undefined;
 
-  /** `legal`: the pattern of allowed names. */
+  /** `legal` matches the names that the upstream accepts. */
   constructor(request: GenerateRequest, legal: RegExp) {
     this.#legal = legal;
     const fits = this.#fits(request);
@@ -29,7 +27,7 @@ export class ToolNames {
     this.request = fits ? request : this.#renamed(request);
   }
 
-  /** The same events, calls under the client's names. */
+  /** Returns the events with the client's names in calls. */
   restored(events: GenerationEvent[]): GenerationEvent[] {
     return this.#own === undefined ? events : events.map(event => this.#restore(event));
   }

@@ -10,16 +10,14 @@ export interface WebhookMessage {
 
 const connectMs = 10_000;
 
-/** Why an address can't be that of a webhook; undefined: it can. `allowPrivate`: addresses of one's own network can, and plain http. */
+/** Returns why a URL can't be that of a webhook; undefined: it can. `allowPrivate`: addresses of the operator's network and plain http are allowed, too. */
 export function findAddressFault(url: string, allowPrivate: boolean): string | undefined {
   const checked = toGuard(allowPrivate).check(url);
   return typeof checked === 'string' ? checked : undefined;
 }
 
 /**
- * Posts a message. Returns the status of the answer, whose body is not read. Throws the connection's error, the signal's reason, or an
- * `Error` for an address that is not allowed. No redirect is followed, and no proxy is used, which could reach internal addresses for the
- * gateway.
+ * Posts a message. Returns the status of the answer, whose body is not read. Throws the connection's error, the signal's reason if it is aborted, or an `Error` if the URL is not allowed. No redirect is followed. No proxy is used, because it could reach internal addresses.
  */
 export async function sendWebhook(
   message: WebhookMessage,
@@ -38,7 +36,7 @@ export async function sendWebhook(
       body: message.body,
       signal,
     });
-    // The body emits an error because it was not read to its end; that means nothing.
+    // The body emits an error because it is not read to its end. That error is ignored.
     body.on('error', () => undefined).destroy();
     return statusCode;
   } finally {

@@ -2,11 +2,11 @@ import type { JsonObject } from '../codecs/codec.ts';
 import type { WithheldFeature } from '../generation/priced-features.ts';
 
 /**
- * Fields by which a request asks a provider for more than tokens, as data. Sources: the price lists and references of OpenAI, Anthropic,
- * Google, OpenRouter, xAI and LiteLLM, 2026-11. A member is harmless with the value that the provider assumes if it is absent.
+ * The fields with which a request asks a provider for more than tokens. Sources: the price lists and references of OpenAI, Anthropic,
+ * Google, OpenRouter, xAI and LiteLLM, 2026-11. A member does nothing if it has the value that the provider assumes for an absent member.
  */
 
-/** Members of a body that name other models, hosts or credentials: no policy lets them pass, because they leave the models that a key may use. */
+/** Members of a body that name other models, hosts or credentials. They are refused under every policy, because they could lead to models that the key may not use. */
 const routingMembers: readonly string[] = [
   'models',
   'model_list',
@@ -31,13 +31,13 @@ const routingMembers: readonly string[] = [
   'extra_headers',
   'providerOptions',
 ];
-/** Beginnings of such members. */
+/** Beginnings of the names of such members. */
 const routingPrefixes = /^(?:aws_|vertex_|azure_|litellm_)/;
 
-/** Values of `anthropic-beta` that change the price, by how they begin. */
+/** The beginnings of values of `anthropic-beta` that change the price. */
 const pricedBetas: readonly string[] = ['context-1m', 'fast-mode', 'advisor'];
 
-/** Returns the first feature in a body that no policy allows; undefined if there is none. */
+/** Returns the first member of a body that no policy allows; undefined if there is none. */
 export function findRouting(body: JsonObject): WithheldFeature | undefined {
   for (const param in body) {
     if ((routingMembers.includes(param) || routingPrefixes.test(param)) && body[param] !== null) {

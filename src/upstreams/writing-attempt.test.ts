@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { RunningAttempt, UpstreamReceiver } from '../generation/upstream.ts';
 import { WritingAttempt } from './writing-attempt.ts';
 
-/** An attempt whose body is written when the test says so, with what happened to it. */
+/** Returns an attempt whose body the test completes, and a record of what happened. */
 function makeAttempt() {
   const seen: string[] = [];
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
@@ -20,7 +20,7 @@ function makeAttempt() {
   return { attempt, seen, resolve, reject, settle };
 }
 
-test('the attempt starts when its body is written, and is controlled from then on', async () => {
+test('the attempt starts when its body has been written, and can be controlled from then on', async () => {
   const { attempt, seen, resolve, settle } = makeAttempt();
   expect(seen).toEqual([]);
   resolve(Buffer.from('body'));
@@ -31,7 +31,7 @@ test('the attempt starts when its body is written, and is controlled from then o
   expect(seen).toEqual(['start body', 'pause', 'resume', 'cancel']);
 });
 
-test('what is paused while it is written starts paused; what is resumed does not', async () => {
+test('an attempt that is paused while its body is written starts paused; one that is resumed again does not', async () => {
   const [paused, resumed] = [makeAttempt(), makeAttempt()];
   paused.attempt.pause();
   resumed.attempt.pause();
@@ -43,7 +43,7 @@ test('what is paused while it is written starts paused; what is resumed does not
   expect([paused.seen, resumed.seen]).toEqual([['start body', 'pause'], ['start body']]);
 });
 
-test('what is cancelled while it is written is never sent, and reports nothing', async () => {
+test('an attempt that is cancelled while its body is written is never sent, and reports nothing', async () => {
   const [written, failed] = [makeAttempt(), makeAttempt()];
   written.attempt.cancel();
   failed.attempt.cancel();

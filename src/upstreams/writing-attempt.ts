@@ -1,7 +1,7 @@
 import type { RunningAttempt, UpstreamReceiver } from '../generation/upstream.ts';
 import { asError } from './as-error.ts';
 
-/** An attempt whose body is still being written: it starts once it is. */
+/** An attempt whose body is still being written. It starts when the body is complete. */
 export class WritingAttempt implements RunningAttempt {
   #attempt: RunningAttempt | undefined;
   #isCancelled = false;

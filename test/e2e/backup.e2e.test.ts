@@ -86,9 +86,9 @@ test('restoring refuses an incomplete or changed backup, and a target that is no
   const makeAt = (target: string) => makeBackup({ dataDir: gateway.dataDir, target, now: () => systemClock.now() });
   await makeAt(good);
   const spoil: Record<string, (backup: string) => void> = {
-    'is no complete backup: it has no manifest.json': backup => rmSync(join(backup, 'manifest.json')),
+    'is not a complete backup: it has no manifest.json': backup => rmSync(join(backup, 'manifest.json')),
     'operator.token is missing': backup => rmSync(join(backup, 'operator.token')),
-    'note.txt is no part of it': backup => writeFileSync(join(backup, 'note.txt'), ''),
+    'note.txt does not belong to it': backup => writeFileSync(join(backup, 'note.txt'), ''),
     'manifest.json is not what was written': backup =>
       writeFileSync(
         join(backup, 'manifest.json'),

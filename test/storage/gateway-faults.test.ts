@@ -132,7 +132,7 @@ test('a missing ledger next to stored content is not taken for a first start', a
   expect(code).toBe(1);
   expect(stderr).toContain('There is no ledger');
   expect(stderr).toContain(
-    'content.db beside it has 1 documents that belong to one. Restore ledger.sqlite from a backup',
+    'content.db in the same directory has 1 documents that belong to one. Restore ledger.sqlite from a backup',
   );
   rmSync(gateway.home.folder, { recursive: true, force: true });
 });

@@ -11,7 +11,7 @@ export interface BatchItem {
   readonly call: ItemCall;
 }
 
-/** Replaces the call that an item does not have: has the headers that name the item's request, and records what becomes known of it. */
+/** Stands in for the call of a client, which an item of a batch does not have: it has the header with the id of the item's request, and collects facts about the request. */
 export class ItemCall extends RequestTelemetry implements HeaderReader {
   /** The public id of the request. */
   readonly requestId: string;

@@ -11,23 +11,23 @@ import { ItemCall } from './batch-item.ts';
 import { BatchJournal, fileNames } from './batch-journal.ts';
 import { itemName } from './item-name.ts';
 import { hasEnded, type BatchStore, type OwnedBatch } from './batch-store.ts';
-import { checkLines, type LineTools, type NumberedLine, readItems } from './check-lines.ts';
+import { checkLines, type LineDependencies, type NumberedLine, readItems } from './check-lines.ts';
 import type { FileStore } from './file-store.ts';
 import { type ItemRunners, runItem } from './run-item.ts';
 import { writeResults } from './write-results.ts';
 
-/** An item that has its result. */
+/** An item that has a result, for the log and the metrics. */
 export interface EndedItem {
   readonly batchId: string;
   readonly endpoint: Endpoint;
   readonly call: ItemCall;
   readonly durationMs: number;
-  /** Absent: it succeeded. */
+  /** The error of the item; absent: it succeeded. */
   readonly error?: GatewayError;
 }
 
-/** The tools that batches need. */
-export interface BatchJobTools extends LineTools, ItemRunners {
+/** The dependencies of batches. */
+export interface BatchJobDependencies extends LineDependencies, ItemRunners {
   readonly runtime: Runtime;
   readonly ledger: Ledger;
   readonly ids: IdSource;
@@ -41,30 +41,30 @@ export interface BatchJobTools extends LineTools, ItemRunners {
   readonly onDefect: (batchId: string, error: unknown) => void;
 }
 
-/** An item that has a request. */
+/** An item whose request is running. */
 interface CalledItem {
   readonly line: NumberedLine;
   readonly name: RequestedItem;
   readonly call: ItemCall;
-  /** By the monotonic clock. */
+  /** When the item began, by the monotonic clock. */
   readonly beganMs: number;
 }
 
-/** Wait before an item is tried again after it found no free slot or its gateway was overloaded. */
+/** How long an item waits if its model has no free slot, and if the gateway is overloaded. */
 const againMs = 100;
 const overloadedMs = 1_000;
-/** The longest wait for a window, whatever its reset time: a limit may be raised in the meantime. */
+/** The longest wait for a limit's window to reset: items try again at least this often, because the limit may be raised in the meantime. */
 const waitMsMax = 60_000;
 
-/** One running batch: its items in order, each until it has a result. */
+/** One open batch. It runs the items in order and repeats an item that has to wait, until each has a result. */
 export class BatchJob {
-  readonly #tools: BatchJobTools;
+  readonly #dependencies: BatchJobDependencies;
   readonly #accountId: number;
   readonly #journal: BatchJournal;
   readonly #lines: AsyncGenerator<NumberedLine, void, undefined>;
   /** Items that wait to be tried again, in order. */
   readonly #again: NumberedLine[] = [];
-  /** Items that run, by the listed id of their model. */
+  /** How many items run, by the listed id of their model. */
   readonly #runningByModel: Map<string, number>;
   readonly #whenIdle: (() => void)[] = [];
   #batch: Batch;
@@ -73,35 +73,34 @@ export class BatchJob {
   #waitsUntilMs = 0;
 
   private constructor(
-    tools: BatchJobTools,
+    dependencies: BatchJobDependencies,
     { accountId, batch }: OwnedBatch,
     { journal, runningByModel }: { readonly journal: BatchJournal; readonly runningByModel: Map<string, number> },
   ) {
-    this.#tools = tools;
+    this.#dependencies = dependencies;
     this.#accountId = accountId;
     this.#batch = batch;
     this.#journal = journal;
     this.#runningByModel = runningByModel;
-    this.#lines = readItems(tools, fileNames(batch).input);
+    this.#lines = readItems(dependencies, fileNames(batch).input);
   }
 
   /**
-   * Resumes a batch where an earlier process stopped; `runningByModel` is shared by all batches. Undefined: its file was refused, and the
-   * batch has ended.
+   * Opens a batch: checks its file first, or continues where an earlier process stopped. `runningByModel` is shared by all batches. Returns undefined if the batch has ended, because its file was refused.
    */
   static async open(
-    tools: BatchJobTools,
+    dependencies: BatchJobDependencies,
     owned: OwnedBatch,
     runningByModel: Map<string, number>,
   ): Promise<BatchJob | undefined> {
-    const checked = owned.batch.counts === undefined ? await check(tools, owned.batch) : owned.batch;
+    const checked = owned.batch.counts === undefined ? await check(dependencies, owned.batch) : owned.batch;
     if (hasEnded(checked)) return undefined;
-    const journal = await BatchJournal.open(tools.bulk, tools.ledger, {
+    const journal = await BatchJournal.open(dependencies.bulk, dependencies.ledger, {
       name: fileNames(checked).journal,
       total: checked.counts?.total ?? 0,
       accountId: owned.accountId,
     });
-    return new BatchJob(tools, { accountId: owned.accountId, batch: checked }, { journal, runningByModel });
+    return new BatchJob(dependencies, { accountId: owned.accountId, batch: checked }, { journal, runningByModel });
   }
 
   get id(): string {
@@ -112,7 +111,7 @@ export class BatchJob {
     return this.#accountId;
   }
 
-  /** The batch in its present state. */
+  /** Returns the current state of the batch. */
   get batch(): Batch {
     const { costNanoUsd, usage, counts } = this.#journal;
     const { total = 0 } = this.#batch.counts ?? {};
@@ -124,36 +123,36 @@ export class BatchJob {
     };
   }
 
-  /** The time at which the next item can begin; undefined: no more can. */
+  /** The time at which the next item may begin, which may be in the past; undefined: no item is left to begin. */
   get nextAtMs(): number | undefined {
     if (this.#isOver || (this.#isRead && this.#again.length === 0)) return undefined;
     return this.#waitsUntilMs;
   }
 
-  /** True if every item that will run has run. */
+  /** True if no item runs and none is left to begin. */
   get isDone(): boolean {
     return this.#running === 0 && this.nextAtMs === undefined;
   }
 
   get #isExpired(): boolean {
-    return this.#tools.runtime.now() >= Number(this.#batch.times?.expiresMs ?? 0n);
+    return this.#dependencies.runtime.now() >= Number(this.#batch.times?.expiresMs ?? 0n);
   }
 
   get #isOver(): boolean {
     return this.#batch.times?.cancellingMs !== undefined || this.#isExpired;
   }
 
-  /** Starts no more items. Durable when the promise resolves. */
+  /** Cancels the batch: no more items are started. The cancellation is durable when the promise resolves. */
   async cancel(): Promise<Batch> {
     const { times } = this.#batch;
     if (times === undefined || times.cancellingMs !== undefined) return this.batch;
-    const cancelled = { ...times, cancellingMs: BigInt(this.#tools.runtime.now()) };
+    const cancelled = { ...times, cancellingMs: BigInt(this.#dependencies.runtime.now()) };
     this.#batch = { ...this.#batch, state: BatchState.CANCELLING, times: cancelled };
-    await this.#tools.store.update(this.#batch);
+    await this.#dependencies.store.update(this.#batch);
     return this.batch;
   }
 
-  /** Runs the next item, if one can begin now. Rejects only if storage fails: then the batch has to be opened again. */
+  /** Runs the next item, if there is one. Rejects only if storage fails; then the batch must be closed and opened again. */
   async runNext(): Promise<void> {
     this.#running += 1;
     try {
@@ -165,7 +164,7 @@ export class BatchJob {
     }
   }
 
-  /** Resolves when none of its items runs. */
+  /** Resolves when no item of this batch runs. */
   async idle(): Promise<void> {
     if (this.#running === 0) return;
     await new Promise<void>(resolve => {
@@ -173,9 +172,9 @@ export class BatchJob {
     });
   }
 
-  /** Writes the results and the end. Call it once, when the batch is done. */
+  /** Writes the result files and stores the batch as ended. Call it once, when `isDone` is true. */
   async finish(): Promise<void> {
-    const { bulk, store, runtime } = this.#tools;
+    const { bulk, store, runtime } = this.#dependencies;
     const { times } = this.#batch;
     if (times === undefined) throw new Error(`the batch ${this.id} has no times`);
     const isCancelled = times.cancellingMs !== undefined;
@@ -185,7 +184,7 @@ export class BatchJob {
       await store.update(this.#batch);
     }
     const owner = { accountId: this.#accountId, batch: this.batch };
-    const written = await writeResults(this.#tools, { ...owner, journal: this.#journal, isCancelled });
+    const written = await writeResults(this.#dependencies, { ...owner, journal: this.#journal, isCancelled });
     const state = isCancelled
       ? BatchState.CANCELLED
       : written.counts.expired > 0
@@ -205,7 +204,7 @@ export class BatchJob {
     await this.#journal.close();
   }
 
-  /** The next item that has not run. */
+  /** Returns the next item to run; undefined if there is none. */
   async #take(): Promise<NumberedLine | undefined> {
     const waiting = this.#again.shift();
     if (waiting !== undefined) return waiting;
@@ -218,7 +217,7 @@ export class BatchJob {
   }
 
   async #run(line: NumberedLine): Promise<void> {
-    const { codec, ids } = this.#tools;
+    const { codec, ids } = this.#dependencies;
     const { endpoint } = this.#batch;
     const read = await codec.readLine(line.bytes, endpoint);
     const requestId = publicRequestId(ids.next());
@@ -226,19 +225,19 @@ export class BatchJob {
       line,
       name: { ...itemName(this.#batch, line.item, read), requestId },
       call: new ItemCall(requestId),
-      beganMs: this.#tools.runtime.monotonicMs(),
+      beganMs: this.#dependencies.runtime.monotonicMs(),
     };
     let body: BatchCall;
     let model: string;
     try {
       body = await codec.decode(read, endpoint);
-      model = this.#tools.catalog.findListedId(readModel(body));
+      model = this.#dependencies.catalog.findListedId(readModel(body));
     } catch (thrown) {
       await this.#fail(item, thrown);
       return;
     }
     const running = this.#runningByModel.get(model) ?? 0;
-    if (!this.#tools.router.hasRoom(model, running)) return this.#wait(line, againMs);
+    if (!this.#dependencies.router.hasRoom(model, running)) return this.#wait(line, againMs);
     this.#runningByModel.set(model, running + 1);
     try {
       await this.#answer(item, body);
@@ -250,7 +249,7 @@ export class BatchJob {
   }
 
   async #answer(item: CalledItem, body: BatchCall): Promise<void> {
-    const { ledger } = this.#tools;
+    const { ledger } = this.#dependencies;
     const { id: batchId, apiKeyId } = this.#batch;
     const { line, name, call } = item;
     let place = -1;
@@ -258,7 +257,7 @@ export class BatchJob {
     try {
       const credential = await ledger.findApiKey(Number(apiKeyId));
       if (credential === undefined) throw new GatewayError('invalid_api_key', 'The batch’s API key was revoked.');
-      charge = await runItem(this.#tools, {
+      charge = await runItem(this.#dependencies, {
         credential,
         batchId,
         name,
@@ -281,18 +280,18 @@ export class BatchJob {
 
   #wait(line: NumberedLine, ms: number): void {
     this.#again.push(line);
-    this.#waitsUntilMs = Math.max(this.#waitsUntilMs, this.#tools.runtime.now() + ms);
+    this.#waitsUntilMs = Math.max(this.#waitsUntilMs, this.#dependencies.runtime.now() + ms);
   }
 
   async #fail({ line, name, call, beganMs }: CalledItem, thrown: unknown): Promise<void> {
     const error = toGatewayError(thrown);
-    if (error.code === 'internal') this.#tools.onDefect(this.id, error.cause ?? error);
-    await this.#journal.failed(line.item, this.#tools.codec.renderFailure(name, error));
+    if (error.code === 'internal') this.#dependencies.onDefect(this.id, error.cause ?? error);
+    await this.#journal.failed(line.item, this.#dependencies.codec.renderFailure(name, error));
     this.#report({ call, beganMs }, error);
   }
 
   #report({ call, beganMs }: Pick<CalledItem, 'call' | 'beganMs'>, error?: GatewayError): void {
-    const { onItem, runtime } = this.#tools;
+    const { onItem, runtime } = this.#dependencies;
     const { id: batchId, endpoint } = this.#batch;
     const durationMs = runtime.monotonicMs() - beganMs;
     onItem({ batchId, endpoint, call, durationMs, ...(error === undefined ? {} : { error }) });
@@ -304,8 +303,7 @@ function readModel(call: BatchCall): string {
 }
 
 /**
- * Returns how long an item with this refusal waits, in ms; undefined: the refusal is its result. Only minute windows, limits of concurrent
- * requests and the gateway's own load are temporary.
+ * Returns how long an item waits after this error before it is tried again, in ms; undefined: the error is the item's result. Items wait only for minute windows, limits of concurrent requests and an overloaded gateway.
  */
 function findWaitMs({ code, facts }: GatewayError): number | undefined {
   if (code === 'overloaded') return overloadedMs;
@@ -320,9 +318,9 @@ function findWaitMs({ code, facts }: GatewayError): number | undefined {
 }
 
 /** Checks the file of a batch and stores the result. */
-async function check(tools: BatchJobTools, batch: Batch): Promise<Batch> {
-  const { total, faults } = await checkLines(tools, fileNames(batch).input, batch.endpoint);
-  const nowMs = BigInt(tools.runtime.now());
+async function check(dependencies: BatchJobDependencies, batch: Batch): Promise<Batch> {
+  const { total, faults } = await checkLines(dependencies, fileNames(batch).input, batch.endpoint);
+  const nowMs = BigInt(dependencies.runtime.now());
   const times = batch.times ?? { $typeName: 'tollgate.v1.BatchTimes', createdMs: nowMs, expiresMs: nowMs };
   const counts = {
     $typeName: 'tollgate.v1.BatchCounts',
@@ -341,6 +339,6 @@ async function check(tools: BatchJobTools, batch: Batch): Promise<Batch> {
           state: times.cancellingMs === undefined ? BatchState.IN_PROGRESS : batch.state,
           times: { ...times, inProgressMs: nowMs },
         };
-  await tools.store.update(checked);
+  await dependencies.store.update(checked);
   return checked;
 }

@@ -8,18 +8,18 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { BulkFiles, Journal } from '../../store/bulk-files.ts';
 import type { ItemCharge } from './run-item.ts';
 
-/** The result of an item. */
+/** The states of an item. */
 const notRun = 0;
 const answered = 1;
 const failed = 2;
 
-/** A result line: an answer or a failure. */
+/** The result line of an item: an answer or a failure. `pieces` are the parts of the line, in order. */
 export interface FinalLine {
   readonly kind: 'answered' | 'failed';
   readonly pieces: readonly Uint8Array[];
 }
 
-/** The results of a running batch so far. Takes 17 bytes of memory per item. */
+/** The results that an open batch has so far. Takes 17 bytes of memory per item. */
 export class BatchJournal {
   readonly #journal: Journal;
   readonly #states: Uint8Array;
@@ -39,8 +39,7 @@ export class BatchJournal {
   }
 
   /**
-   * Opens the journal of a batch. If a crash came between a result and its charge, the result counts if the ledger has a record of its
-   * request; else it is dropped uncharged, and its item runs again.
+   * Opens the journal of a batch and reads the results in it. If a crash came after a result was stored but before its charge was, the ledger decides: if it has a record of the request, the result counts; if not, it is dropped, and the item runs again.
    */
   static async open(
     bulk: BulkFiles,
@@ -80,7 +79,7 @@ export class BatchJournal {
     return this.#states[item] !== notRun;
   }
 
-  /** Makes a result durable, before it is charged. Returns its place. */
+  /** Stores a result durably, before it is charged. Returns its position in the journal. */
   async keep(item: number, requestId: string, { head, tail }: ResultLine): Promise<number> {
     const value = {
       $typeName: 'tollgate.v1.BatchResult',
@@ -91,7 +90,7 @@ export class BatchJournal {
     return this.#append({ item, what: { case: 'result', value } }, true);
   }
 
-  /** The result at that place was charged. */
+  /** Records that the result at `place` was charged. */
   async charged(item: number, place: number, charge: ItemCharge): Promise<void> {
     this.#take(item, place, charge);
     const value = { $typeName: 'tollgate.v1.BatchCharge', ...charge } as const;
@@ -111,7 +110,7 @@ export class BatchJournal {
     if (!this.hasRun(item)) return undefined;
     const { what } = readRecord(await this.#journal.read(this.#places[item] ?? 0));
     if (what.case === 'failure') return { kind: 'failed', pieces: [what.value] };
-    if (what.case !== 'result') throw new Error(`item ${item} has no result in its place`);
+    if (what.case !== 'result') throw new Error(`item ${item} has no result at its position in the journal`);
     const { head, tail } = what.value;
     if (tail === undefined) return { kind: 'answered', pieces: [head] };
     const cost = Buffer.from(JSON.stringify(jsonDollars(this.#costs[item] ?? 0n)));

@@ -1,66 +1,68 @@
 import type { Batch } from '../../gen/tollgate/v1/batch_pb.ts';
 import { BatchState } from '../../gen/tollgate/v1/batch_pb.ts';
 import type { Timer } from '../../lib/runtime.ts';
-import { BatchJob, type BatchJobTools } from './batch-job.ts';
+import { BatchJob, type BatchJobDependencies } from './batch-job.ts';
 import { Pace } from './pace.ts';
 import { hasEnded, type OwnedBatch } from './batch-store.ts';
 
-/** How often to look for batches that no process is running. */
-const lookMs = 10_000;
-/** Wait before checking again whether other requests leave room for an item. */
-const againMs = 20;
-/** Batches whose files are open at once; further ones wait until one ends. */
+/** How often to look for stored batches that no process is running. */
+const pollMs = 10_000;
+/** How long to wait before checking again whether other requests leave time for an item. */
+const retryMs = 20;
+/** How many batches are open at once, with their files; further ones wait until one ends. */
 const openMax = 32;
 
-interface QueueTools extends BatchJobTools {
-  /** Items that run at once, of all batches together. */
+interface QueueDependencies extends BatchJobDependencies {
+  /** Returns how many items run at once, of all batches together. */
   readonly concurrency: () => number;
 }
 
 /**
- * Runs the batches of all accounts: a limited number of items at once, one batch after the other in turn. A batch is
- * resumed here if storage failed while it ran, and by the next process if this one ends first.
+ * Runs the batches of all accounts: a limited number of items at once, taken from each open batch in turn. If storage failed while a batch ran, this process resumes it; if this process ends first, the next one does.
  */
 export class BatchQueue {
-  readonly #tools: QueueTools;
+  readonly #dependencies: QueueDependencies;
   readonly #jobs: BatchJob[] = [];
-  /** The batches that are being opened or finished, by id. */
+  /** The work on batches that are being opened, finished or closed, by the batch's id. */
   readonly #busy = new Map<string, Promise<void>>();
+  /** How many items run for each model. */
   readonly #runningByModel = new Map<string, number>();
   readonly #pace: Pace;
-  readonly #look: Timer;
-  readonly #soon: Timer;
+  /** Calls `#poll`. */
+  readonly #pollTimer: Timer;
+  /** Calls `#pump` when an item may begin or a batch expires. */
+  readonly #wakeTimer: Timer;
   #running = 0;
   #isDraining = false;
   #whenIdle: (() => void)[] = [];
 
-  constructor(tools: QueueTools) {
-    this.#tools = tools;
-    this.#pace = new Pace(() => tools.generations.begun);
-    this.#look = tools.runtime.after(lookMs, () => void this.#lookAgain());
-    this.#soon = tools.runtime.after(lookMs, () => this.#pump());
-    this.#look.cancel();
-    this.#soon.cancel();
+  constructor(dependencies: QueueDependencies) {
+    this.#dependencies = dependencies;
+    this.#pace = new Pace(() => dependencies.generations.begun);
+    this.#pollTimer = dependencies.runtime.after(pollMs, () => void this.#poll());
+    this.#wakeTimer = dependencies.runtime.after(pollMs, () => this.#pump());
+    this.#pollTimer.cancel();
+    this.#wakeTimer.cancel();
   }
 
-  /** Resumes the batches that have not ended. */
+  /** Resumes the stored batches that have not ended, and looks for more every 10 seconds. */
   async resume(): Promise<void> {
-    await this.#lookAgain();
+    await this.#poll();
   }
 
-  /** Opens a stored batch as soon as there is room for it. */
-  add(): void {
-    void this.#takeUp().catch((thrown: unknown) => this.#tools.onDefect('', thrown));
+  /** Opens stored batches that wait, if there is room. Called after a batch was stored. */
+  openWaiting(): void {
+    void this.#openStored().catch((thrown: unknown) => this.#dependencies.onDefect('', thrown));
   }
 
-  /** Returns the present state of a batch that runs here; undefined if it does not. */
+  /** Returns the current state of a batch that is open in this process; undefined if it is not open here. */
   find(id: string): Batch | undefined {
     return this.#jobs.find(job => job.id === id)?.batch;
   }
 
-  /** Starts no more items of a batch; returns its state. */
+  /** Cancels a batch: no more of its items are started. Returns the batch in its new state. */
   async cancel(owned: OwnedBatch): Promise<Batch> {
-    const { store, runtime } = this.#tools;
+    const { store, runtime } = this.#dependencies;
     const { id } = owned.batch;
     await this.#busy.get(id);
     const job = this.#jobs.find(each => each.id === id);
@@ -77,14 +79,14 @@ export class BatchQueue {
     return cancelled;
   }
 
-  /** Starts nothing from now on. */
+  /** Opens no more batches and starts no more items. */
   drain(): void {
     this.#isDraining = true;
-    this.#look.cancel();
-    this.#soon.cancel();
+    this.#pollTimer.cancel();
+    this.#wakeTimer.cancel();
   }
 
-  /** Resolves when nothing runs. */
+  /** Resolves when no item runs and no batch is being opened, finished or closed. */
   async idle(): Promise<void> {
     while (this.#running > 0 || this.#busy.size > 0) {
       await Promise.all(this.#busy.values());
@@ -100,29 +102,29 @@ export class BatchQueue {
     await Promise.all(this.#jobs.splice(0).map(job => job.close()));
   }
 
-  async #lookAgain(): Promise<void> {
+  async #poll(): Promise<void> {
     try {
-      await this.#heedCancels();
-      await this.#takeUp();
+      await this.#applyStoredCancellations();
+      await this.#openStored();
     } catch (thrown) {
-      // A batch that can't be read now is read at the next look.
-      this.#tools.onDefect('', thrown);
+      // A batch that can't be read now is read at the next poll.
+      this.#dependencies.onDefect('', thrown);
     } finally {
-      if (!this.#isDraining) this.#look.restart(lookMs);
+      if (!this.#isDraining) this.#pollTimer.restart(pollMs);
     }
   }
 
-  /** Cancels batches of this process whose cancellation another gateway has stored. */
-  async #heedCancels(): Promise<void> {
+  /** Cancels open batches for which another gateway has stored a cancellation. */
+  async #applyStoredCancellations(): Promise<void> {
     for (const job of this.#jobs.slice()) {
-      const stored = await this.#tools.store.find(job.id);
+      const stored = await this.#dependencies.store.find(job.id);
       if (stored?.batch.times?.cancellingMs !== undefined) await job.cancel();
     }
   }
 
-  /** Opens as many batches as there is room for: the oldest of the account with the fewest open ones first. */
-  async #takeUp(): Promise<void> {
-    const waiting = [...(await this.#tools.store.unfinished())];
+  /** Opens stored batches while there is room: first from the account with the fewest open batches, and of that account the oldest. */
+  async #openStored(): Promise<void> {
+    const waiting = [...(await this.#dependencies.store.unfinished())];
     while (!this.#isDraining && this.#jobs.length + this.#busy.size < openMax) {
       const isOpen = (id: string): boolean => this.#busy.has(id) || this.#jobs.some(job => job.id === id);
       const ready = waiting.filter(({ id }) => !isOpen(id));
@@ -130,45 +132,45 @@ export class BatchQueue {
       const [next] = ready.sort((one, other) => countOpen(one.accountId) - countOpen(other.accountId));
       if (next === undefined) return;
       waiting.splice(waiting.indexOf(next), 1);
-      this.#hold(next.id, this.#open(next.id));
+      this.#trackWork(next.id, this.#open(next.id));
     }
   }
 
-  /** Keeps a batch as busy until `work` has ended, which must not reject. */
-  #hold(id: string, work: Promise<void>): void {
-    const held = work.finally(() => {
+  /** Marks a batch as busy until `work` has ended. `work` must not reject. */
+  #trackWork(id: string, work: Promise<void>): void {
+    const tracked = work.finally(() => {
       this.#busy.delete(id);
       this.#pump();
     });
-    this.#busy.set(id, held);
+    this.#busy.set(id, tracked);
   }
 
   async #open(id: string): Promise<void> {
     try {
-      const owned = await this.#tools.store.find(id);
+      const owned = await this.#dependencies.store.find(id);
       if (owned === undefined || hasEnded(owned.batch)) return;
-      const job = await BatchJob.open(this.#tools, owned, this.#runningByModel);
+      const job = await BatchJob.open(this.#dependencies, owned, this.#runningByModel);
       if (job !== undefined) this.#jobs.push(job);
     } catch (thrown) {
-      this.#tools.onDefect(id, thrown);
+      this.#dependencies.onDefect(id, thrown);
     }
   }
 
-  /** Starts as many items as may run now, and finishes batches that are done. */
+  /** Starts as many items as may run now, and finishes the batches whose items have all ended. */
   #pump(): void {
     if (this.#isDraining) return;
     for (const job of this.#jobs.filter(({ isDone }) => isDone)) this.#finish(job);
-    while (this.#running < this.#tools.concurrency()) {
-      if (!this.#pace.isFree(this.#tools.runtime.monotonicMs())) return this.#soon.restart(againMs);
-      const nowMs = this.#tools.runtime.now();
+    while (this.#running < this.#dependencies.concurrency()) {
+      if (!this.#pace.isFree(this.#dependencies.runtime.monotonicMs())) return this.#wakeTimer.restart(retryMs);
+      const nowMs = this.#dependencies.runtime.now();
       const at = this.#jobs.findIndex(({ nextAtMs }) => nextAtMs !== undefined && nextAtMs <= nowMs);
       const [job] = at < 0 ? [] : this.#jobs.splice(at, 1);
       if (job === undefined) break;
-      // The next item is another batch's.
+      // Moves the batch to the end, so that the next item is that of another batch.
       this.#jobs.push(job);
       this.#run(job);
     }
-    this.#wakeSoon();
+    this.#scheduleNextPump();
   }
 
   #run(job: BatchJob): void {
@@ -179,14 +181,14 @@ export class BatchQueue {
       .finally(() => {
         this.#running -= 1;
         if (this.#running === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
-        // Yields between items: items that end at once must not keep other work waiting.
+        // Yields to the event loop between items, so that items that end at once do not block other work.
         setImmediate(() => this.#pump());
       });
   }
 
-  /** Storage failed: the batch is opened again at the next look, but not before its last item has ended, which may still be charged. */
+  /** Closes a batch because storage failed. It is opened again at a later poll, but only after its running items have ended, because they may still be charged. */
   #drop(job: BatchJob, thrown: unknown): void {
-    this.#tools.onDefect(job.id, thrown);
+    this.#dependencies.onDefect(job.id, thrown);
     const at = this.#jobs.indexOf(job);
     if (at < 0) return;
     this.#jobs.splice(at, 1);
@@ -194,7 +196,7 @@ export class BatchQueue {
       await job.idle();
       await job.close();
     };
-    this.#hold(
+    this.#trackWork(
       job.id,
       close().catch(() => undefined),
     );
@@ -206,27 +208,27 @@ export class BatchQueue {
       try {
         await job.finish();
       } catch (thrown) {
-        this.#tools.onDefect(job.id, thrown);
+        this.#dependencies.onDefect(job.id, thrown);
         await job.close().catch(() => undefined);
         return;
       }
-      if (!this.#isDraining) await this.#takeUp();
+      if (!this.#isDraining) await this.#openStored();
     };
-    this.#hold(
+    this.#trackWork(
       job.id,
-      finish().catch((thrown: unknown) => this.#tools.onDefect(job.id, thrown)),
+      finish().catch((thrown: unknown) => this.#dependencies.onDefect(job.id, thrown)),
     );
   }
 
-  /** Schedules a look for when the next item may begin or a batch expires. */
-  #wakeSoon(): void {
-    const nowMs = this.#tools.runtime.now();
+  /** Schedules the next `#pump` for when the next item may begin or a batch expires. */
+  #scheduleNextPump(): void {
+    const nowMs = this.#dependencies.runtime.now();
     const times = this.#jobs.flatMap(({ nextAtMs, batch }) => [
       ...(nextAtMs === undefined || nextAtMs <= nowMs ? [] : [nextAtMs]),
       Number(batch.times?.expiresMs ?? 0n),
     ]);
     const soonest = Math.min(...times.filter(ms => ms > nowMs));
-    if (soonest === Infinity) this.#soon.cancel();
-    else this.#soon.restart(soonest - nowMs + 1);
+    if (soonest === Infinity) this.#wakeTimer.cancel();
+    else this.#wakeTimer.restart(soonest - nowMs + 1);
   }
 }

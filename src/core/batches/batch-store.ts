@@ -18,15 +18,15 @@ const ended: ReadonlySet<BatchState> = new Set([
   BatchState.CANCELLED,
 ]);
 
-/** Returns whether a batch is over. */
+/** Returns whether a batch has ended. */
 export function hasEnded({ state }: Pick<Batch, 'state'>): boolean {
   return ended.has(state);
 }
 
-/** The prefix of batch ids. */
+/** The prefixes of batch ids. */
 export const idStarts = { messages: 'msgbatch_', others: 'batch_' } as const;
 
-/** Batches in the documents. */
+/** Stores batches as documents. */
 export class BatchStore {
   readonly #documents: Documents;
 
@@ -75,7 +75,7 @@ export class BatchStore {
     await this.#documents.delete(toName(id));
   }
 
-  /** The batches that have not ended, oldest first. */
+  /** Returns the batches that have not ended, oldest first. */
   async unfinished(): Promise<readonly DocumentFacts[]> {
     const [others, messages] = await Promise.all([
       this.#documents.unfinished('batch'),
@@ -93,7 +93,7 @@ function toBatch({ accountId, body }: StoredDocument): OwnedBatch {
   return { accountId, batch: fromBinary(BatchSchema, body) };
 }
 
-/** Returns whether the batch was made through the Messages interface, which has states, ids and results of its own. */
+/** Returns whether the batch was created through the Messages interface, whose batches have other states, ids and results. */
 export function isMessagesBatch({ endpoint }: Pick<Batch, 'endpoint'>): boolean {
   return endpoint === Endpoint.MESSAGES;
 }

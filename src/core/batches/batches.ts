@@ -17,27 +17,28 @@ import { invalidField } from '../account-fields.ts';
 import { authenticate } from '../credential.ts';
 import { type StoppableService, stopping } from '../running-requests.ts';
 import { fileNames } from './batch-journal.ts';
-import type { BatchJobTools } from './batch-job.ts';
+import type { BatchJobDependencies } from './batch-job.ts';
 import { BatchQueue } from './batch-queue.ts';
 import { BatchStore, hasEnded, idStarts, isMessagesBatch, type OwnedBatch } from './batch-store.ts';
 import { checkLines } from './check-lines.ts';
 import { FileStore, newFileId } from './file-store.ts';
-import { Files, type FileTools, noSuchFile, readPieces } from './files.ts';
+import { Files, type FileDependencies, noSuchFile, readPieces } from './files.ts';
 
-/** The tools that batches and their files need. */
-export interface BatchTools extends Omit<BatchJobTools, 'files' | 'store'>, Omit<FileTools, 'files'> {
+/** The dependencies of batches and their files. */
+export interface BatchDependencies
+  extends Omit<BatchJobDependencies, 'files' | 'store'>, Omit<FileDependencies, 'files'> {
   readonly documents: Documents;
-  /** Items that run at once, of all batches together. */
+  /** Returns how many items run at once, of all batches together. */
   readonly concurrency: () => number;
-  /** The public listener's address, without a slash at its end. */
+  /** Returns the URL of the public listener, without a slash at its end. */
   readonly publicUrl: () => string;
 }
 
-/** Items that have not begun by then expire. Source: docs/interfaces/files-and-batches.md "How items run". */
+/** How long after the creation of a batch its items may begin; items that have not begun by then expire. Source: docs/interfaces/files-and-batches.md "How items run". */
 const lifetimeMs = 86_400_000;
-/** Batches of one account that have not ended. */
+/** The most batches of one account that have not ended. */
 const openMax = 1_000;
-const page = { preset: 20, max: 1_000 };
+const page = { default: 20, max: 1_000 };
 const metadataMax = { pairs: 16, key: 64, value: 512 };
 /** Interval at which expired files are removed. */
 const sweepMs = 3_600_000;
@@ -51,16 +52,16 @@ const endpoints: ReadonlySet<Endpoint> = new Set([
 
 /** All batches and files of this process. */
 export class Batches implements StoppableService {
-  readonly #tools: BatchTools & BatchJobTools & FileTools;
+  readonly #dependencies: BatchDependencies & BatchJobDependencies & FileDependencies;
   readonly #files: Files;
   readonly #queue: BatchQueue;
   #isDraining = false;
 
-  constructor(tools: BatchTools) {
-    const files = new FileStore(tools.documents, tools.bulk, tools.runtime);
-    this.#tools = { ...tools, files, store: new BatchStore(tools.documents) };
-    this.#files = new Files(this.#tools);
-    this.#queue = new BatchQueue(this.#tools);
+  constructor(dependencies: BatchDependencies) {
+    const files = new FileStore(dependencies.documents, dependencies.bulk, dependencies.runtime);
+    this.#dependencies = { ...dependencies, files, store: new BatchStore(dependencies.documents) };
+    this.#files = new Files(this.#dependencies);
+    this.#queue = new BatchQueue(this.#dependencies);
   }
 
   get fileService(): Files['service'] {
@@ -84,50 +85,50 @@ export class Batches implements StoppableService {
   /** Resumes the batches that an earlier process left unfinished; removes expired files now and at intervals. */
   async resume(): Promise<void> {
     await this.#queue.resume();
-    const sweep = this.#tools.runtime.after(0, () => {
+    const sweep = this.#dependencies.runtime.after(0, () => {
       void this.#sweep().finally(() => {
         if (!this.#isDraining) sweep.restart(sweepMs);
       });
     });
   }
 
-  /** Starts no items from now on. */
+  /** Starts no more items, and refuses new batches. */
   drain(): void {
     this.#isDraining = true;
     this.#queue.drain();
   }
 
-  /** Resolves when no item runs; at once if none runs now. */
+  /** Resolves when no item runs; immediately if none runs now. */
   async idle(): Promise<void> {
     await this.#queue.idle();
   }
 
-  /** Does nothing: the services that answer the items end them. */
-  cutAll(): void {}
+  /** Does nothing: the services that answer the items also interrupt them. */
+  interruptAll(): void {}
 
-  /** Does nothing: the services that answer the items end them, and later items find the key revoked. */
+  /** Does nothing: the services that answer the items also end those of a revoked key, and later items of the batch fail because the key is revoked. */
   revoke(): void {}
 
-  /** Closes all open batches; the next process resumes them. */
+  /** Closes all open batches. The next process resumes them. */
   async close(): Promise<void> {
     await this.#queue.close();
     await this.#files.close();
   }
 
   async #caller(context: CallContext): Promise<Credential> {
-    return authenticate(context, this.#tools.ledger, 'api_key');
+    return authenticate(context, this.#dependencies.ledger, 'api_key');
   }
 
   async #find(batchId: string, context: CallContext): Promise<OwnedBatch> {
     const { accountId } = await this.#caller(context);
-    const found = await this.#tools.store.find(batchId, accountId);
+    const found = await this.#dependencies.store.find(batchId, accountId);
     if (found === undefined) throw new GatewayError('not_found', 'There is no such batch.', { param: 'batch_id' });
     return found;
   }
 
   async #create(request: CreateBatchRequest, credential: Credential): Promise<Batch> {
     if (this.#isDraining) throw stopping();
-    const { store, bulk, files, runtime } = this.#tools;
+    const { store, bulk, files, runtime } = this.#dependencies;
     const { endpoint, metadata, inputFileId } = request;
     if (!endpoints.has(endpoint)) {
       const allowed = 'must be /v1/chat/completions, /v1/responses or /v1/embeddings';
@@ -160,20 +161,20 @@ export class Batches implements StoppableService {
       apiKeyId: BigInt(keyId),
     };
     const counted = isMessages ? await this.#checkMessages(batch, file.id) : batch;
-    // A link to the file: it may be deleted before the batch has ended.
+    // The batch gets its own link to the file, because the client may delete the file before the batch has ended.
     if ((await bulk.link(file.id, fileNames(batch).input)) === 'not_found') throw noSuchFile('input_file_id');
     await store.create({ accountId, batch: counted });
     if (isMessages) await files.delete(file.id, 'hidden_file');
-    this.#queue.add();
+    this.#queue.openWaiting();
     return this.#show({ accountId, batch: counted });
   }
 
-  /** Checks the requests of a batch of Messages at once, because that interface has no batches that are refused later. Throws `validation_error`. */
+  /** Checks the requests of a Messages batch before it is created, because in that interface a batch can't be refused later. Throws `validation_error`. */
   async #checkMessages(batch: Batch, fileId: string): Promise<Batch> {
-    const { total, faults } = await checkLines(this.#tools, fileId, batch.endpoint);
+    const { total, faults } = await checkLines(this.#dependencies, fileId, batch.endpoint);
     const [fault] = faults;
     if (fault !== undefined) {
-      await this.#tools.files.delete(fileId, 'hidden_file');
+      await this.#dependencies.files.delete(fileId, 'hidden_file');
       const at = fault.line === undefined ? 'requests' : `requests.${fault.line - 1}`;
       const path = fault.param === '' ? at : `${at}.${fault.param}`;
       throw new GatewayError(
@@ -198,9 +199,9 @@ export class Batches implements StoppableService {
   }
 
   async #checkRoom(accountId: number): Promise<void> {
-    const open = (await this.#tools.store.unfinished()).filter(each => each.accountId === accountId);
+    const open = (await this.#dependencies.store.unfinished()).filter(each => each.accountId === accountId);
     if (open.length < openMax) return;
-    const message = `The account has ${openMax} batches that have not ended: wait for one of them, or cancel one.`;
+    const message = `The account has ${openMax} batches that have not ended, which is the maximum. Wait until one ends, or cancel one.`;
     throw new GatewayError('overloaded', message, { retryAfterMs: 60_000 });
   }
 
@@ -219,7 +220,7 @@ export class Batches implements StoppableService {
         tip: 'Cancel it, and delete it once it has ended.',
       });
     }
-    const { store, files } = this.#tools;
+    const { store, files } = this.#dependencies;
     await store.delete(batch.id);
     const kind = isMessagesBatch(batch) ? 'hidden_file' : 'file';
     for (const id of [batch.outputFileId, batch.errorFileId]) if (id !== '') await files.delete(id, kind);
@@ -227,10 +228,10 @@ export class Batches implements StoppableService {
 
   async #list({ limit, after, before, messages }: ListBatchesRequest, { accountId }: Credential) {
     if (limit > page.max) throw invalidField('limit', `must be 1 to ${page.max}`, limit);
-    const wanted = limit === 0 ? page.preset : limit;
+    const wanted = limit === 0 ? page.default : limit;
     const isBackwards = before !== '';
     const from = isBackwards ? before : after;
-    const found = await this.#tools.store.list(
+    const found = await this.#dependencies.store.list(
       {
         accountId,
         order: isBackwards ? 'oldest_first' : 'newest_first',
@@ -255,24 +256,24 @@ export class Batches implements StoppableService {
     if (!isMessagesBatch(batch) || !hasEnded(batch)) {
       throw new GatewayError('not_found', 'The batch has no results yet.', { tip: 'Wait until it has ended.' });
     }
-    const reader = batch.outputFileId === '' ? undefined : await this.#tools.files.open(batch.outputFileId);
+    const reader = batch.outputFileId === '' ? undefined : await this.#dependencies.files.open(batch.outputFileId);
     if (reader === undefined) return;
     for await (const chunk of readPieces(reader, signal)) {
       yield { $typeName: 'tollgate.v1.ReadResultsResponse', chunk };
     }
   }
 
-  /** Returns a batch as its account sees it: its present state, with results once it has ended. */
+  /** Returns a batch as its account sees it: in its current state, with results once it has ended. */
   #show({ batch: stored }: OwnedBatch): Batch {
     const batch = this.#queue.find(stored.id) ?? stored;
     if (!hasEnded(batch)) return { ...batch, outputFileId: '', errorFileId: '' };
     if (batch.state === BatchState.FAILED) return { ...batch, outputFileId: '', errorFileId: '' };
     if (!isMessagesBatch(batch)) return batch;
-    return { ...batch, resultsUrl: `${this.#tools.publicUrl()}/v1/messages/batches/${batch.id}/results` };
+    return { ...batch, resultsUrl: `${this.#dependencies.publicUrl()}/v1/messages/batches/${batch.id}/results` };
   }
 
   async #sweep(): Promise<void> {
-    const { files, store, onDefect } = this.#tools;
+    const { files, store, onDefect } = this.#dependencies;
     try {
       await files.sweep(async name => {
         const batch = await store.find(name.slice(0, name.indexOf('.')));

@@ -8,16 +8,16 @@ import type { Runtime } from '../../lib/runtime.ts';
 import type { BulkFiles } from '../../store/bulk-files.ts';
 import { noSuchFile, readPieces } from './files.ts';
 
-/** The tools for reading lines. */
-export interface LineTools {
+/** What reading lines needs. */
+export interface LineDependencies {
   readonly bulk: BulkFiles;
   readonly codec: BatchCodec;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
-  /** The most bytes of a line: the limit of a request body. */
+  /** Returns the most bytes of a line, which is the limit of a request body. */
   readonly lineBytesMax: () => number;
 }
 
-/** A non-blank line of requests, with its number. */
+/** A non-blank line of an input file, with its number. */
 export interface NumberedLine {
   /** Its index among the items, from 0. */
   readonly item: number;
@@ -30,15 +30,14 @@ export interface NumberedLine {
 const itemsMax = 50_000;
 /** The most faults that are reported. */
 const faultsMax = 100;
-/** How long lines are checked before yielding to the event loop. */
+/** How long lines are checked before the event loop gets a turn. */
 const turnMs = 5;
 
 /**
- * Reads the non-blank lines of a file; a line is cut off at `lineBytesMax`. Throws `not_found` if the file is
- * missing.
+ * Yields the non-blank lines of a file. A longer line is cut off at `lineBytesMax` bytes. Throws `not_found` if the file is missing.
  */
 export async function* readItems(
-  { bulk }: Pick<LineTools, 'bulk'>,
+  { bulk }: Pick<LineDependencies, 'bulk'>,
   name: string,
   lineBytesMax = Infinity,
 ): AsyncGenerator<NumberedLine, void, undefined> {
@@ -54,18 +53,18 @@ export async function* readItems(
   }
 }
 
-/** Checks all lines of a file before anything runs. Returns the number of items and the faults. */
+/** Checks all lines of a file before any item runs. Returns the number of items, and the first faults. */
 export async function checkLines(
-  tools: LineTools,
+  dependencies: LineDependencies,
   name: string,
   endpoint: Endpoint,
 ): Promise<{ readonly total: number; readonly faults: BatchFault[] }> {
-  const { codec, runtime, lineBytesMax } = tools;
+  const { codec, runtime, lineBytesMax } = dependencies;
   const faults: BatchFault[] = [];
   const seen = new Map<string, number>();
   let total = 0;
   let turnAtMs = runtime.monotonicMs();
-  for await (const { line, bytes } of readItems(tools, name, lineBytesMax() + 1)) {
+  for await (const { line, bytes } of readItems(dependencies, name, lineBytesMax() + 1)) {
     total += 1;
     if (total > itemsMax)
       return { total, faults: [fault('too_many_lines', `The file has more than ${itemsMax} lines.`)] };

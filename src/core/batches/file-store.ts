@@ -8,7 +8,7 @@ import type { DocumentPage, Documents, NewDocument, StoredDocument } from '../..
 /** How long files and batches are kept. Source: docs/interfaces/files-and-batches.md "Files". */
 export const keptMs = 30 * 86_400_000;
 
-/** Hidden files are a batch's own: their account sees them only through the batch. */
+/** Hidden files are the input and results of a Messages batch: their account sees them only through the batch. */
 export type FileKind = Extract<DocumentPage['kind'], 'file' | 'hidden_file'>;
 
 /** A file and its owner. */
@@ -24,12 +24,12 @@ export function newFileId(): string {
   return `file-${randomBase62(24)}`;
 }
 
-/** Files: their facts in the documents, their bytes in the bulk files, under the file's id. */
+/** Stores files: their facts as documents, their bytes as bulk files, under the file's id. */
 export class FileStore {
   readonly #documents: Documents;
   readonly #bulk: BulkFiles;
   readonly #clock: Clock;
-  /** Names that the last sweep found expired. */
+  /** Names whose file or batch did not exist at the last sweep. */
   #ended: ReadonlySet<string> = new Set();
 
   constructor(documents: Documents, bulk: BulkFiles, clock: Clock) {
@@ -38,7 +38,7 @@ export class FileStore {
     this.#clock = clock;
   }
 
-  /** Registers a file whose bytes are stored. Repeats change nothing. */
+  /** Registers a file whose bytes are already stored. Repeating this changes nothing. */
   async put({ kind, accountId, apiKeyId, file }: OwnedFile): Promise<void> {
     const facts: Omit<NewDocument, 'body'> = {
       kind,
@@ -72,7 +72,7 @@ export class FileStore {
     return this.#bulk.open(id);
   }
 
-  /** Returns a file of this moment. */
+  /** Returns the description of a file that is created now. */
   describe(id: string, { filename, purpose, bytes }: Pick<File, 'filename' | 'purpose'> & { bytes: number }): File {
     const nowMs = this.#clock.now();
     return {
@@ -87,8 +87,7 @@ export class FileStore {
   }
 
   /**
-   * Removes bytes whose file or batch had expired at the last sweep already: bytes are stored before the document that names them.
-   * `isKept`: decides about names that are not ids of files.
+   * Removes bytes whose file or batch does not exist, and did not exist at the last sweep either. A single check is not enough, because bytes are stored before the document that names them. `isKept` decides for names that are not ids of files.
    */
   async sweep(isKept: (name: string) => Promise<boolean>): Promise<void> {
     const ended = new Set<string>();

@@ -17,17 +17,17 @@ import { invalidField } from '../account-fields.ts';
 import { authenticate } from '../credential.ts';
 import { type FileKind, type FileStore, newFileId } from './file-store.ts';
 
-/** The tools for storing files. */
-export interface FileTools {
+/** The dependencies of storing files. */
+export interface FileDependencies {
   readonly ledger: Ledger;
   readonly runtime: Runtime;
   readonly bulk: BulkFiles;
   readonly files: FileStore;
-  /** The most bytes of a file that is uploaded. */
+  /** Returns the most bytes of an uploaded file. */
   readonly fileBytesMax: () => number;
 }
 
-/** An upload without a piece for this long is discarded. */
+/** An upload that gets no piece for this long is discarded. */
 const idleMs = 600_000;
 /** The most concurrent uploads of one account. */
 const uploadsMax = 16;
@@ -42,17 +42,17 @@ interface Upload {
   readonly accountId: number;
   readonly writer: BulkWriter;
   readonly idle: Timer;
-  /** Its pieces, one after the other. */
+  /** Ends when all pieces so far are written, one after the other. */
   last: Promise<unknown>;
 }
 
-/** The files of all accounts, and the uploads to this process. */
+/** The files of all accounts, and the uploads that this process receives. */
 export class Files {
-  readonly #tools: FileTools;
+  readonly #dependencies: FileDependencies;
   readonly #uploads = new Map<string, Upload>();
 
-  constructor(tools: FileTools) {
-    this.#tools = tools;
+  constructor(dependencies: FileDependencies) {
+    this.#dependencies = dependencies;
   }
 
   get service(): PushedService<typeof FileService> {
@@ -70,7 +70,7 @@ export class Files {
       listFiles: async (request, context) => this.#list(request, await this.#caller(context)),
       deleteFile: async ({ fileId }, context) => {
         const { id } = await this.#find(fileId, await this.#caller(context));
-        await this.#tools.files.delete(id);
+        await this.#dependencies.files.delete(id);
         return {};
       },
       readFileContent: ({ fileId }, context, sink) => pump(signal => this.#read(fileId, context, signal), sink),
@@ -83,15 +83,19 @@ export class Files {
   }
 
   async #caller(context: CallContext): Promise<Credential> {
-    return authenticate(context, this.#tools.ledger, 'api_key');
+    return authenticate(context, this.#dependencies.ledger, 'api_key');
   }
 
   async #begin(accountId: number, kind: FileKind): Promise<string> {
     const open = Array.from(this.#uploads.values()).filter(upload => upload.accountId === accountId);
     if (open.length >= uploadsMax) {
-      throw new GatewayError('overloaded', `The account uploads ${uploadsMax} files already.`, { retryAfterMs: 5_000 });
+      throw new GatewayError(
+        'overloaded',
+        `The account is uploading ${uploadsMax} files, which is the maximum. Try again when one has ended.`,
+        { retryAfterMs: 5_000 },
+      );
     }
-    const { bulk, runtime } = this.#tools;
+    const { bulk, runtime } = this.#dependencies;
     const id = `upload_${randomBase62(24)}`;
     const fileId = newFileId();
     const writer = await bulk.create(fileId);
@@ -108,7 +112,7 @@ export class Files {
   }
 
   async #append(upload: Upload, content: Uint8Array): Promise<number> {
-    const max = this.#tools.fileBytesMax();
+    const max = this.#dependencies.fileBytesMax();
     const { writer } = upload;
     upload.idle.restart(idleMs);
     const turn = upload.last.then(async () => {
@@ -125,7 +129,7 @@ export class Files {
   async #finish({ uploadId, filename, purpose }: FinishFileRequest, credential: Credential): Promise<File> {
     const upload = this.#upload(uploadId, credential);
     await upload.last;
-    const { files } = this.#tools;
+    const { files } = this.#dependencies;
     const { writer, fileId, kind, accountId } = upload;
     try {
       if (purpose !== 'batch') throw invalidField('purpose', 'must be batch', purpose);
@@ -149,7 +153,7 @@ export class Files {
   }
 
   async #find(fileId: string, { accountId }: Credential): Promise<File> {
-    const file = await this.#tools.files.find(fileId, accountId);
+    const file = await this.#dependencies.files.find(fileId, accountId);
     if (file === undefined) throw noSuchFile('file_id');
     return file;
   }
@@ -159,9 +163,9 @@ export class Files {
     const wanted = limit === 0 ? pageMax : limit;
     const files: File[] = [];
     let from = after === '' ? undefined : after;
-    // Skips files of other purposes.
+    // Reads page after page, because files of other purposes are skipped.
     while (files.length <= wanted) {
-      const page = await this.#tools.files.list({
+      const page = await this.#dependencies.files.list({
         accountId,
         order: order === ListOrder.ASCENDING ? 'oldest_first' : 'newest_first',
         after: from,
@@ -182,7 +186,7 @@ export class Files {
   ): AsyncGenerator<ReadFileContentResponse, void, undefined> {
     const $typeName = 'tollgate.v1.ReadFileContentResponse';
     const file = await this.#find(fileId, await this.#caller(context));
-    const reader = await this.#tools.files.open(file.id);
+    const reader = await this.#dependencies.files.open(file.id);
     if (reader === undefined) throw noSuchFile('file_id');
     yield { $typeName, content: { case: 'file', value: file } };
     for await (const chunk of readPieces(reader, signal)) yield { $typeName, content: { case: 'chunk', value: chunk } };
@@ -201,7 +205,7 @@ export async function* readPieces(reader: BulkReader, signal?: AbortSignal): Asy
   }
 }
 
-/** Returns the refusal of an unknown file. `param`: the field that names it. */
+/** Returns the error for an unknown file. `param`: the field that names the file. */
 export function noSuchFile(param: string): GatewayError {
   return new GatewayError('not_found', 'There is no such file.', { param });
 }

@@ -1,13 +1,13 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 
-/** How long batches hold back after the last request that is not one of their items. */
+/** How long batches hold back after the last request that is not an item of a batch. */
 const calmMs = 1_000;
-/** Load is measured by the delay of the event loop. */
+/** The time over which the use of the event loop is measured. */
 const windowMs = 50;
-/** While other requests arrive, items start only if the event loop is busy for less than this part of the time. */
+/** While other requests arrive, items start only if the event loop is busy for less than this share of the time. */
 const busyPart = 0.4;
 
-/** Decides whether a batch may use the process now: freely if nothing else runs, else only spare capacity. */
+/** Decides whether an item of a batch may begin: always if no other requests arrive, otherwise only if the process has spare capacity. */
 export class Pace {
   readonly #begun: () => number;
   #lastBegun = 0;
@@ -15,7 +15,7 @@ export class Pace {
   #windowAtMs = -Infinity;
   #window: EventLoopUtilization = performance.eventLoopUtilization();
 
-  /** `begun`: how many requests of others have begun in this process. */
+  /** `begun` returns how many requests have begun in this process, items of batches not counted. */
   constructor(begun: () => number) {
     this.#begun = begun;
   }

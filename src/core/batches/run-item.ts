@@ -8,13 +8,13 @@ import type { Responses } from '../responses/responses.ts';
 import { StartingCall } from '../starting-call.ts';
 import type { BatchItem } from './batch-item.ts';
 
-/** The embeddings service, as items of batches call it. */
+/** The method of the embeddings service that items of batches call. */
 export interface EmbeddingAnswers {
   /** Answers an item and stores the answer before it is charged. Rejects with the error that the item gets. */
   answerItem(request: EmbedRequest, item: BatchItem, answerStore: AnswerStore<EmbedResponse>): Promise<EmbedResponse>;
 }
 
-/** The services that answer items. */
+/** The services that answer items of batches. */
 export interface ItemRunners {
   readonly generations: Generations;
   readonly responses: Responses;
@@ -27,17 +27,16 @@ export interface ItemCharge {
   readonly usage: Usage;
 }
 
-/** An item that is to be run. */
+/** An item to run. */
 export interface ItemToRun extends BatchItem {
   readonly name: RequestedItem;
   readonly body: BatchCall;
-  /** Makes the result durable; the item is charged only after that. */
+  /** Stores the result durably; the item is charged only after that. */
   readonly keep: (line: ResultLine) => Promise<void>;
 }
 
 /**
- * Runs an item as its interface would: admit, answer, store, charge. Rejects with the error that its caller would
- * get; then nothing is charged.
+ * Runs an item as its interface would run the request: admits it, answers it, stores the answer and charges it. Rejects with the error that a client would get; then nothing is charged.
  */
 export async function runItem(runners: ItemRunners, item: ItemToRun): Promise<ItemCharge> {
   const { body } = item;
@@ -116,7 +115,7 @@ function readCharge(events: readonly GenerationEvent[]): ItemCharge | undefined 
   return { costNanoUsd: last.value.costNanoUsd, usage: last.value.usage ?? toUsage(toBuckets({})) };
 }
 
-/** Items store whole answers only, never broken ones. */
+/** Returns an answer store that stores complete answers only. */
 function makeAnswerStore<Message>(keep: (messages: readonly Message[]) => Promise<void>): AnswerStore<Message> {
   return { keep: (_requestId, rest) => keep(rest), keepFailure: () => Promise.resolve() };
 }

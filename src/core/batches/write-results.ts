@@ -4,45 +4,45 @@ import { type BatchJournal, fileNames } from './batch-journal.ts';
 import type { FileStore } from './file-store.ts';
 import { itemName } from './item-name.ts';
 import { isMessagesBatch, type OwnedBatch } from './batch-store.ts';
-import { type LineTools, readItems } from './check-lines.ts';
+import { type LineDependencies, readItems } from './check-lines.ts';
 
-/** The tools for writing results. */
-export interface ResultTools extends Pick<LineTools, 'bulk' | 'codec'> {
+/** The dependencies of writing results. */
+export interface ResultDependencies extends Pick<LineDependencies, 'bulk' | 'codec'> {
   readonly files: FileStore;
 }
 
-/** A batch whose items have all ended, been cancelled or expired; its results are still to be written. */
+/** A batch of which no item is left to run, and whose results have not been written yet. */
 export interface DoneBatch extends OwnedBatch {
   readonly journal: BatchJournal;
-  /** True: the items that have not run were cancelled; false: they expired. */
+  /** Why some items have not run. True: the batch was cancelled; false: it expired. */
   readonly isCancelled: boolean;
 }
 
-/** The fields that results add to a batch. */
+/** The fields that a batch gets when its results are written. */
 export type WrittenResults = Pick<Batch, 'outputFileId' | 'errorFileId'> & {
   readonly counts: NonNullable<Batch['counts']>;
 };
 
-/** Lines are collected until they have at least this many bytes, then written. */
+/** Lines are collected until they have at least this many bytes together, then written. */
 const flushBytes = 262_144;
 
 /**
  * Writes the result files: answers in one and failures in another, in the order of the requests; all in one file for
  * Messages. Empty files are not stored. Safe to call again after a crash: files are overwritten.
  */
-export async function writeResults(tools: ResultTools, done: DoneBatch): Promise<WrittenResults> {
+export async function writeResults(dependencies: ResultDependencies, done: DoneBatch): Promise<WrittenResults> {
   const { batch, journal, isCancelled } = done;
-  const output = new ResultFile(tools, done, { id: batch.outputFileId, name: 'output' });
-  const errors = new ResultFile(tools, done, { id: batch.errorFileId, name: 'error' });
+  const output = new ResultFile(dependencies, done, { id: batch.outputFileId, name: 'output' });
+  const errors = new ResultFile(dependencies, done, { id: batch.errorFileId, name: 'error' });
   const reason = isCancelled ? 'cancelled' : 'expired';
   let unrun = 0;
   try {
-    for await (const { item, bytes } of readItems(tools, fileNames(batch).input)) {
+    for await (const { item, bytes } of readItems(dependencies, fileNames(batch).input)) {
       const line = await journal.readLine(item);
       if (line === undefined) {
         unrun += 1;
-        const name = itemName(batch, item, await tools.codec.readLine(bytes, batch.endpoint));
-        await (isMessagesBatch(batch) ? output : errors).add([tools.codec.renderUnrun(name, reason)]);
+        const name = itemName(batch, item, await dependencies.codec.readLine(bytes, batch.endpoint));
+        await (isMessagesBatch(batch) ? output : errors).add([dependencies.codec.renderUnrun(name, reason)]);
       } else await (line.kind === 'answered' || isMessagesBatch(batch) ? output : errors).add(line.pieces);
     }
     const { completed, failed } = journal.counts;
@@ -64,17 +64,17 @@ export async function writeResults(tools: ResultTools, done: DoneBatch): Promise
   }
 }
 
-/** A result file that is created with its first line. */
+/** A result file. It is created when its first line is added. */
 class ResultFile {
-  readonly #tools: ResultTools;
+  readonly #dependencies: ResultDependencies;
   readonly #done: DoneBatch;
   readonly #file: { readonly id: string; readonly name: string };
   #writer: BulkWriter | undefined;
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
 
-  constructor(tools: ResultTools, done: DoneBatch, file: { readonly id: string; readonly name: string }) {
-    this.#tools = tools;
+  constructor(dependencies: ResultDependencies, done: DoneBatch, file: { readonly id: string; readonly name: string }) {
+    this.#dependencies = dependencies;
     this.#done = done;
     this.#file = file;
   }
@@ -95,9 +95,9 @@ class ResultFile {
     const { accountId, batch } = this.#done;
     const { id, name } = this.#file;
     const facts = { filename: `${batch.id}_${name}.jsonl`, purpose: 'batch_output', bytes: this.#writer.size };
-    const file = this.#tools.files.describe(id, facts);
+    const file = this.#dependencies.files.describe(id, facts);
     const kind = isMessagesBatch(batch) ? 'hidden_file' : 'file';
-    await this.#tools.files.put({ kind, accountId, apiKeyId: Number(batch.apiKeyId), file });
+    await this.#dependencies.files.put({ kind, accountId, apiKeyId: Number(batch.apiKeyId), file });
     return id;
   }
 
@@ -106,7 +106,7 @@ class ResultFile {
   }
 
   async #write(): Promise<void> {
-    this.#writer ??= await this.#tools.bulk.create(this.#file.id);
+    this.#writer ??= await this.#dependencies.bulk.create(this.#file.id);
     const bytes = Buffer.concat(this.#waiting);
     this.#waiting = [];
     this.#waitingBytes = 0;

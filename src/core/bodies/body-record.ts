@@ -8,7 +8,7 @@ import type { WireTap } from '../../generation/upstream.ts';
 import type { AnswerTap } from '../../telemetry/request-telemetry.ts';
 import type { RouteName } from '../routing/observer.ts';
 
-/** The beginning of a body of bytes. */
+/** Collects the first `bytesMax` bytes of a body, and counts all of them. */
 class BodyPart {
   readonly #bytesMax: number;
   readonly #parts: Buffer[] = [];
@@ -40,7 +40,7 @@ class BodyPart {
   }
 }
 
-/** A call to an upstream while it runs. */
+/** Collects the bodies of one request to an upstream. */
 class Exchange implements WireTap {
   readonly #route: RouteName;
   readonly #request: BodyPart;
@@ -62,7 +62,7 @@ class Exchange implements WireTap {
 
   get message(): UpstreamExchange | undefined {
     const request = this.#request.message;
-    // A built-in model: nothing was sent over a wire.
+    // A built-in model answered: nothing was sent over the network.
     if (request.bytes === 0n) return undefined;
     const { provider, model } = this.#route;
     return { $typeName: 'tollgate.v1.UpstreamExchange', provider, model, request, answer: this.#answer.message };
@@ -75,7 +75,7 @@ export type KeptBodies = Pick<
   'clientRequest' | 'contractRequest' | 'contractAnswer' | 'upstream' | 'clientAnswer' | 'dropped' | 'failed'
 >;
 
-/** The most calls of one request that are kept. */
+/** The most requests to upstreams that are kept for one request of a client. */
 const exchangesMax = 8;
 const droppedWarning = 'dropped=';
 
@@ -95,7 +95,7 @@ export class BodyRecord implements AnswerTap {
   #waitsForClient: boolean;
   #failed: boolean | undefined;
 
-  /** `waitsForClient`: the edge in this process reports when the client has received its answer. `done` is called once. */
+  /** `waitsForClient`: the edge is in this process and reports when the client's answer has ended. `done` is called once, with all bodies. */
   constructor(
     request: GenerateRequest,
     options: {
@@ -111,7 +111,7 @@ export class BodyRecord implements AnswerTap {
     this.#answer = new BodyPart(options.bytesMax);
   }
 
-  /** Returns the recorder of a call to a route; undefined: this request has reached its maximum of recorded calls. */
+  /** Returns the recorder for a request to a route; undefined if the maximum number is already recorded. */
   exchange(route: RouteName): WireTap | undefined {
     if (this.#exchanges.length >= exchangesMax) return undefined;
     const exchange = new Exchange(route, this.#bytesMax);
@@ -119,7 +119,7 @@ export class BodyRecord implements AnswerTap {
     return exchange;
   }
 
-  /** The client is given these events. */
+  /** Records events that are sent to the client. */
   events(events: readonly GenerationEvent[]): void {
     for (const event of events) {
       this.#fold.add(event);
@@ -139,7 +139,7 @@ export class BodyRecord implements AnswerTap {
     this.#finish();
   }
 
-  /** Called when the generation has ended, and is charged or voided. */
+  /** Called when the generation has ended, and was charged or voided. */
   ended(failed: boolean): void {
     this.#failed ??= failed;
     this.#finish();
@@ -179,7 +179,7 @@ export class BodyRecord implements AnswerTap {
   }
 }
 
-/** Returns a request in the contract as JSON, without the client's own body. */
+/** Returns a `GenerateRequest` as JSON, without the client's original body. */
 function toContractJson(request: GenerateRequest): string {
   const { source: _, ...rest } = request;
   return toJsonString(GenerateRequestSchema, rest);

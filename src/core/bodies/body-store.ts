@@ -18,21 +18,21 @@ const kind = 'bodies';
 /** Which bodies are stored, and for how long. */
 export interface BodySettings {
   readonly keep: KeepBodies;
-  /** The most of each body. */
+  /** The most bytes that are kept of each body. */
   readonly bytesMax: number;
   readonly lifetimeMs: number;
 }
 
-interface BodyStoreTools {
+interface BodyStoreDependencies {
   readonly documents: Documents;
   readonly box: SealedBox;
   readonly clock: Clock;
   readonly settings: () => BodySettings;
-  /** Called if bodies could not be stored. */
+  /** Called if bodies could not be stored, for the log. */
   readonly failed: (requestId: string, error: unknown) => void;
 }
 
-/** An admitted request. */
+/** The admitted request that bodies belong to. */
 export interface BodyOwner {
   readonly requestId: string;
   readonly accountId: number;
@@ -42,21 +42,20 @@ export interface BodyOwner {
 }
 
 /**
- * Stores the bodies of requests, if that is switched on: compressed and sealed with the server secret, in documents
- * that expire by themselves.
+ * Stores the bodies of requests, if that is enabled: compressed and encrypted with the server secret, in documents that expire.
  */
 export class BodyStore {
-  readonly #tools: BodyStoreTools;
+  readonly #dependencies: BodyStoreDependencies;
   /** Bodies that are being stored, by the request's id. */
   readonly #pending = new Map<string, Promise<void>>();
 
-  constructor(tools: BodyStoreTools) {
-    this.#tools = tools;
+  constructor(dependencies: BodyStoreDependencies) {
+    this.#dependencies = dependencies;
   }
 
-  /** Starts to collect the bodies of a request; undefined: they are not kept. */
+  /** Returns a record that collects the bodies of a request; undefined if they are not kept. */
   begin(owner: BodyOwner, request: GenerateRequest, telemetry: RequestTelemetry | undefined): BodyRecord | undefined {
-    const { keep, bytesMax } = this.#tools.settings();
+    const { keep, bytesMax } = this.#dependencies.settings();
     const wanted = owner.keep ?? keep;
     if (wanted === 'off') return undefined;
     const record = new BodyRecord(request, {
@@ -73,18 +72,18 @@ export class BodyStore {
     return record;
   }
 
-  /** Returns the bodies of an account's request; undefined if none are kept, or no longer. */
+  /** Returns the bodies of an account's request; undefined if none were kept or they have expired. */
   async find(accountId: number, requestId: string): Promise<RequestBodies | undefined> {
-    const { documents, box } = this.#tools;
+    const { documents, box } = this.#dependencies;
     await this.#pending.get(requestId);
     const found = await documents.find({ kind, id: requestId }, accountId);
     const opened = found && box.open(Buffer.from(found.body).toString('latin1'), toContext(accountId, requestId));
     return opened && fromBinary(RequestBodiesSchema, await inflated(opened));
   }
 
-  /** Never rejects. */
+  /** Stores bodies. Never rejects. */
   async #keep({ requestId, accountId, keyId }: BodyOwner, request: GenerateRequest, bodies: KeptBodies): Promise<void> {
-    const { documents, box, clock, settings, failed } = this.#tools;
+    const { documents, box, clock, settings, failed } = this.#dependencies;
     const createdAtMs = clock.now();
     const endsAtMs = createdAtMs + settings().lifetimeMs;
     const message = create(RequestBodiesSchema, {

@@ -35,7 +35,7 @@ const service = catalogService({
   catalog: new Catalog({ models, aliases: new Map([['large', 'acme/large']]) }, () => true),
   visible: () => Promise.resolve(allowed),
 });
-// A caught error keeps its code here as the listener would keep it in a detail.
+// Converts errors as the listener does: their code is in a detail.
 const transport = createRouterTransport(router => router.service(CatalogService, service), {
   router: {
     interceptors: [
@@ -104,7 +104,7 @@ describe('one model', () => {
     expect((await client.getModel({ id })).model?.id).toBe('acme/large');
   });
 
-  test('that the key may not use is as unknown as one that is not', async () => {
+  test('that the key may not use gives the same error as one that does not exist', async () => {
     allowed = ['acme/paint'];
     const hidden = await refused(client.getModel({ id: 'acme/large' }));
     const unknown = await refused(client.getModel({ id: 'acme/none' }));

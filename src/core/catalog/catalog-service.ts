@@ -13,7 +13,7 @@ import type { Catalog } from './catalog.ts';
 
 interface CatalogServiceOptions {
   readonly catalog: Catalog;
-  /** The listed ids that the caller may see; null: all. Throws if the credential is invalid. */
+  /** Returns the listed ids that the caller may see; null: all. Throws if the credential is invalid. */
   readonly visible: (context: CallContext) => Promise<readonly string[] | null>;
 }
 
@@ -29,7 +29,7 @@ const capabilityFilters: Readonly<Record<string, Filter>> = {
   service_tiers: model => model.serviceTiers.length > 0,
 };
 
-/** CatalogService. A key with allowed models sees only those; any other is `not_found`. */
+/** CatalogService. A key with `allowed_models` sees only those; any other model is `not_found`. */
 export function catalogService({ catalog, visible }: CatalogServiceOptions): PushedService<typeof CatalogService> {
   return {
     async listModels(request, context) {

@@ -52,7 +52,7 @@ describe('a name means', () => {
     ['acme/large', 'acme/large'],
     ['acme/mini:free', 'acme/mini:free'],
     ['plain', 'plain'],
-    // an alias, which goes before a bare part
+    // an alias, which has precedence over a part after the provider
     ['best', 'acme/large'],
     ['gratis', 'acme/mini:free'],
     ['mini', 'acme/mini'],
@@ -66,7 +66,7 @@ describe('a name means', () => {
     ['large-20260501', 'acme/large'],
     ['best-2026-05-01', 'acme/large'],
     ['acme/mini:free-20260501', 'acme/mini:free'],
-    // a date that a listed id or an alias has is a part of it
+    // a date that is part of a listed id or an alias is not removed
     ['acme/dated-20260101', 'acme/dated-20260101'],
     ['dated-20260101', 'acme/dated-20260101'],
     ['acme/dated-20260102', 'acme/dated'],
@@ -82,8 +82,8 @@ describe('a name means', () => {
     ['another case', 'ACME/large'],
     ['the last part of three', 'llama'],
     ['a bare part that two models have', 'twin-2026-01-01'],
-    ['a month that is none', 'acme/large-20261301'],
-    ['a day that is none', 'acme/large-2026-05-32'],
+    ['an invalid month', 'acme/large-20261301'],
+    ['an invalid day', 'acme/large-2026-05-32'],
     ['half a date', 'acme/large-202605'],
     ['a mixed date', 'acme/large-2026-0501'],
     ['two dates', 'acme/large-20260501-20260502'],
@@ -135,12 +135,12 @@ describe('the tier', () => {
     ['acme/mini', { serviceTier: ServiceTier.PRIORITY }, 'service_tier'],
     ['acme/mini:priority', {}, 'model'],
     ['acme/mini:free:flex', {}, 'model'],
-  ])('that the model lacks is no feature of it: %s', (name, options, param) => {
+  ])('that the model lacks is refused: %s', (name, options, param) => {
     const error = refusal(name, options);
     expect([error.code, error.facets.http, error.facts.param]).toEqual(['unsupported_feature', 400, param]);
   });
 
-  test('that the model lacks names those it has', () => {
+  test('that the model lacks gets a tip with the tiers that it has', () => {
     expect(refusal('acme/mini:priority').tip).toBe('It has flex; without a tier it runs at the standard one.');
   });
 });
@@ -160,7 +160,7 @@ describe('the path', () => {
     expect(catalog.resolve('paint', { endpoint: Endpoint.IMAGE_GENERATIONS }).model.id).toBe('acme/paint');
   });
 
-  test('does not matter where a key or a page names the model', () => {
+  test('does not matter if the name is in the settings of a key or on a page', () => {
     expect(catalog.findListedId('paint')).toBe('acme/paint');
     expect(catalog.find('paint')?.id).toBe('acme/paint');
     expect(catalog.find('acme/mini:flex')?.id).toBe('acme/mini');
@@ -169,7 +169,7 @@ describe('the path', () => {
 });
 
 describe('availability', () => {
-  test('needs the operator’s setting and a working route, and is decided at each request', () => {
+  test('needs the operator’s setting and a working route, and is checked at each request', () => {
     expect(catalog.resolve('plain').model.available).toBe(false);
     expect(catalog.resolve('acme/large').model.available).toBe(true);
     broken.add('acme/large');

@@ -5,17 +5,17 @@ import { isTextEndpoint, endpointPath } from '../../generation/endpoints.ts';
 import { closest } from '../../lib/closest.ts';
 import { toTierName, tierByName } from '../service-tiers.ts';
 
-/** The models and aliases that names are resolved in. */
+/** The models and aliases that names are resolved to. */
 export interface CatalogContent {
-  /** In the order of the listing; ids are unique. `available` is the operator's setting. */
+  /** The models in the order in which they are listed; their ids are unique. `available` is the operator's setting. */
   readonly models: readonly Model[];
   /** Listed ids by alias. */
   readonly aliases: ReadonlyMap<string, string>;
 }
 
-/** The rest of a request that decides which model a name means. */
+/** What a request has besides the name that affects how the name is resolved. */
 export interface ResolveOptions {
-  /** The path the model is to be used on; absent or unspecified: any text path. */
+  /** The path on which the model will be used; absent or unspecified: any text path. */
   readonly endpoint?: Endpoint;
   /** The tier in the request; absent or unspecified: the one in the name. */
   readonly serviceTier?: ServiceTier;
@@ -33,7 +33,7 @@ const tierSuffixPattern = /^(.+):(flex|priority)$/s;
 const datePattern = /^(.+)-(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\2(?:0[1-9]|[12]\d|3[01])$/s;
 const shownLengthMax = 80;
 
-/** An index of one state of the content, built once. */
+/** The index of a `CatalogContent`, built once. */
 interface Index {
   readonly models: readonly Model[];
   readonly byId: ReadonlyMap<string, Model>;
@@ -55,25 +55,24 @@ export class Catalog {
     this.#index = buildIndex(content);
   }
 
-  /** Uses new content for all later requests; models that are already resolved do not change. */
+  /** Uses new content from now on. Models that were already returned do not change. Throws if the content is invalid; then nothing changes. */
   replace(content: CatalogContent): void {
     this.#index = buildIndex(content);
   }
 
-  /** Returns all models in their order, with their present `available`. */
+  /** Returns all models in their order, with the current value of `available`. */
   list(): Model[] {
     return this.#index.models.map(model => this.#asNow(model));
   }
 
-  /** Returns true if the model can be routed now: enabled, and with a working route. */
+  /** Returns true if the model can be used now: the operator has enabled it, and it has a working route. */
   isAvailable(model: Model): boolean {
     return model.available && this.#isAvailable(model.id);
   }
 
   /**
-   * Returns the model that a name means and the tier of the request. The model has its present `available`; the caller decides whether to
-   * refuse because of it. Throws `model_not_found`, `model_not_supported`, `invalid_request` (two tiers) or `unsupported_feature` (a tier
-   * that the model lacks), each with its field. Source: docs/interfaces/models.md "Names of models".
+   * Returns the model that a name means and the tier of the request. `available` of the model has its current value; it is up to the caller to refuse the request because of it. Throws `model_not_found`, `model_not_supported`, `invalid_request` (two tiers) or `unsupported_feature` (a tier
+   * that the model lacks), each with the field at fault. Source: docs/interfaces/models.md "Names of models".
    */
   resolve(name: string, requested: ResolveOptions = {}): Resolved {
     const { model, namedTier } = this.#found(name, requested.visible ?? null);
@@ -109,7 +108,7 @@ export class Catalog {
     return namedTier === undefined || model.serviceTiers.includes(namedTier) ? this.#asNow(model) : undefined;
   }
 
-  /** The tip for a name that no model has. */
+  /** Returns the tip for a name that no model has. */
   suggestion(name: string, visible: readonly string[] | null = null): string {
     const plain = tierSuffixPattern.exec(name)?.[1] ?? name;
     const undated = datePattern.exec(plain)?.[1] ?? plain;
@@ -182,7 +181,7 @@ function findUntiered(index: Index, name: string): Model | undefined {
   const latest = findUndated(index, `${name}:latest`);
   if (latest !== undefined) return latest;
   const undated = datePattern.exec(name)?.[1];
-  // If several listed models have the date, it is part of their ids: without it the name would mean another model.
+  // If several listed models share this name including the date, the date is part of their ids; without it the name would mean another model.
   if (undated === undefined || index.byBarePart.has(name)) return undefined;
   return findUndated(index, undated);
 }
@@ -212,7 +211,7 @@ function chooseTier(name: string, named: ServiceTier | undefined, field: Service
   const suffix = toTierName(named);
   throw new GatewayError(
     'invalid_request',
-    `The model "${name}" asks for the tier ${suffix}, but service_tier for ${toTierName(field)}.`,
+    `The model "${name}" asks for the tier ${suffix}, but service_tier asks for ${toTierName(field)}.`,
     { param: 'service_tier', tip: `Leave service_tier out, or the suffix :${suffix} of the model.` },
   );
 }

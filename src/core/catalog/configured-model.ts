@@ -11,12 +11,12 @@ import {
 import { findEndpoint } from '../../generation/endpoints.ts';
 import { tierByName } from '../service-tiers.ts';
 
-/** The fields of a message as plain values, without those that have another type in the configuration. */
+/** The fields of a protobuf message as plain values, except those that have another type in the configuration. */
 type Plain<Fields extends Message, Replaced extends keyof Fields = never> = Readonly<
   Omit<Fields, keyof Message | Replaced>
 >;
 
-/** A model from the configuration, as plain values: the core does not import the configuration. */
+/** A configured model, as plain values, because the core does not import `src/config`. */
 export interface ConfiguredModel extends Plain<
   Model,
   'createdAt' | 'endpoints' | 'serviceTiers' | 'pricing' | 'dimensions' | 'tokenizer'
@@ -56,7 +56,7 @@ export function toModel({ pricing, ...model }: ConfiguredModel): Model {
   });
 }
 
-/** Converts configured prices to the contract's. */
+/** Converts configured prices to their protobuf message. */
 export function toPricing({ images = [], above, ...prices }: ConfiguredPricing): Pricing {
   return create(PricingSchema, { ...prices, images: [...images], above: [...above] });
 }

@@ -14,12 +14,11 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { Chunk, DocumentChange, Documents } from '../../store/documents.ts';
 
 /**
- * Conversations as documents: the body holds the metadata, the log holds the changes of the items. Changes are
- * durable when a promise resolves.
+ * Stores conversations as documents: the body has the metadata, the chunks have the changes of the items. A change is durable when its promise resolves.
  */
 
-/** The tools for storing conversations. */
-export interface ConversationLogTools {
+/** The dependencies of storing conversations. */
+export interface ConversationLogDependencies {
   readonly documents: Documents;
   readonly ledger: Pick<Ledger, 'findActivity'>;
   readonly ids: IdSource;
@@ -40,26 +39,26 @@ export interface ConversationOwner {
   readonly keyId: number;
 }
 
-/** Changes of a log that are read at a time. */
+/** How many changes are read at a time. */
 const changesAtOnce = 64;
-/** A field of the request's record: its response is part of the conversation. */
+/** The states of a request's record in which its items are part of the conversation. */
 const chargedStates: ReadonlySet<string> = new Set(['completed', 'incomplete']);
 
-/** Reads and writes conversations. Every method throws `not_found`, param `conversation`, for one that is unknown, has ended or belongs to another account. */
+/** Reads and writes conversations. Every method throws `not_found` (with the field `conversation`) for a conversation that does not exist, has expired or belongs to another account. */
 export class ConversationLog {
-  readonly #tools: ConversationLogTools;
+  readonly #dependencies: ConversationLogDependencies;
 
-  constructor(tools: ConversationLogTools) {
-    this.#tools = tools;
+  constructor(dependencies: ConversationLogDependencies) {
+    this.#dependencies = dependencies;
   }
 
-  /** Begins a conversation. */
+  /** Creates a conversation. */
   async begin(
     { accountId, keyId }: ConversationOwner,
     metadata: Conversation['metadata'],
     items: readonly Item[],
   ): Promise<Conversation> {
-    const { documents, ids, clock, lifetimeMs } = this.#tools;
+    const { documents, ids, clock, lifetimeMs } = this.#dependencies;
     const nowMs = clock.now();
     const id = `conv_${publicRequestId(ids.next()).replace(/^req_/, '')}`;
     const conversation = create(ConversationSchema, { id, createdAtMs: BigInt(nowMs), metadata });
@@ -79,7 +78,7 @@ export class ConversationLog {
   }
 
   async find({ id, accountId }: ConversationReference): Promise<Conversation> {
-    const document = await this.#tools.documents.find({ kind: 'conversation', id }, accountId);
+    const document = await this.#dependencies.documents.find({ kind: 'conversation', id }, accountId);
     if (document === undefined) throw noConversation(id);
     return fromBinary(ConversationSchema, document.body);
   }
@@ -90,7 +89,7 @@ export class ConversationLog {
     const items = new Map<string, Item>();
     const document = { kind: 'conversation', id: name.id } as const;
     for (let after = -1; ;) {
-      const chunks = await this.#tools.documents.chunks(document, after, changesAtOnce);
+      const chunks = await this.#dependencies.documents.chunks(document, after, changesAtOnce);
       for (const { seq, content } of chunks) {
         const change = await fromBinaryInTurns(StoredConversationChangeSchema, content);
         after = seq;
@@ -102,7 +101,7 @@ export class ConversationLog {
     }
   }
 
-  /** Replaces the labels of a conversation. */
+  /** Replaces the metadata of a conversation. */
   async setMetadata(name: ConversationReference, metadata: Conversation['metadata']): Promise<Conversation> {
     const conversation = { ...(await this.find(name)), metadata };
     await this.#change(name, { body: toBinary(ConversationSchema, conversation) });
@@ -110,8 +109,7 @@ export class ConversationLog {
   }
 
   /**
-   * Adds items at the end. `requestId`: the request whose response they are part of; they become visible when it is charged. Undefined:
-   * they are visible at once.
+   * Adds items at the end. `requestId`: the request whose response the items belong to; they become visible when that request is charged. Undefined: they are visible immediately.
    */
   async add(name: ConversationReference, items: readonly Item[], requestId?: string): Promise<void> {
     const chunk = await this.#chunk({ added: [...items], ...(requestId === undefined ? {} : { requestId }) });
@@ -125,12 +123,12 @@ export class ConversationLog {
 
   async delete(name: ConversationReference): Promise<void> {
     await this.find(name);
-    const outcome = await this.#tools.documents.delete({ kind: 'conversation', id: name.id });
+    const outcome = await this.#dependencies.documents.delete({ kind: 'conversation', id: name.id });
     if (outcome === 'not_found') throw noConversation(name.id);
   }
 
   async #change({ id }: ConversationReference, change: Pick<DocumentChange, 'body' | 'chunks'>): Promise<void> {
-    const { documents, clock, lifetimeMs } = this.#tools;
+    const { documents, clock, lifetimeMs } = this.#dependencies;
     const endsAtMs = clock.now() + lifetimeMs;
     const outcome = await documents.update({ kind: 'conversation', id, endsAtMs, ...change });
     if (outcome !== 'updated') throw noConversation(id);
@@ -139,13 +137,13 @@ export class ConversationLog {
   async #chunk(change: MessageInitShape<typeof StoredConversationChangeSchema>): Promise<Chunk> {
     const message = create(StoredConversationChangeSchema, change);
     const content = await toBinaryInTurns(StoredConversationChangeSchema, message);
-    return { seq: this.#tools.ids.next(), content };
+    return { seq: this.#dependencies.ids.next(), content };
   }
 
-  /** Items of a response become visible only if it was charged: after a crash between the two, neither is kept. */
+  /** Returns whether a change counts. The items of a response count only if it was charged, so that a crash before the charge leaves neither. */
   async #isDone({ requestId }: StoredConversationChange, { accountId }: ConversationReference): Promise<boolean> {
     if (requestId === undefined) return true;
-    const record = await this.#tools.ledger.findActivity(accountId, requestId);
+    const record = await this.#dependencies.ledger.findActivity(accountId, requestId);
     return record !== undefined && chargedStates.has(record.row.state);
   }
 }

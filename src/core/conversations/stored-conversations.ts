@@ -14,13 +14,13 @@ import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
 import { withDistinctIds } from '../responses/distinct-ids.ts';
 import { Sealing } from '../responses/sealing.ts';
-import { ConversationLog, type ConversationLogTools, type ConversationReference } from './conversation-log.ts';
+import { ConversationLog, type ConversationLogDependencies, type ConversationReference } from './conversation-log.ts';
 
-/** The tools that stored conversations need. */
-export interface StoredConversationTools extends ConversationLogTools {
+/** The dependencies of stored conversations. */
+export interface StoredConversationDependencies extends ConversationLogDependencies {
   readonly ledger: Ledger;
   readonly box: SealedBox;
-  /** Holds a claim for each conversation that a response is being generated in. */
+  /** Has a claim for each conversation in which a response is being generated. */
   readonly claims: Claims;
 }
 
@@ -29,14 +29,14 @@ const pageDefault = 20;
 const pageMax = 100;
 const metadataMax = { count: 16, name: 64, value: 512 };
 
-/** A conversation locked for one response: nothing else changes it until it is released. */
+/** A conversation that is locked for one response. Nothing else can change it until it is released. */
 export class ConversationLock {
   readonly name: ConversationReference;
   readonly #log: ConversationLog;
   readonly #claims: Claims;
   #isReleased = false;
 
-  /** The caller has already claimed the conversation. */
+  /** Call it only after the claim was taken. */
   constructor(name: ConversationReference, log: ConversationLog, claims: Claims) {
     this.name = name;
     this.#log = log;
@@ -44,8 +44,7 @@ export class ConversationLock {
   }
 
   /**
-   * Adds the input and output of a response. They become visible when the request `requestId` is charged; if that is undefined, at once,
-   * because the response is free.
+   * Adds the input and output of a response. They become visible when the request `requestId` is charged; immediately if that is undefined, because the response is free.
    */
   async add(items: readonly Item[], requestId: string | undefined): Promise<void> {
     await this.#log.add(this.name, items, requestId);
@@ -61,12 +60,12 @@ export class ConversationLock {
 
 /** The stored conversations, and the locks that responses take on them. */
 export class StoredConversations {
-  readonly #tools: StoredConversationTools;
+  readonly #dependencies: StoredConversationDependencies;
   readonly #log: ConversationLog;
 
-  constructor(tools: StoredConversationTools) {
-    this.#tools = tools;
-    this.#log = new ConversationLog(tools);
+  constructor(dependencies: StoredConversationDependencies) {
+    this.#dependencies = dependencies;
+    this.#log = new ConversationLog(dependencies);
   }
 
   /** Returns the implementation of ConversationService. */
@@ -108,7 +107,7 @@ export class StoredConversations {
   /** Locks a conversation for one response. Throws `not_found`, and `conversation_locked` if another response has locked it. */
   async lock(name: ConversationReference): Promise<ConversationLock> {
     await this.#log.find(name);
-    const { claims } = this.#tools;
+    const { claims } = this.#dependencies;
     if ((await claims.take(claimName(name.id), '')) !== undefined) throw lockedError(name.id);
     return new ConversationLock(name, this.#log, claims);
   }
@@ -141,7 +140,7 @@ export class StoredConversations {
 
   /** Returns the items, each with an id that no other item of the conversation has. */
   #withIds(items: readonly Item[], before: readonly Item[]): Item[] {
-    const responseId = toResponseId(publicRequestId(this.#tools.ids.next()));
+    const responseId = toResponseId(publicRequestId(this.#dependencies.ids.next()));
     const identified = items.map((item, at) =>
       item.id === '' ? { ...item, id: inputItemId(responseId, item, at) } : item,
     );
@@ -149,12 +148,12 @@ export class StoredConversations {
   }
 
   #sealItems(items: readonly Item[], include: readonly string[], { accountId }: ConversationReference): Item[] {
-    const sealing = new Sealing(this.#tools.box, accountId);
+    const sealing = new Sealing(this.#dependencies.box, accountId);
     return items.map(item => sealing.sealItem(item, include));
   }
 
   #authenticate(context: CallContext): Credential | Promise<Credential> {
-    return authenticate(context, this.#tools.ledger, 'api_key');
+    return authenticate(context, this.#dependencies.ledger, 'api_key');
   }
 
   async #toName(id: string, context: CallContext): Promise<ConversationReference> {
@@ -162,7 +161,7 @@ export class StoredConversations {
     return { id, accountId };
   }
 
-  /** Returns the name of a conversation to change. Throws `not_found`, and `conversation_locked` if a response has locked it. */
+  /** Returns the reference of a conversation that the caller may change. Throws `not_found`, and `conversation_locked` if a response has locked it. */
   async #findUnlocked(id: string, context: CallContext): Promise<ConversationReference> {
     const name = await this.#toName(id, context);
     await this.#log.find(name);
@@ -171,7 +170,7 @@ export class StoredConversations {
   }
 
   async #checkUnlocked(id: string): Promise<void> {
-    if ((await this.#tools.claims.find(claimName(id))) !== undefined) throw lockedError(id);
+    if ((await this.#dependencies.claims.find(claimName(id))) !== undefined) throw lockedError(id);
   }
 }
 

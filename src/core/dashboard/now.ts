@@ -18,7 +18,7 @@ import { stopping } from '../running-requests.ts';
 import { roleScopes } from '../session-access.ts';
 import type { RecentErrors } from './recent-errors.ts';
 
-/** The sources of the current state. */
+/** The sources of the dashboard's live view: running requests, funds, errors and routes. */
 export interface NowOptions {
   readonly ledger: CredentialPort & Pick<Ledger, 'findAccount' | 'lastEntry'>;
   readonly runtime: Runtime;
@@ -28,14 +28,14 @@ export interface NowOptions {
   readonly errors: RecentErrors;
 }
 
-/** The time between two reads of the state. */
+/** The time between two reads of the live view. */
 const intervalMs = 500;
-/** An unchanged state is sent again after this time, so that a page knows that the connection works. */
+/** An unchanged live view is sent again after this time, so that the page knows that the connection works. */
 const keepAliveMs = 5_000;
 /** The most running requests that a message lists. */
 const runningMax = 200;
 
-/** Restricts what a viewer sees. */
+/** What a viewer may see. */
 interface View {
   /** Undefined: all accounts. */
   readonly accountId: number | undefined;
@@ -45,7 +45,7 @@ interface View {
   readonly seesRoutes: boolean;
 }
 
-/** Streams of the current state. */
+/** The streams of the live view, one for each open page. */
 export class NowStreams {
   readonly #options: NowOptions;
   readonly #open = new Set<NowStream>();
@@ -65,7 +65,7 @@ export class NowStreams {
       },
     });
     this.#open.add(stream);
-    // The caller must have the stream before it ends.
+    // Ends the stream only after this method has returned it.
     if (this.#isClosed) queueMicrotask(() => stream.stop());
     else stream.start();
     return stream;
@@ -78,7 +78,7 @@ export class NowStreams {
   }
 }
 
-/** One stream: reads the state repeatedly and sends it when it has changed. */
+/** One stream: reads the live view repeatedly, and sends it when it has changed. */
 class NowStream implements StreamControl {
   readonly #options: NowOptions;
   readonly #caller: Caller;
@@ -118,7 +118,7 @@ class NowStream implements StreamControl {
   async #tick(): Promise<void> {
     try {
       const { ledger } = this.#options;
-      // Authenticates each time: the session may have ended, and a role or a key may have changed.
+      // Authenticates before each read, because the session may have ended, and a role or a key may have changed.
       const view = toView(await authenticate(this.#caller, ledger, 'any_key'), this.#caller);
       const now = create(WatchNowResponseSchema, await readNow(this.#options, view));
       if (this.#isOver) return;
@@ -129,7 +129,7 @@ class NowStream implements StreamControl {
     }
   }
 
-  /** Returns true if the state has changed, or the last message is `keepAliveMs` old. */
+  /** Returns true if the live view has changed, or the last message is `keepAliveMs` old. */
   #isDue(now: WatchNowResponse): boolean {
     const last = this.#last;
     if (last === undefined || now.atMs - last.atMs >= BigInt(keepAliveMs)) return true;
@@ -144,7 +144,7 @@ class NowStream implements StreamControl {
   }
 }
 
-/** Returns what the caller may see. Throws `permission_denied` if that does not include running requests. */
+/** Returns what the caller may see. Throws `permission_denied` if its credential lacks the scope `account:activity`. */
 function toView({ kind, accountId, keyId, scopes: own, session }: Credential, caller: Caller): View {
   if (kind === 'api_key') return { accountId, keyId, seesFunds: false, seesRoutes: false };
   if (session?.role === 'operator') {
@@ -154,7 +154,12 @@ function toView({ kind, accountId, keyId, scopes: own, session }: Credential, ca
   }
   const scopes: readonly string[] = kind === 'session' && session !== undefined ? roleScopes[session.role] : own;
   if (!scopes.includes('account:activity')) {
-    throw new GatewayError('permission_denied', 'The management key lacks the scope account:activity.');
+    throw new GatewayError(
+      'permission_denied',
+      session === undefined
+        ? 'The management key lacks the scope account:activity.'
+        : `The role ${session.role} lacks the scope account:activity.`,
+    );
   }
   return { accountId, keyId: undefined, seesFunds: scopes.includes('account:balance'), seesRoutes: false };
 }
@@ -175,7 +180,7 @@ async function readNow(options: NowOptions, view: View): Promise<MessageInitShap
     runningHeldNanoUsd: running.reduce((sum, { heldNanoUsd }) => sum + heldNanoUsd, 0n),
     running: running.slice(0, runningMax).map(toRunning),
     errors: errors.count(accountId, keyId).map(each => ({ ...each, lastAtMs: BigInt(each.lastAtMs) })),
-    restingRoutes: view.seesRoutes ? listRestingRoutes(options) : [],
+    restingRoutes: view.seesRoutes ? listUnavailableRoutes(options) : [],
   };
 }
 
@@ -197,8 +202,8 @@ function toRunning({ accountId, keyId, createdAtMs, outputTokens, ...others }: R
   };
 }
 
-/** Returns the routes that take no requests, or only one to test them: their breaker is not closed, or none of their keys is usable. */
-function listRestingRoutes({ router }: NowOptions) {
+/** Returns the routes that take no requests, or only one to test them, because their breaker is not closed or none of their keys is usable. */
+function listUnavailableRoutes({ router }: NowOptions) {
   return router.routes().flatMap(({ name, breaker, keys }) => {
     const state = keys?.isUsable === false ? 'no_key' : breaker.state;
     return state === 'closed' ? [] : [{ model: name.modelId, provider: name.provider, state }];

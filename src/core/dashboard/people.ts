@@ -1,17 +1,17 @@
 import type { SessionRole } from '../../ledger/ledger.ts';
 import type { SignedIn } from './sessions.ts';
 
-/** Matches an identity provider's claims. */
+/** A rule of the configuration: whose claims match, and which role and account that person gets. */
 export interface PersonRule {
   readonly claim: string;
   /** The claim's value, or one of its values if it is a list; `*` matches any text. */
   readonly value: string;
   readonly role: SessionRole;
-  /** null: the operator's. */
+  /** The person's account; null: the person is an operator. */
   readonly accountId: number | null;
 }
 
-/** Returns a person's role and accounts by the first rule that matches the claims; undefined if none does. */
+/** Returns the role and account that the first matching rule gives to a person; undefined if no rule matches the claims. */
 export function findPerson(
   claims: Readonly<Record<string, unknown>>,
   rules: readonly PersonRule[],
@@ -33,12 +33,12 @@ function fits(claims: Readonly<Record<string, unknown>>, { claim, value }: Perso
   );
 }
 
-/** Returns a text as a pattern that fits it alone. */
+/** Returns a pattern that matches exactly this text. */
 function escape(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
 }
 
-/** Returns a name for people and the audit: the address or name, else the provider's id; at most 200 characters. */
+/** Returns the name that is shown and recorded in the audit log: the e-mail address or the name, else the identity provider's id; at most 200 characters. */
 function readName(claims: Readonly<Record<string, unknown>>): string {
   const named = [claims['email'], claims['preferred_username'], claims['name'], claims['sub']];
   const name = named.find((each): each is string => typeof each === 'string' && each !== '');

@@ -10,7 +10,7 @@ interface SeenError {
   readonly code: ErrorCode;
 }
 
-/** Errors of one code. */
+/** How often an error code was returned, and when last. */
 export interface ErrorCount {
   readonly code: ErrorCode;
   readonly count: number;
@@ -18,7 +18,7 @@ export interface ErrorCount {
   readonly tip: string;
 }
 
-/** The errors of the last hour that callers got, in memory; if there are very many, the latest. */
+/** Keeps the errors that callers got in the last hour in memory; if there are very many, only the latest. */
 export class RecentErrors {
   readonly #now: () => number;
   #errors: SeenError[] = [];
@@ -34,7 +34,7 @@ export class RecentErrors {
     if (this.#errors.length >= 2 * errorsMax) this.#errors = this.#errors.slice(-errorsMax);
   }
 
-  /** Returns the errors of an account, of one of its keys, or, if both are undefined, all, by code, most frequent first. */
+  /** Counts the errors of an account, or of one of its keys, or (if both are undefined) of all accounts. Returns them by code, most frequent first. */
   count(accountId: number | undefined, keyId: number | undefined): ErrorCount[] {
     const fromMs = this.#now() - keptMs;
     const counts = new Map<ErrorCode, ErrorCount>();

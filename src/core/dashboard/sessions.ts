@@ -11,19 +11,19 @@ import type { Credential, Ledger, NewSession, SessionRole, SessionRow } from '..
 import { dashboardListenerHeader } from '../../lib/call-headers.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { PushedService } from '../../lib/pushed-service.ts';
-import { requireFound, readId } from '../account-fields.ts';
+import { requireRow, readId } from '../account-fields.ts';
 import { authenticate, type Caller, type CredentialPort } from '../credential.ts';
 import { hashKey, keyPrefixes, makeKey } from '../keys.ts';
 import { roleScopes } from '../session-access.ts';
 import type { SignInLinks } from './sign-in-links.ts';
 
-/** The tools that sessions need. */
+/** The options of sessions. */
 export interface SessionOptions {
   readonly ledger: CredentialPort & Pick<Ledger, 'createSession' | 'listSessions' | 'endSession'>;
   readonly clock: Clock;
   readonly links: SignInLinks;
   readonly publicUrl: () => string;
-  /** The address of the internal listener, without a slash at its end. */
+  /** Returns the URL of the internal listener, without a slash at its end. */
   readonly internalUrl: () => string;
   /** Returns true if people can sign in with an identity provider. */
   readonly hasProvider: () => boolean;
@@ -50,7 +50,7 @@ export async function openSession(
   person: SignedIn,
 ): Promise<string> {
   const { text, hash } = makeKey('session');
-  requireFound(
+  requireRow(
     await ledger.createSession({ ...person, hash, endsAtMs: clock.now() + sessionMs }),
     'account',
     person.accountId ?? 0,
@@ -100,14 +100,13 @@ export function sessionAdmin({
     },
     async revokeSession({ sessionId: id }) {
       const sessionId = readId(id, 'session');
-      return { session: toSession(requireFound(await ledger.endSession({ sessionId }), 'session', sessionId)) };
+      return { session: toSession(requireRow(await ledger.endSession({ sessionId }), 'session', sessionId)) };
     },
   };
 }
 
 /**
- * Returns the address of a sign-in link. The token is in the fragment, which browsers never send: the page sends it
- * with `SignIn`.
+ * Returns the URL of a sign-in link. The token is in the fragment, which browsers do not send to servers; the page sends it with `SignIn`.
  */
 export function signInUrl(origin: string, token: string): string {
   return `${origin}/dashboard/sign-in#token=${token}`;
@@ -131,12 +130,12 @@ async function identify(text: string, { ledger, links }: SessionOptions): Promis
   return { role: keyRole(key), accountId: key.accountId, keyHash: hash, subject: keySubject(key) };
 }
 
-/** Returns the credential with this text. Throws the errors of `authenticate`. */
+/** Returns the credential with this key. Throws the errors of `authenticate`. */
 async function lookUp(text: string, ledger: CredentialPort): Promise<Credential> {
   return authenticate({ requestHeader: new Headers({ authorization: `Bearer ${text}` }) }, ledger, 'any_key');
 }
 
-/** Returns the role to show for the holder of a key. What they may do is decided by the key's scopes. */
+/** Returns the role that is shown for someone who signed in with a key. What they may do depends on the key's scopes only. */
 function keyRole({ kind, scopes }: Credential): SessionRole {
   if (kind === 'api_key') return 'member';
   return scopes.every(scope => roleScopes.viewer.some(each => each === scope)) ? 'viewer' : 'owner';
@@ -146,7 +145,7 @@ function keySubject({ kind, keyId }: Credential): string {
   return `${kind === 'api_key' ? 'API key' : 'management key'} ${keyId}`;
 }
 
-/** Returns what a page may know before anyone has signed in. */
+/** Returns what the sign-in page gets before anyone has signed in. */
 function listenerFacts(
   { publicUrl, hasProvider }: Pick<SessionOptions, 'publicUrl' | 'hasProvider'>,
   caller: Caller,

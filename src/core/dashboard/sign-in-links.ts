@@ -3,17 +3,17 @@ import { makeKey } from '../keys.ts';
 /** The most unused links; the oldest is removed when there are more. */
 const linksMax = 100;
 
-/** Links that sign the operator in, each once. They are kept in memory only: a restart ends them. */
+/** Links that sign the operator in, each once. They are kept in memory only, so they are invalid after a restart. */
 export class SignInLinks {
   readonly #now: () => number;
-  /** The end of each link by its SHA-256, oldest first. */
+  /** When each link expires, by the SHA-256 of its token, oldest first. */
   readonly #links = new Map<string, number>();
 
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  /** Creates the token of a link with this lifetime. */
+  /** Creates a link that is valid for `lifetimeMs`. Returns its token, and when it expires. */
   make(lifetimeMs: number): { readonly token: string; readonly endsAtMs: number } {
     const { text, hash } = makeKey('signInLink');
     const endsAtMs = this.#now() + lifetimeMs;

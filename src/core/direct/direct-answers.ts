@@ -16,10 +16,10 @@ import { idempotencyKey, type AnswerStore, type Replays } from '../idempotency/r
 import { RunningRequests, type StoppableService, stopping } from '../running-requests.ts';
 import { neverAborted } from '../starting-call.ts';
 import type { DirectKind, PreparedRequest, DirectRequest, DirectResponse } from './direct-kind.ts';
-import { DirectRun, type DirectRunTools } from './direct-run.ts';
+import { DirectRun, type DirectRunDependencies } from './direct-run.ts';
 
-/** The tools of services whose answers are not streamed. */
-export interface DirectTools extends DirectRunTools {
+/** The dependencies of `DirectAnswers`. */
+export interface DirectDependencies extends DirectRunDependencies {
   readonly catalog: Catalog;
   readonly ids: IdSource;
   readonly replays: Replays;
@@ -29,7 +29,7 @@ export interface DirectTools extends DirectRunTools {
 interface DirectInput<Request> {
   readonly request: Request;
   readonly credential: Credential;
-  /** The id that the edge has given the request; null: none. */
+  /** The id that the edge has given the request; null: it gave none. */
   readonly named: string | null;
   readonly telemetry: RequestTelemetry | undefined;
   /** The batch that the request is an item of; absent: none. */
@@ -37,7 +37,7 @@ interface DirectInput<Request> {
 }
 
 /**
- * All requests of one direct endpoint in this process: admits them, tries the routes, settles, and repeats stored answers if the Idempotency-Key is the same.
+ * Answers all requests of one direct endpoint (one whose answers are not streamed) in this process: admits them, tries the routes and settles. A request with a known Idempotency-Key gets its stored answer.
  */
 export class DirectAnswers<
   Request extends DirectRequest,
@@ -45,13 +45,13 @@ export class DirectAnswers<
   Prepared extends PreparedRequest<Request>,
   Made extends DirectAnswer,
 > implements StoppableService {
-  readonly #tools: DirectTools;
+  readonly #dependencies: DirectDependencies;
   readonly #kind: DirectKind<Request, Response, Prepared, Made>;
   readonly #running = new RunningRequests();
   #isDraining = false;
 
-  constructor(tools: DirectTools, kind: DirectKind<Request, Response, Prepared, Made>) {
-    this.#tools = tools;
+  constructor(dependencies: DirectDependencies, kind: DirectKind<Request, Response, Prepared, Made>) {
+    this.#dependencies = dependencies;
     this.#kind = kind;
   }
 
@@ -63,23 +63,23 @@ export class DirectAnswers<
     this.#isDraining = true;
   }
 
-  cutAll(): void {
-    this.#running.cutAll();
+  interruptAll(): void {
+    this.#running.interruptAll();
   }
 
   revoke(keyId: number): void {
     this.#running.revoke(keyId);
   }
 
-  /** Answers a call. Throws the error for the client. */
+  /** Answers a request. Throws the client's error. */
   async answer(request: Request, context: UnaryContext): Promise<Response> {
     if (this.#isDraining) throw stopping();
-    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
+    const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const named = context.requestHeader.get(requestIdHeader);
     const requested = { request, credential, named, telemetry: findTelemetry(context) };
     const key = idempotencyKey(context);
     if (key === undefined) return this.#charged(requested, context.signal);
-    return this.#tools.replays.answerOne({
+    return this.#dependencies.replays.answerOne({
       context,
       credential,
       key,
@@ -90,7 +90,7 @@ export class DirectAnswers<
     });
   }
 
-  /** Answers a batch item and stores the answer before it is charged. Throws the item's error. */
+  /** Answers an item of a batch, and stores the answer before it is charged. Throws the item's error. */
   async answerItem(request: Request, item: BatchItem, answerStore: AnswerStore<Response>): Promise<Response> {
     if (this.#isDraining) throw stopping();
     const { credential, call, batchId } = item;
@@ -101,13 +101,13 @@ export class DirectAnswers<
     );
   }
 
-  /** Returns the charged answer; `answerStore` stores it before it is charged. */
+  /** Makes and charges the answer; `answerStore` stores it before it is charged. */
   async #charged(
     requested: DirectInput<Request>,
     signal: AbortSignal,
     answerStore?: AnswerStore<Response>,
   ): Promise<Response> {
-    const { catalog, ids, ledger } = this.#tools;
+    const { catalog, ids, ledger } = this.#dependencies;
     const kind = this.#kind;
     const { named, telemetry, batchId } = requested;
     const checked = await kind.prepare(catalog, requested.request, requested.credential);
@@ -126,7 +126,7 @@ export class DirectAnswers<
       telemetry,
     };
     const admitted = await admitRequest(ledger, command, requested.credential);
-    const run = new DirectRun(this.#tools, kind, admitted);
+    const run = new DirectRun(this.#dependencies, kind, admitted);
     this.#running.add(run);
     try {
       const { answer, costNanoUsd } = await run.run(signal, ({ response }) =>

@@ -11,7 +11,7 @@ import type { UsedUp } from '../admitted-run.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { LiveRoute } from '../routing/live-routes.ts';
 
-/** The fields of every request whose answer is not streamed. */
+/** The fields that the requests of all direct endpoints have. */
 export interface DirectRequest extends Message {
   /** The model's id as the caller wrote it; in a `PreparedRequest`, the listed id. */
   model: string;
@@ -19,7 +19,7 @@ export interface DirectRequest extends Message {
   attribution?: Attribution | undefined;
 }
 
-/** The fields, besides the content, of every answer that is not streamed. */
+/** The fields that the answers of all direct endpoints have, besides the content. */
 export interface DirectResponse extends Message {
   requestId: string;
   model: string;
@@ -29,10 +29,10 @@ export interface DirectResponse extends Message {
   warnings: string[];
 }
 
-/** Fields that the answers of all services share. */
+/** The same fields, without those of every protobuf message. */
 export type CommonFields = Pick<DirectResponse, Exclude<keyof DirectResponse, keyof Message>>;
 
-/** A checked request with its model and its price. */
+/** A checked request, with its model and prices. */
 export interface PreparedRequest<Request> {
   /** `model` is the listed id. */
   readonly request: Request;
@@ -42,11 +42,11 @@ export interface PreparedRequest<Request> {
   readonly multiplierPermille?: number;
 }
 
-/** The most that a request can cost. */
+/** What is held for a request before it runs. */
 export interface DirectEstimate {
-  /** Undefined: it costs nothing. */
+  /** The most that the request can cost; undefined: it costs nothing. */
   readonly funds: FundsEstimate | undefined;
-  /** What counts towards token limits; absent: nothing does. */
+  /** The tokens that count towards token limits; absent: none. */
   readonly text?: TextEstimate;
 }
 
@@ -56,7 +56,7 @@ export interface MadeAnswer<Response> {
   readonly used: UsedUp;
 }
 
-/** What differs between services whose answers are not streamed. The rest, from admission to settling, is in `DirectAnswers`. */
+/** What differs between direct endpoints. What they share, from admission to settling, is in `DirectAnswers`. */
 export interface DirectKind<
   Request extends DirectRequest,
   Response extends DirectResponse,
@@ -67,12 +67,12 @@ export interface DirectKind<
   readonly operation: Operation;
   /** The schema of the response message. */
   readonly answer: GenMessage<Response>;
-  /** Checks a request, finds its model and counts its input. Throws the error for the caller; nothing is charged or counted yet. */
+  /** Checks a request, finds its model and counts its input. Throws the client's error. Nothing is charged, and no limit is used, yet. */
   prepare(catalog: Catalog, request: Request, credential: Pick<Credential, 'allowedModels'>): Promise<Prepared>;
-  /** Returns the most that a request can cost, which is held before the first attempt. */
+  /** Returns the most that a request can use, which is held before the first attempt. */
   estimate(prepared: Prepared): DirectEstimate;
   /** Makes one attempt at a route. Throws `UpstreamFailure`, also for an invalid answer. */
   attempt(route: LiveRoute, prepared: Prepared, call: DirectCall<Request>): Promise<Made>;
-  /** Returns the answer for the caller. `common`: the fields of all answers. */
+  /** Returns the answer for the client, and its usage. `common`: the fields that all answers have. */
   finish(prepared: Prepared, made: Made, common: CommonFields): MadeAnswer<Response>;
 }

@@ -1,34 +1,34 @@
 import type { DirectAnswer } from '../../generation/direct-call.ts';
 import { Hold } from '../../generation/hold.ts';
-import { type AdmittedRequest, AdmittedRun, type AdmittedRunTools, type UsedUp } from '../admitted-run.ts';
+import { type AdmittedRequest, AdmittedRun, type AdmittedRunDependencies, type UsedUp } from '../admitted-run.ts';
 import { limitState } from '../limit-state.ts';
 import type { Router } from '../routing/router.ts';
 import type { DirectKind, PreparedRequest, DirectRequest, DirectResponse, MadeAnswer } from './direct-kind.ts';
 
-/** The tools of one request whose answer is not streamed. */
-export interface DirectRunTools extends AdmittedRunTools {
+/** The dependencies of `DirectRun`. */
+export interface DirectRunDependencies extends AdmittedRunDependencies {
   readonly router: Router;
   /** Returns true if the client may see the route. */
   readonly exposeRoute: () => boolean;
 }
 
-/** One admitted request whose answer is not streamed. */
+/** One admitted request of a direct endpoint. */
 export class DirectRun<
   Request extends DirectRequest,
   Response extends DirectResponse,
   Prepared extends PreparedRequest<Request>,
   Made extends DirectAnswer,
 > extends AdmittedRun<Prepared, MadeAnswer<Response>> {
-  readonly #tools: DirectRunTools;
+  readonly #dependencies: DirectRunDependencies;
   readonly #kind: DirectKind<Request, Response, Prepared, Made>;
 
   constructor(
-    tools: DirectRunTools,
+    dependencies: DirectRunDependencies,
     kind: DirectKind<Request, Response, Prepared, Made>,
     requested: AdmittedRequest<Prepared>,
   ) {
-    super(tools, requested);
-    this.#tools = tools;
+    super(dependencies, requested);
+    this.#dependencies = dependencies;
     this.#kind = kind;
   }
 
@@ -37,7 +37,7 @@ export class DirectRun<
     const { request, model } = prepared;
     const { signal } = this;
     const hold = Hold.of(admitted);
-    const routed = await this.#tools.router.perform({
+    const routed = await this.#dependencies.router.perform({
       model: request.model,
       caller: { hold, request },
       requestId,
@@ -57,7 +57,7 @@ export class DirectRun<
       model: model.id,
       costNanoUsd: 0n,
       limits: admitted.windows.map(limitState),
-      route: this.#tools.exposeRoute() ? `${route.provider}/${route.model}` : '',
+      route: this.#dependencies.exposeRoute() ? `${route.provider}/${route.model}` : '',
       warnings: dropped.length === 0 ? [] : [`dropped=${dropped.join(',')}`],
     });
   }

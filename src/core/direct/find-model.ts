@@ -5,8 +5,7 @@ import type { Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 
 /**
- * Returns the model that a request names on a path, if the key may use it. Throws the error for the caller.
- * Availability is not checked here.
+ * Returns the model that a request names, if it can be used on the path and the key may use it. Throws the client's error. Does not check whether the model is available.
  */
 export function findModel(
   catalog: Catalog,

@@ -3,7 +3,7 @@ import { priceSheet } from '../../generation/price.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 import type { PreparedRequest } from './direct-kind.ts';
 
-/** Returns a checked request with its input tokens, the listed model and its prices. Throws `model_unavailable` if the model has no route. */
+/** Returns a request with the listed id of its model, its input tokens and its prices. Throws `model_unavailable` if the model has no working route. */
 export function priceRequest<Request extends { readonly model: string }>(
   request: Request,
   model: Model,

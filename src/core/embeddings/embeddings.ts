@@ -6,7 +6,7 @@ import type { DirectKind } from '../direct/direct-kind.ts';
 import { countInput, estimateInput } from '../direct/input-funds.ts';
 import { type PreparedEmbedRequest, prepareEmbedRequest, withTexts } from './prepare-request.ts';
 
-/** Embeddings. */
+/** The direct endpoint for embeddings. */
 export const embeddings: DirectKind<EmbedRequest, EmbedResponse, PreparedEmbedRequest, Embedded> = {
   endpoint: Endpoint.EMBEDDINGS,
   operation: 'embeddings',

@@ -12,13 +12,13 @@ import type { PreparedRequest } from '../direct/direct-kind.ts';
 import { findModel } from '../direct/find-model.ts';
 import { priceRequest } from '../direct/price-request.ts';
 
-/** A checked request for vectors. */
+/** A checked embeddings request. */
 export interface PreparedEmbedRequest extends PreparedRequest<EmbedRequest> {
-  /** Sum over all inputs, by the gateway's count. */
+  /** The tokens of all inputs together, as the gateway counts them. */
   readonly inputTokens: number;
 }
 
-/** Checks a request, finds its model and counts its input. Throws the error for the caller; nothing is charged or counted yet. */
+/** Checks a request, finds its model and counts its input. Throws the client's error. Nothing is charged, and no limit is used, yet. */
 export async function prepareEmbedRequest(
   catalog: Catalog,
   request: EmbedRequest,
@@ -40,7 +40,7 @@ async function countInputs(request: EmbedRequest, { contextLength = Infinity }: 
   const counter = new PieceCounter(await loadTokenizer());
   let sum = 0;
   for (const [index, { text, tokens }] of request.inputs.entries()) {
-    // A text that is too long even by the lowest estimate is refused without a count.
+    // A text that is too long by its lowest estimate is refused without being counted.
     const count = tokens.length + (await counter.count(text, contextLength));
     if (count > contextLength) {
       throw invalidEmbedField(inputName(request, index), `must have at most ${contextLength} tokens with this model`);
@@ -50,7 +50,7 @@ async function countInputs(request: EmbedRequest, { contextLength = Infinity }: 
   return sum;
 }
 
-/** Returns a request with its token ids as texts. Throws `unsupported_feature` if the model’s vocabulary is not known, `validation_error` for ids that it lacks. */
+/** Returns the request with texts in place of token ids. Throws `unsupported_feature` if the model’s vocabulary is not known, `validation_error` for ids that are not in it. */
 export async function withTexts(request: EmbedRequest, { id, tokenizer }: Model): Promise<EmbedRequest> {
   if (request.inputs.every(({ tokens }) => tokens.length === 0)) return request;
   if (!isVocabulary(tokenizer)) {

@@ -25,7 +25,7 @@ test('if a key’s own balance is empty, the tip says that its owner can raise i
   expect(refusal.facts.tip).toContain('PATCH /v1/account/keys/3 {"balance": DOLLARS}');
 });
 
-test('a cap that has something left is not reported as used up', () => {
+test('a monthly limit that is not used up is not reported as used up', () => {
   const cap = { limit: 'monthly_limit', unit: 'nano_usd', used: 0n, max: 100_000n, resetAtMs: 0 } as const;
   expect(denied('spending_limit', cap).message).toBe(
     'The rest of the key’s monthly limit can’t pay for this request: $0.000000 of $0.000100 used or held. It resets at 1970-01-01T00:00:00.000Z.',
@@ -50,7 +50,7 @@ test('insufficient funds: the message has what is available, what running reques
   expect(deniedError(untouched, admission).message).toBe('Insufficient funds: $0.000012345 available.');
 });
 
-test('the tip for an image request never suggests a plan, because no plan pays images', () => {
+test('the tip for an image request never suggests a plan, because no plan pays for images', () => {
   const refused = { kind: 'denied', code: 'subscription_exhausted', windows: [] } as const;
   const payg = 'PATCH /v1/account/keys/3 {"fallback_to_payg": true}';
   const imageRequest = { ...admission, model: create(ModelSchema, { endpoints: [Endpoint.IMAGE_EDITS] }) };
@@ -62,7 +62,7 @@ test('the tip for an image request never suggests a plan, because no plan pays i
   );
 });
 
-test('an empty balance names the operator’s command for this account', () => {
+test('if the balance is empty, the tip has the operator’s command for this account', () => {
   const balance = { limit: 'balance', unit: 'nano_usd', used: 0n, max: 0n } as const;
   expect(denied('insufficient_balance', balance).facts.tip).toBe(
     'Ask the operator to add credit: npx tollgate credits add 7 DOLLARS.',

@@ -9,7 +9,7 @@ import type { AdmitCommand, Denied, Ledger } from '../../ledger/ledger.ts';
 import { readAttribution } from '../attribution.ts';
 import { type BatchTerms, estimateFunds, estimateText, type MeasuredInput } from './funds.ts';
 
-/** A request that is about to be admitted. */
+/** A checked request, before it is admitted. */
 export interface AdmissionRequest {
   readonly id: number;
   readonly requestId: string;
@@ -19,18 +19,18 @@ export interface AdmissionRequest {
   readonly model: Model;
   readonly tier: ServiceTier;
   readonly measured: MeasuredInput;
-  /** Only for items of batches. */
+  /** The batch that the request is an item of; undefined: none. */
   readonly batch?: AppliedBatch | undefined;
-  /** True if the client learns of the admission before the request ends: it must then be durable first. */
+  /** True if the admission must be durable before it is reported, because the client learns of it before the request ends. */
   readonly durable?: boolean | undefined;
 }
 
-/** The batch that a request is an item of. */
+/** A batch, and the terms of its items. */
 export interface AppliedBatch extends BatchTerms {
   readonly id: string;
 }
 
-/** Returns the command that admits a request: nothing goes upstream without it. */
+/** Returns the ledger's command that admits a request. Nothing may be sent upstream before it. */
 export function toAdmitCommand(admission: AdmissionRequest): AdmitCommand {
   const { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch } = admission;
   return {
@@ -49,19 +49,19 @@ export function toAdmitCommand(admission: AdmissionRequest): AdmitCommand {
   };
 }
 
-/** Returns true for a free model: its id has the suffix. */
+/** Returns true if a model is free: its id ends in `:free`. */
 export function isFree(modelId: string): boolean {
   return modelId.endsWith(':free');
 }
 
-/** The request that was denied. */
+/** A request that the ledger has denied. */
 export interface DeniedRequest extends Pick<AdmissionRequest, 'model' | 'accountId' | 'keyId'> {
-  /** True if the key has a balance of its own, so that the account's is never used. */
+  /** True if the key has its own balance, and therefore does not spend from the account. */
   readonly hasOwnBalance: boolean;
 }
 
 /**
- * Returns the error for a denied caller. Reads the key only to find out whether its own balance was too small.
+ * Returns the client's error for a denied request. Reads the key only if the error depends on whether the key has its own balance.
  */
 export async function refusal(
   ledger: Pick<Ledger, 'findKey'>,
@@ -73,7 +73,7 @@ export async function refusal(
   return deniedError(denied, { ...admission, hasOwnBalance: typeof key?.balance === 'bigint' });
 }
 
-/** Converts a denial to the caller's error. */
+/** Converts a denial to the client's error. */
 export function deniedError(denied: Denied, admission: DeniedRequest): GatewayError {
   const { code, denial, retryAfterMs, windows } = denied;
   return new GatewayError(code, deniedMessage(denied, admission.model.id), {
@@ -84,7 +84,7 @@ export function deniedError(denied: Denied, admission: DeniedRequest): GatewayEr
   });
 }
 
-/** Returns the refusal for a key whose limits leave no room for any request. */
+/** Returns the error for a key whose limits allow no request at all at the moment. */
 export function limitsExhausted({ code, denial, retryAfterMs, windows }: Denied, keyId: number): GatewayError {
   const message = denial === undefined ? 'The request is over a limit.' : limitMessage(denial);
   const tip = denial === undefined ? undefined : limitTip(denial, keyId);
@@ -95,12 +95,12 @@ export function limitsExhausted({ code, denial, retryAfterMs, windows }: Denied,
   });
 }
 
-/** Marks denials that a client may retry automatically: it only has to wait a minute, or for a slot. */
+/** Marks denials that a client may retry automatically, because it only has to wait for a minute window or a slot. */
 function mayRetry(denial: Denial | undefined): { readonly retry?: true } {
   return denial?.row?.window === 'minute' || denial?.unit === 'concurrent' ? { retry: true } : {};
 }
 
-/** Returns a tip for this denial, if the code's own tip is not specific enough. */
+/** Returns a tip for this denial; undefined if the tip of its error code is good enough. */
 function chooseTip({ code, denial }: Denied, admission: DeniedRequest): string | undefined {
   const { model, accountId, keyId } = admission;
   if (code === 'insufficient_balance') {
@@ -119,17 +119,17 @@ function chooseTip({ code, denial }: Denied, admission: DeniedRequest): string |
   return denial === undefined ? undefined : limitTip(denial, keyId);
 }
 
-/** Returns a tip for a limit. */
+/** Returns a tip for the limit that was reached. */
 function limitTip(denial: Denial, keyId: number): string | undefined {
   switch (denial.limit) {
     case 'monthly_limit':
       return `Wait for the next month, or ask the operator to raise the limit: npx tollgate keys monthly-limit ${keyId} DOLLARS|none.`;
     case 'minute_limit':
     case 'daily_limit':
-      return `Wait as long as \`retry-after\` says, or raise the limit: PATCH /v1/account/keys/${keyId} {"${denial.limit}": N}.`;
+      return `Wait for the time in \`retry-after\`, or raise the limit: PATCH /v1/account/keys/${keyId} {"${denial.limit}": N}.`;
     case 'free_minute':
     case 'free_day':
-      return 'Wait as long as `retry-after` says, or use the model without `:free`: this limit can’t be raised.';
+      return 'Wait for the time in `retry-after`, or use the model without `:free`: this limit can’t be raised.';
     case 'limit':
       return `Wait until it resets, or raise the limit: PATCH /v1/account/limits/${denial.row?.id ?? ''} {"max": N}. Only the operator can raise a locked one.`;
     default:
@@ -167,7 +167,7 @@ const limitNames: Readonly<Record<NamedLimit, string>> = {
   limit: 'A limit leaves no room for this request',
 };
 
-/** Messages for funds and limits that are not used up, but can't pay this request. */
+/** Messages for limits in dollars that are not used up, but have too little left for this request. */
 const fundNames: Partial<Readonly<Record<NamedLimit, string>>> = {
   daily_limit: 'The rest of the key’s daily limit can’t pay for this request',
   monthly_limit: 'The rest of the key’s monthly limit can’t pay for this request',
@@ -182,7 +182,7 @@ function fundsMessage({ used, max }: Denial, neededNanoUsd: bigint | undefined):
   return `Insufficient funds: ${moneyText(left > 0n ? left : 0n)} available${held}${needed}.`;
 }
 
-/** "$5.00", with as many decimals as the amount has, at least two. */
+/** Returns an amount as "$5.00", with as many decimals as it needs, at least two. */
 function moneyText(nanoUsd: bigint): string {
   const [whole = '', fraction = ''] = dollarsText(nanoUsd).split('.');
   return `$${whole}.${fraction.padEnd(2, '0')}`;
@@ -199,7 +199,7 @@ function limitMessage(denial: Denial, neededNanoUsd?: bigint): string {
   return `${name}${which}: ${amount(used)} of ${amount(max)}${isMoney ? '' : ` ${unit}`} used or held.${reset}`;
 }
 
-/** "limit 12 of key 3, tokens a day". */
+/** Returns a description of a limit, for example "limit 12 of key 3, tokens a day". */
 function nameLimit({ id, scope, scopeId, window }: NonNullable<Denial['row']>, unit: string): string {
   const per = window === null || window === 'total' ? (window ?? 'at once') : `a ${window}`;
   return `limit ${id} of ${scope} ${scopeId}, ${unit} ${per}`;

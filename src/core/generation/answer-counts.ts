@@ -7,89 +7,88 @@ import type { RouteName } from '../routing/observer.ts';
 import type { Router } from '../routing/router.ts';
 import type { UnseenOutput } from './unseen-output.ts';
 
-/** What counting needs: the clock, the provider's own count, and what earlier answers taught. */
-export interface CountingParts {
+/** The dependencies of `AnswerCounts`. */
+export interface CountingDependencies {
   readonly unseenOutput: UnseenOutput;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
   readonly router: Pick<Router, 'countTokens'>;
 }
 
-/** Measures one answer, to estimate usage that its upstream does not report, and to learn from usage that it does report. */
+/** Measures one answer. If its upstream reports no usage, the usage is estimated from that; if it does, later estimates learn from it. */
 export class AnswerCounts implements CountCorrection {
-  readonly #tools: CountingParts;
+  readonly #dependencies: CountingDependencies;
   readonly #measured: MeasuredInput | undefined;
   readonly #request: GenerateRequest;
   readonly #wantsReasoning: boolean;
   #route: RouteName = { modelId: '', provider: '', model: '' };
   #isRemote = false;
   #sentAtMs = 0;
-  /** From the attempt's start to the answer's first text; undefined: no text yet. */
+  /** The time from the attempt's start to the answer's first text; undefined: no text yet. */
   #firstTextMs: number | undefined;
   #ranUntilStopMs: number | undefined;
 
-  /** `measured` undefined: the input was not measured. */
-  constructor(tools: CountingParts, request: GenerateRequest, measured: MeasuredInput | undefined) {
-    this.#tools = tools;
+  /** `measured`: bounds of the input; undefined: it was not measured. */
+  constructor(dependencies: CountingDependencies, request: GenerateRequest, measured: MeasuredInput | undefined) {
+    this.#dependencies = dependencies;
     this.#measured = measured?.hasMedia === true ? undefined : measured;
     this.#request = request;
     this.#wantsReasoning = wantsReasoning(request);
   }
 
-  /** True if the upstream runs elsewhere: what it produced has to be paid for, whether or not it was delivered. */
+  /** True if the answer comes from a provider, not from a built-in model. The provider has to be paid for what it produced, even if that was not delivered. */
   get isRemote(): boolean {
     return this.#isRemote;
   }
 
-  /** Notes that an attempt was sent to an upstream. */
+  /** Called when an attempt is sent to an upstream. */
   sent(route: RouteName, isRemote: boolean): void {
     this.#route = route;
     this.#isRemote = isRemote;
-    this.#sentAtMs = this.#tools.runtime.monotonicMs();
+    this.#sentAtMs = this.#dependencies.runtime.monotonicMs();
     this.#firstTextMs = undefined;
   }
 
-  /** Notes when the answer's first text arrives, which ends the reasoning. */
+  /** Records when the answer's first text arrives; the reasoning has ended then. */
   noteFirstText(tally: Tally): void {
     if (this.#firstTextMs === undefined && tally.hasAnswer) this.#firstTextMs = this.#msSinceSent();
   }
 
-  /** Notes that the attempt was stopped. */
+  /** Called when the attempt was stopped. */
   stopped(): void {
     this.#ranUntilStopMs ??= this.#msSinceSent();
   }
 
-  /** Returns the estimated output tokens of an answer that delivered nothing: the duration of the call times the speed of its route. */
+  /** Estimates the output tokens of an answer that delivered nothing: the duration of the attempt, multiplied by the speed of its route. */
   estimateUnseenOutput(): number {
-    return this.#tools.unseenOutput.estimate(this.#route, this.#ranMs());
+    return this.#dependencies.unseenOutput.estimate(this.#route, this.#ranMs());
   }
 
-  /** Returns the input tokens by the provider's own count, if it offers one; else by what was learned from its earlier reports. */
+  /** Returns the input tokens as the provider counts them, if it can be queried for that; otherwise estimated from its earlier reports. */
   readonly input = async (): Promise<number | undefined> => {
     const measured = this.#measured;
     if (measured === undefined) return undefined;
-    const { unseenOutput, router } = this.#tools;
+    const { unseenOutput, router } = this.#dependencies;
     const counted = await router.countTokens(this.#request, this.#route);
     return counted ?? unseenOutput.tokens.input(this.#route, { kind: measured.kind, estimate: measured.ownHigh });
   };
 
   readonly output = (text: MeasuredText): number | undefined =>
-    this.#tools.unseenOutput.tokens.output(this.#route, text);
+    this.#dependencies.unseenOutput.tokens.output(this.#route, text);
 
   readonly reasoning = (isShown: boolean): number | undefined => {
     if (!this.#isRemote) return undefined;
     const ms = this.#firstTextMs ?? this.#ranMs();
-    const known = this.#tools.unseenOutput.tokens.reasoning(this.#route, ms);
+    const known = this.#dependencies.unseenOutput.tokens.reasoning(this.#route, ms);
     if (known !== undefined || isShown || !this.#wantsReasoning) return known;
-    return this.#tools.unseenOutput.estimate(this.#route, ms);
+    return this.#dependencies.unseenOutput.estimate(this.#route, ms);
   };
 
   /**
-   * Learns from the usage that the upstream reported for the complete answer. `wasWhole`: the answer was
-   * requested without streaming.
+   * Learns from the usage that the upstream reported for a complete answer. `wasWhole`: the upstream did not stream the answer.
    */
   learn(tally: Tally, wasWhole: boolean): void {
     const usage = tally.reported;
-    const { unseenOutput, runtime } = this.#tools;
+    const { unseenOutput, runtime } = this.#dependencies;
     const { tokens } = unseenOutput;
     if (!this.#isRemote || usage === undefined) return;
     const { inputTokens, outputTokens, reasoningTokens } = usage;
@@ -100,7 +99,7 @@ export class AnswerCounts implements CountCorrection {
     const hidden =
       reasoningTokens === undefined ? { high: 0, tokens: 0 } : { high: reasoningHigh, tokens: reasoningTokens };
     const visible = { kind: text.kind, estimate: text.estimate - hidden.high };
-    // A whole answer is measured in one piece, a stream in many: their estimates differ.
+    // Only streams are compared: an answer that is not streamed is measured in one piece, a stream in many, and the estimates differ.
     const isComparable = outputTokens !== undefined && visible.estimate > 0 && !wasWhole;
     tokens.learn(this.#route, {
       ...(measured === undefined || inputTokens === undefined
@@ -120,7 +119,7 @@ export class AnswerCounts implements CountCorrection {
   }
 
   #msSinceSent(): number {
-    return this.#tools.runtime.monotonicMs() - this.#sentAtMs;
+    return this.#dependencies.runtime.monotonicMs() - this.#sentAtMs;
   }
 
   /** Returns how long the last attempt ran. */

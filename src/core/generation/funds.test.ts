@@ -35,7 +35,7 @@ function request(text: string, init: Parameters<typeof create<typeof GenerateReq
 }
 
 describe('estimateFunds', () => {
-  test('holds the most expensive input price, a slice of 1,024 output tokens, and needs 16', () => {
+  test('holds the input at its most expensive price and a slice of 1,024 output tokens, of which 16 must be payable', () => {
     const funds = estimateFunds(request('hello'), priced, ServiceTier.DEFAULT);
     expect(funds).toMatchObject({
       outputPicoUsd: 4_000_000n,
@@ -47,7 +47,7 @@ describe('estimateFunds', () => {
     expect(funds?.inputNanoUsd).toBe(BigInt(funds?.inputTokens ?? 0) * 2000n);
   });
 
-  test('input that can’t be counted is held as the whole context, whatever else there is', () => {
+  test('if part of the input can’t be counted, the model’s whole context is held', () => {
     const estimateHold = (
       content: object,
       tools: object[] = [],
@@ -114,7 +114,7 @@ describe('estimateFunds', () => {
     expect(() => estimateFunds(request('hello'), model({}), ServiceTier.DEFAULT)).toThrow('has no prices');
   });
 
-  test('no usage within the estimate costs more than the hold, whatever its buckets, tier and threshold', () => {
+  test('no usage within the estimate costs more than the hold, for any buckets, tier and price threshold', () => {
     const share = fc.double({ min: 0, max: 1, noNaN: true });
     const tier = fc.constantFrom(ServiceTier.DEFAULT, ServiceTier.FLEX, ServiceTier.PRIORITY);
     fc.assert(

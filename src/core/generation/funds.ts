@@ -5,26 +5,26 @@ import { type InputBounds, measureInput } from '../../generation/tokens.ts';
 import type { FundsEstimate, TextEstimate } from '../../ledger/ledger.ts';
 import { pricePlan } from './price-plan.ts';
 
-/** The step in which output tokens are held. Source: docs/accounting.md "Holds". */
+/** How many output tokens are held at a time. Source: docs/accounting.md "Holds". */
 export const sliceTokens = 1024;
 /** A request that can't pay for this many output tokens is refused. Source: docs/accounting.md "Holds". */
 const outputTokensLeast = 16;
 
-/** Price factor of a tier in thousandths. */
+/** Returns the price factor of a tier, in thousandths. */
 export function toMultiplier(tier: ServiceTier): number {
   if (tier === ServiceTier.FLEX) return 500;
   return tier === ServiceTier.PRIORITY ? 2000 : 1000;
 }
 
-/** The terms of an item of a batch. */
+/** What differs for an item of a batch. */
 export interface BatchTerms {
   readonly tier: ServiceTier;
-  /** Replaces the tier's factor, in thousandths. */
+  /** The price factor in thousandths; it replaces that of the tier. */
   readonly multiplierPermille: number;
 }
 
 /**
- * Returns the terms of batch items: sent at the flex tier if the model has one, whatever tier they name. Source:
+ * Returns the terms of items of batches. They are sent at the flex tier if the model has one, even if they request another tier. Source:
  * docs/interfaces/files-and-batches.md "How items run".
  */
 export function readBatchTerms({ pricing, serviceTiers }: Pick<Model, 'pricing' | 'serviceTiers'>): BatchTerms {
@@ -40,34 +40,32 @@ export function clientLimit(request: GenerateRequest, model: Model): number | un
 }
 
 /**
- * Returns the most output tokens that a request can produce, all candidates together; Infinity if nothing limits
- * them.
+ * Returns the most output tokens that all candidates of a request can have together; Infinity if nothing limits them.
  */
 export function outputTokensMost(request: GenerateRequest, model: Model): number {
   const limitOfOne = Math.min(clientLimit(request, model) ?? Infinity, model.maxOutputTokens ?? Infinity);
   return limitOfOne * (request.candidates ?? 1);
 }
 
-/** Tokens held for input that can't be counted, if the model's context is unknown. */
+/** The tokens that are held for input that can't be counted if the model's context length is unknown. */
 const contextTokensDefault = 200_000;
 
 /**
- * Returns the input tokens that are held for one call of a request: the upper bound, or the model's whole context if part of the input
- * can't be counted.
+ * Returns the input tokens that are held for one upstream call: the upper bound of the input, or the model's whole context if part of the input can't be counted.
  */
-export function inputTokensHeld({ high, isOpen }: InputBounds, model: Pick<Model, 'contextLength'>): number {
-  return isOpen ? Math.max(high, model.contextLength ?? contextTokensDefault) : high;
+export function inputTokensHeld({ high, isSizeUnknown }: InputBounds, model: Pick<Model, 'contextLength'>): number {
+  return isSizeUnknown ? Math.max(high, model.contextLength ?? contextTokensDefault) : high;
 }
 
-/** The inputs of a hold's estimate. */
+/** The measured input of a request, from which its hold is estimated. */
 export interface MeasuredInput {
-  /** The upper bound of the input of one call. */
+  /** The upper bound of the input tokens of one upstream call. */
   readonly inputTokens: number;
   /** How many upstream calls the request is made of, each with the whole input. */
   readonly calls: number;
 }
 
-/** Estimates what a request costs, by the factor of `terms`, else of its tier; undefined if it is free whatever it produces. */
+/** Estimates the funds that a request needs, at the price factor of its batch or else of its tier. Returns undefined if nothing that it can use costs anything. */
 export function estimateFunds(
   request: GenerateRequest,
   model: Model,
@@ -76,7 +74,7 @@ export function estimateFunds(
 ): FundsEstimate | undefined {
   const { pricing } = model;
   if (pricing === undefined) throw new Error(`${model.id} has no prices`);
-  const { inputPico, outputPico } = pricePlan(pricing).dearest(inputTokens);
+  const { inputPico, outputPico } = pricePlan(pricing).highestPrices(inputTokens);
   const toolsNanoUsd = holdTools(request, pricing, calls);
   const costsTokens = inputPico !== 0n || outputPico !== 0n;
   if (!costsTokens && toolsNanoUsd === 0n) return undefined;
@@ -90,18 +88,18 @@ export function estimateFunds(
     outputPicoUsd: ceilDivide(outputPico * multiplier, 1000n),
     toolsNanoUsd,
     plan: costsTokens,
-    // A plan's free requests cover text only: a tool with a price is never free.
+    // A plan's free requests cover text only, not tools that have their own price.
     freeDaily: toolsNanoUsd === 0n && tier === ServiceTier.DEFAULT && multiplierPermille === 1000,
   };
 }
 
-/** Returns the hold for calls of tools with a price of their own. */
+/** Returns the amount to hold for calls of tools that have their own price. */
 function holdTools(request: GenerateRequest, pricing: Pricing, calls: number): bigint {
   const terms = readToolTerms(request, pricing);
   return terms.length === 0 ? 0n : holdToolCalls(terms, request, pricing, Math.max(calls, request.candidates ?? 1));
 }
 
-/** Estimates the tokens that a request takes: its input, and its first slice of output, which all candidates share. */
+/** Estimates the tokens that count towards token limits: the input, and the first slice of output, which all candidates share. */
 export function estimateText(
   request: GenerateRequest,
   model: Model,
@@ -116,7 +114,7 @@ export function estimateText(
   };
 }
 
-/** Returns funds that hold all of an amount or nothing; undefined for 0, which needs no payer. */
+/** Returns funds that are held in full or not at all; undefined for 0, because then nobody has to pay. */
 export function fixedFunds(nanoUsd: bigint): FundsEstimate | undefined {
   if (nanoUsd === 0n) return undefined;
   const noOutput = { outputPicoUsd: 0n, outputTokensMin: 0, outputTokensWanted: 0 };

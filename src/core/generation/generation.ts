@@ -20,9 +20,9 @@ import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
-import { type Cuttable, keyRevoked } from '../running-requests.ts';
+import { type Interruptible, keyRevoked } from '../running-requests.ts';
 import { toTokenCounts } from '../token-counts.ts';
-import { AnswerCounts, type CountingParts } from './answer-counts.ts';
+import { AnswerCounts, type CountingDependencies } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
@@ -31,52 +31,50 @@ import { continued, PauseJoin } from './pause-join.ts';
 import { billedTier, toCharge, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
 import { Slices } from './slices.ts';
 
-/** The tools that generations need. */
-export interface GenerationTools extends CountingParts {
+/** The dependencies of `Generation`. */
+export interface GenerationDependencies extends CountingDependencies {
   readonly ledger: Ledger;
   readonly router: Router;
   readonly runtime: Runtime;
-  /** Name the route to the client. */
+  /** Returns whether the client gets the route's name. */
   readonly exposeRoute: () => boolean;
-  /** Factor by which a provider's token count may exceed the gateway's before an answer is cut at its limit; 1: no excess. */
+  /** Returns the factor by which a provider's token count may exceed the gateway's before the gateway cuts an answer at its limit; 1: it may not. */
   readonly findTolerance: (provider: string) => number;
-  /** The most bytes of one choice of a streamed answer, and of a whole answer. */
+  /** Returns the most bytes of one choice of a streamed answer, and of an answer that is not streamed. */
   readonly answerBytesMax: () => { readonly choice: number; readonly whole: number };
-  /** How long a client waits for a charge after its answer broke off; absent: 10 s. */
+  /** How long the client's error waits for the charge after the answer broke off; absent: 10 s. */
   readonly settleMs?: number;
 }
 
 const settleMsDefault = 10_000;
 
-/** A request that runs. */
+/** The facts of a running request, for the dashboard. */
 export interface RunningFacts {
   readonly requestId: string;
-  /** The listed id. */
+  /** The listed id of the model. */
   readonly model: string;
   readonly accountId: number;
   readonly keyId: number;
   readonly createdAtMs: number;
   readonly heldNanoUsd: bigint;
-  /** An estimate of the output tokens so far, rather too high. */
+  /** An estimate of the output tokens so far, which is more likely too high than too low. */
   readonly outputTokens: number;
-  /** '' until a provider answers. */
+  /** The provider that answers; '' until one does. */
   readonly provider: string;
   readonly attempts: number;
 }
 
 /**
- * One admitted request: its attempts, its answer and its one end. Accounting belongs to it and not to the client's
- * connection: however it ends, its hold is settled or voided exactly once, and its sink is notified when that is
- * durable.
+ * One admitted request that generates text: its attempts, its answer and its end. It does the accounting, independently of the client's connection: however it ends, its hold is settled or voided exactly once, and its sink is notified when that is durable.
  */
-export class Generation implements RoutedReceiver, StreamControl, Cuttable {
+export class Generation implements RoutedReceiver, StreamControl, Interruptible {
   /** The public request id. */
   readonly requestId: string;
   /** The listed id of the model. */
   readonly model: string;
   readonly createdAtMs: number;
   place = -1;
-  readonly #tools: GenerationTools;
+  readonly #dependencies: GenerationDependencies;
   readonly #requested: AdmittedRequest;
   readonly #onEnd: (generation: Generation) => void;
   readonly #startedAtMs: number;
@@ -94,20 +92,20 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #request: GenerateRequest;
   #routed: RoutedCall | undefined;
   #guard: Guard | undefined;
-  /** Undefined: its upstream never pauses. */
+  /** Joins the calls of an answer in which the upstream pauses; undefined: this upstream never pauses. */
   #join: PauseJoin | undefined;
-  /** Events that wait for the settle (finishes), or for the end (an answer that is not streamed). */
+  /** Events that are held back until the charge (finish events), or until the end (all events of an answer that is not streamed). */
   #kept = new EventLog();
   readonly #finishes: FinishReason[] = [];
-  /** The output tokens of all choices that funds can pay, once the funds have ended. */
+  /** The output tokens of all choices that the funds pay for; Infinity until the funds have ended. */
   #paidTokens = Infinity;
-  /** How it ended; undefined: it runs, or has not started. */
+  /** How the generation ended; undefined: it runs, or has not started. */
   #outcome: Outcome | undefined;
   #isPaused = false;
-  #isCut = false;
-  /** Content beyond the start has gone to the client. */
+  #isInterrupted = false;
+  /** True if events after the start were sent to the client. */
   #hasShown = false;
-  /** An attempt has gone to an upstream. */
+  /** True if an attempt was sent to an upstream. */
   #wasSent = false;
   /** True while an attempt runs. */
   #isTrying = false;
@@ -115,22 +113,26 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #wholeAtMs: bigint | undefined;
   /** The route that has begun to answer. */
   #route = nowhere;
-  /** Its provider's charge; undefined: unknown. */
+  /** The prices of that provider; undefined: unknown. */
   #cost: Pricing | undefined;
   #attempts = 0;
 
-  /** `onEnd`: called once, when it has settled. */
-  constructor(tools: GenerationTools, requested: AdmittedRequest, onEnd: (generation: Generation) => void) {
+  /** `onEnd` is called once, when the generation has ended and was charged or voided. */
+  constructor(
+    dependencies: GenerationDependencies,
+    requested: AdmittedRequest,
+    onEnd: (generation: Generation) => void,
+  ) {
     const { request, model, admitted, requestId, admittedAtMs } = requested;
     this.requestId = requestId;
     this.model = model.id;
     this.createdAtMs = admittedAtMs;
-    this.#tools = tools;
+    this.#dependencies = dependencies;
     this.#requested = requested;
     this.#onEnd = onEnd;
     this.#request = request;
-    this.#startedAtMs = tools.runtime.monotonicMs();
-    this.#timeline = new TimelineRecord(tools.runtime);
+    this.#startedAtMs = dependencies.runtime.monotonicMs();
+    this.#timeline = new TimelineRecord(dependencies.runtime);
     this.#isStreamed = request.delivery !== Delivery.WHOLE;
     this.#isWhole = !this.#isStreamed && mayBeWhole(requested);
     this.#limit = outputLimit(requested);
@@ -138,9 +140,9 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const candidates = this.choices;
     this.#size = this.#newSize();
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
-    this.#counts = new AnswerCounts(tools, request, requested.input);
+    this.#counts = new AnswerCounts(dependencies, request, requested.input);
     this.#toolCalls = new ToolCallCount(request, model.pricing);
-    this.#slices = new Slices(tools.ledger, admitted, outputTokensMost(request, model), {
+    this.#slices = new Slices(dependencies.ledger, admitted, outputTokensMost(request, model), {
       ended: tokens => {
         this.#paidTokens = tokens;
         this.#guard?.lowerLimit(Math.floor(tokens / candidates));
@@ -149,7 +151,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     });
   }
 
-  /** Its present facts. */
+  /** The current facts of the request. */
   get facts(): RunningFacts {
     const { requestId, model, createdAtMs, keyId, heldNanoUsd } = this;
     return {
@@ -165,13 +167,13 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     };
   }
 
-  /** The amount it holds now. */
+  /** The amount that is held now, in nano-dollars. */
   get heldNanoUsd(): bigint {
     return this.#slices.heldNanoUsd;
   }
 
-  get isCut(): boolean {
-    return this.#isCut;
+  get isInterrupted(): boolean {
+    return this.#isInterrupted;
   }
 
   /** The key's request windows after the admission, tightest first. */
@@ -179,22 +181,22 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return this.#requested.admitted.windows.map(limitState);
   }
 
-  /** Sends the request to an upstream; the answer goes to `sink`. Once. If it was cancelled or cut before, only its end comes. */
+  /** Sends the request to an upstream; the answer goes to `sink`. Call it once. If the generation was cancelled or interrupted before, `sink` gets only the end. */
   start(sink: GenerationSink): void {
     this.#sink = sink;
     if (this.#outcome === undefined) this.#call();
     else void this.#endUnanswered(this.#outcome);
   }
 
-  /** Called when the client has disconnected. With a failure: the answer could not be delivered. */
+  /** Ends the answer because the client has disconnected, or, with `failure`, because the answer could not be delivered. */
   cancel(failure?: Error): void {
     this.#stop(failure === undefined ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(failure) });
   }
 
   /** Ends the answer now, because the gateway stops. */
-  cut(): void {
-    this.#isCut = true;
-    this.#stop({ kind: 'cut' });
+  interrupt(): void {
+    this.#isInterrupted = true;
+    this.#stop({ kind: 'interrupted' });
   }
 
   /** Ends the answer now, because its key was revoked. */
@@ -236,13 +238,13 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#cost = cost;
     this.#firstEventMs ??= this.#elapsedMs();
     if (this.#join?.isFirstCall === false) return;
-    // If the first call begins again, nothing of an earlier attempt was shown.
+    // If the first call is tried again, nothing of an earlier attempt was sent to the client.
     this.#tally.restart();
     this.#toolCalls.restart();
     this.#join = mayPause ? new PauseJoin() : undefined;
     this.#kept = new EventLog();
     this.#finishes.length = 0;
-    const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.findTolerance(route.provider) };
+    const limits = { limit: this.#limit ?? Infinity, tolerance: this.#dependencies.findTolerance(route.provider) };
     this.#guard = new Guard(guarded(this.#requested.request, this.#counts.isRemote), limits);
     this.#guard.lowerLimit(Math.floor(this.#paidTokens / this.choices));
   }
@@ -250,16 +252,16 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined> {
     if (!this.#size.take(events)) return new UpstreamFailure('oversized');
     this.#tally.take(events);
-    this.#toolCalls.take(events);
+    this.#toolCalls.count(events);
     this.#counts.noteFirstText(this.#tally);
     const joined = this.#join?.push(events) ?? events;
-    // Checked before any of it is shown: the part that funds can't pay is cut off.
+    // Checked before these events are sent to the client, so that the part that the funds can't pay for is cut off.
     const slice = this.#slices.reach(this.#tally.outputTokensHigh);
     const wait = slice ?? this.#guard?.waitsFor(joined);
     return wait === undefined ? this.#show(joined) : this.#showLater(joined, wait);
   }
 
-  /** The present call of the answer has ended. */
+  /** Called when the current call of the answer has ended. */
   end(error?: Error): void {
     if (error !== undefined) this.#stop({ kind: 'failed', error: toGatewayError(error) });
     else if (this.#join?.isPaused === true) void this.#goOn(this.#join);
@@ -270,26 +272,26 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return this.#requested.accountId;
   }
 
-  /** How many choices it has. */
+  /** How many choices the request has. */
   get choices(): number {
     return this.#requested.request.candidates ?? 1;
   }
 
   #newSize(): AnswerSize {
-    const { choice, whole } = this.#tools.answerBytesMax();
+    const { choice, whole } = this.#dependencies.answerBytesMax();
     const choiceTextMax = textMost(this.#requested.model.maxOutputTokens);
     return new AnswerSize({ choiceBytesMax: choice, choiceTextMax, bytesMax: this.#isStreamed ? Infinity : whole });
   }
 
   #elapsedMs(): number {
-    return this.#tools.runtime.monotonicMs() - this.#startedAtMs;
+    return this.#dependencies.runtime.monotonicMs() - this.#startedAtMs;
   }
 
-  /** Routes the request; again after each pause of the upstream, with the output so far. */
+  /** Routes the request. After each pause of the upstream it is routed again, with the output so far. */
   #call(): void {
     const { accountId, admitted, model, request } = this.#requested;
     try {
-      this.#routed = this.#tools.router.route(
+      this.#routed = this.#dependencies.router.route(
         {
           hold: Hold.of(admitted),
           requestId: this.requestId,
@@ -320,7 +322,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return this.#outcome === undefined ? this.#show(joined) : undefined;
   }
 
-  /** Passes the events on to the client as far as it may see them. Returns why the answer can't continue, if it can't. */
+  /** Sends the client those of the events that it may see. Returns an error if the answer can't continue. */
   #show(joined: GenerationEvent[]): Error | undefined {
     if (this.#guard === undefined) return new Error('events before an answer began');
     let shown: GenerationEvent[];
@@ -332,12 +334,12 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const ready = this.#release(shown);
     this.#requested.bodies?.events(shown);
     if (ready.length > 0) this.#sink?.events(ready);
-    // An answer that a limit has cut is over, even if the upstream paused in the same message.
+    // An answer that was cut at a limit has ended, even if the upstream paused in the same message.
     if (this.#guard.isDone && this.#outcome === undefined) this.#answered();
     return undefined;
   }
 
-  /** Returns the events that may go to the client now; the rest is held back. */
+  /** Returns the events that may be sent to the client now, and keeps the others. */
   #release(events: readonly GenerationEvent[]): GenerationEvent[] {
     const ready: GenerationEvent[] = [];
     for (const event of events) {
@@ -356,7 +358,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #started(event: GenerationEvent): GenerationEvent {
     if (event.event.case !== 'started') return event;
     const { limits, requestId, model } = this;
-    const route = this.#tools.exposeRoute() ? `${this.#route.provider}/${this.#route.model}` : '';
+    const route = this.#dependencies.exposeRoute() ? `${this.#route.provider}/${this.#route.model}` : '';
     const own = { requestId, model, createdAtMs: BigInt(this.createdAtMs), limits, route };
     return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
   }
@@ -370,7 +372,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       this.#stop({ kind: 'failed', error: toGatewayError(thrown) });
     }
     if (this.#outcome !== undefined) return;
-    // The client's limit applies to the whole answer, the model's own to each call.
+    // The client's limit applies to all calls of the answer together, the model's limit to each call.
     if (this.#limit === undefined) this.#slices.goOn(outputTokensMost(this.#requested.request, this.#requested.model));
     this.#request = continued(this.#request, join.goOn());
     this.#call();
@@ -383,7 +385,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     void this.#endAnswered(this.#outcome);
   }
 
-  /** Ends it without an answer: stops the attempt, and settles or voids. Does nothing if it is already ending. */
+  /** Ends the generation without a complete answer: stops the attempt, then settles or voids. Does nothing if the generation is already ending. */
   #stop(outcome: Outcome): void {
     if (this.#outcome !== undefined) return;
     this.#outcome = outcome;
@@ -397,7 +399,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const sink = this.#sink;
     let last: GenerationEvent[];
     try {
-      // The guard has passed `completed`, or has cut every choice.
+      // The guard has seen `completed`, or has cut every choice.
       const counted = this.#count();
       const usage = counted instanceof Promise ? await counted : counted;
       const input = sumInput(usage.buckets) / this.#tally.calls;
@@ -407,16 +409,18 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       if (this.#slices.isExtending) await this.#slices.idle();
       this.#requested.telemetry?.trace?.settleBegan();
       const command = this.#settleCommand(outcome, usage);
-      // A charge that is refused after a wait may still be made. A client gets an error that says so; an item of a batch would run again, and be charged twice.
+      // The ledger may still store a charge for which waiting was given up. A client gets an error that says so. An item of a batch would run again and be charged twice, so it waits without a time limit.
       const patience = this.#requested.batch === undefined ? 'bounded' : 'unbounded';
-      const settled = await this.#tools.ledger.settle(command, patience);
+      const settled = await this.#dependencies.ledger.settle(command, patience);
       checkSettled(settled, this.#requested.id);
       this.#tellSettled(command, settled);
       this.#counts.learn(this.#tally, this.#isWhole);
       last = this.#kept.read();
       last.push(this.#completed(usage, settled.costNanoUsd));
     } catch (thrown) {
-      const failed: Outcome = this.#isCut ? { kind: 'cut' } : { kind: 'failed', error: toGatewayError(thrown) };
+      const failed: Outcome = this.#isInterrupted
+        ? { kind: 'interrupted' }
+        : { kind: 'failed', error: toGatewayError(thrown) };
       this.#outcome = failed;
       return this.#endUnanswered(failed);
     }
@@ -430,15 +434,14 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   async #endUnanswered(outcome: Outcome): Promise<void> {
     const error = toClientError(outcome);
     const isLedgerFailing = this.#wasSent && outcome.kind === 'failed' && outcome.error.code === 'overloaded';
-    // The ledger may not be writable for a long time: the client gets its error at once, and the hold is voided once the ledger can be
-    // written.
+    // The ledger may not be writable for a long time. The client gets its error immediately, and the hold is voided as soon as the ledger can be written.
     let isNotified = false;
     const notify = (reason: Error): void => {
       if (!isNotified) this.#sink?.end(reason);
       isNotified = true;
     };
     if (isLedgerFailing) notify(error);
-    const { runtime, settleMs = settleMsDefault } = this.#tools;
+    const { runtime, settleMs = settleMsDefault } = this.#dependencies;
     const late = runtime.after(settleMs, () => notify(error));
     this.#requested.bodies?.ended(outcome.kind !== 'client_gone');
     try {
@@ -460,7 +463,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const { id, telemetry } = this.#requested;
     telemetry?.trace?.settleBegan();
     if (charge.kind === 'void') {
-      await this.#tools.ledger.void(id, charge.reason);
+      await this.#dependencies.ledger.void(id, charge.reason);
       telemetry?.holds(this.heldNanoUsd);
       telemetry?.settleEnded(undefined);
       return;
@@ -468,7 +471,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     await this.#sink?.beforeBrokenSettle?.(error);
     const counted = charge.kind === 'usage' ? await this.#countUnanswered(outcome) : unused;
     const command = this.#settleCommand(outcome, counted);
-    const settled = await this.#tools.ledger.settle(command);
+    const settled = await this.#dependencies.ledger.settle(command);
     checkSettled(settled, id);
     this.#tellSettled(command, settled);
   }
@@ -480,10 +483,10 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     telemetry.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
   }
 
-  /** Warns if the upstream has read far less than was sent; the answer contains the warning only if its head is not sent yet. */
+  /** Warns if the upstream reported far fewer input tokens than were sent, because then it has cut the prompt. The client gets the warning only if the head of its answer was not sent yet. */
   async #checkCut(inputTokens: number): Promise<void> {
     if (!(await wasCut(this.#requested.request, inputTokens))) return;
-    this.#tools.router.inputCut(this.#route);
+    this.#dependencies.router.inputCut(this.#route);
     for (const { event } of this.#kept.read()) {
       if (event.case === 'started') event.value.warnings.push(inputCutWarning);
     }
@@ -491,7 +494,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   get #progress(): Progress {
     return {
-      streamed: this.#isStreamed && !(this.#isCut && this.#requested.freeWhenCut === true),
+      streamed: this.#isStreamed && !(this.#isInterrupted && this.#requested.freeIfInterrupted === true),
       hasOutput: this.#hasShown && !this.#tally.isEmpty,
       wasSent: this.#wasSent,
       isTrying: this.#isTrying,
@@ -499,8 +502,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   /**
-   * Counts the usage. If the gateway stopped the answer, the upstream has produced more than it sent: the rest is estimated, never above
-   * the hold. If the upstream failed or ended it, only what arrived is counted.
+   * Counts the usage. If the gateway stopped the answer, the upstream has produced more than it sent; the rest is estimated, but never more than the hold covers. If the upstream ended the answer or failed, only what arrived is counted.
    */
   #count(): CountedUsage | Promise<CountedUsage> {
     const limit = this.#limit === undefined ? Infinity : this.#limit * this.choices;
@@ -511,7 +513,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       : this.#tally.count(this.#requested.request, most);
   }
 
-  /** Returns the usage of an answer that broke off. A non-streamed one has delivered nothing: its usage is estimated. */
+  /** Counts the usage of an answer that broke off. If it was not streamed, nothing of it was delivered, and the usage is estimated. */
   async #countUnanswered(outcome: Outcome): Promise<CountedUsage> {
     const counted = await this.#count();
     const isUnseen = this.#isWhole && this.#counts.isRemote && this.#tally.isEmpty;
@@ -557,8 +559,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 }
 
 /**
- * Returns the request without the limits that the gateway enforces itself: a repeated prompt may contain a stop sequence, and providers
- * would apply it there.
+ * Returns the request without the stop sequences, which the gateway applies itself: providers would also apply them to a prompt that the answer repeats (`echo`).
  */
 function guarded(request: GenerateRequest, isRemote: boolean): GenerateRequest {
   return isRemote && request.endpoint === Endpoint.COMPLETIONS ? { ...request, stop: [] } : request;

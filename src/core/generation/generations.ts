@@ -29,17 +29,17 @@ import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
 import { inputTokensHeld, readBatchTerms } from './funds.ts';
-import { Generation, type GenerationTools, type RunningFacts } from './generation.ts';
+import { Generation, type GenerationDependencies, type RunningFacts } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { checkCountedLength, isNearLimit, truncated } from './truncation.ts';
 
-interface GenerationsTools extends GenerationTools {
+interface GenerationsDependencies extends GenerationDependencies {
   readonly catalog: Catalog;
   readonly ids: IdSource;
   readonly replays: Replays;
-  /** How many choices may run, of all accounts and of one; called at each request. */
+  /** Returns how many choices may run, of all accounts and of one. Called for each request. */
   readonly choicesMax: () => ChoiceLimits;
-  /** Absent: bodies are not kept. */
+  /** Stores bodies of requests; absent: none are kept. */
   readonly bodies?: BodyStore | undefined;
 }
 
@@ -47,24 +47,24 @@ interface GenerationsTools extends GenerationTools {
 export interface GenerationStart {
   readonly request: GenerateRequest;
   readonly credential: Credential;
-  /** The public request id from the edge; null: the generation makes one. */
+  /** The public request id from the edge; null: a new one is made. */
   readonly requestId: string | null;
-  /** True if the client learns of the admission at once: it must then be durable. */
+  /** True if the admission must be durable, because the client learns of it before the request ends. */
   readonly durable?: boolean;
   /** See `AdmittedRequest`. */
-  readonly freeWhenCut?: boolean;
-  /** The batch that the request is an item of; absent: none. */
+  readonly freeIfInterrupted?: boolean;
+  /** The id of the batch that the request is an item of; absent: none. */
   readonly batchId?: string | undefined;
   readonly telemetry?: RequestTelemetry | undefined;
 }
 
-/** A request whose model is found and whose input is checked. */
+/** A request whose model was found and whose input was checked. */
 interface CheckedRequest extends Resolved {
   readonly request: GenerateRequest;
   readonly bounds: MeasuredInput;
 }
 
-/** How many choices may run: each takes memory until its answer ends. */
+/** The most choices that may run at once, because each takes memory until its answer ends. */
 export interface ChoiceLimits {
   readonly all: number;
   readonly account: number;
@@ -72,7 +72,7 @@ export interface ChoiceLimits {
 
 /** All generations of this process. */
 export class Generations {
-  readonly #tools: GenerationsTools;
+  readonly #dependencies: GenerationsDependencies;
   readonly #running = new RunningRequests<Generation>();
   readonly #choices: SharedBudget<number>;
   readonly #ended = (generation: Generation): void => {
@@ -82,10 +82,10 @@ export class Generations {
   #isDraining = false;
   #begun = 0;
 
-  constructor(tools: GenerationsTools) {
-    this.#tools = tools;
+  constructor(dependencies: GenerationsDependencies) {
+    this.#dependencies = dependencies;
     this.#choices = new SharedBudget(() => {
-      const { all, account } = tools.choicesMax();
+      const { all, account } = dependencies.choicesMax();
       return { max: all, ownerMax: account };
     });
   }
@@ -100,12 +100,12 @@ export class Generations {
     this.#isDraining = true;
   }
 
-  /** How many generations were requested, without items of batches. */
+  /** How many generations were requested in this process, items of batches not counted. */
   get begun(): number {
     return this.#begun;
   }
 
-  /** Returns the running ones of an account, of a key, or, if both are undefined, all; in no particular order. */
+  /** Returns the running requests of an account, or of a key, or (if both are undefined) all of them, in no particular order. */
   listRunning(accountId: number | undefined, keyId: number | undefined): RunningFacts[] {
     return this.#running.all
       .filter(each => keyId === undefined || each.keyId === keyId)
@@ -113,22 +113,22 @@ export class Generations {
       .filter(facts => accountId === undefined || facts.accountId === accountId);
   }
 
-  /** The sum of the holds of all that run. */
+  /** Returns the sum of the holds of all running requests. */
   heldNanoUsd(): bigint {
     return this.#running.all.reduce((sum, { heldNanoUsd }) => sum + heldNanoUsd, 0n);
   }
 
-  /** Ends all running generations; each settles what it delivered. */
-  cutAll(): void {
-    this.#running.cutAll();
+  /** Ends all running generations. What each has delivered is charged. */
+  interruptAll(): void {
+    this.#running.interruptAll();
   }
 
-  /** Ends the generations of a key that has been revoked; each settles what it delivered. */
+  /** Ends the running generations of a revoked key. What each has delivered is charged. */
   revoke(keyId: number): void {
     this.#running.revoke(keyId);
   }
 
-  /** GenerationService on these generations. */
+  /** Returns the implementation of GenerationService. */
   get service(): PushedService<typeof GenerationService> {
     return {
       generate: (request, context, sink) => {
@@ -140,38 +140,37 @@ export class Generations {
         if (request === undefined) {
           throw new GatewayError('validation_error', 'request is missing.', { param: 'request' });
         }
-        return this.count(request, await authenticate(context, this.#tools.ledger, 'api_key'));
+        return this.count(request, await authenticate(context, this.#dependencies.ledger, 'api_key'));
       },
     };
   }
 
-  /** Counts a request's input tokens. Throws the error that a generation with this input would be refused with. */
+  /** Counts a request's input tokens. Throws the error that a generation with this input would get. */
   async count(request: GenerateRequest, credential: Credential): Promise<{ inputTokens: number; source: UsageSource }> {
     const checked = await this.#check(request, credential);
     const { bounds, model } = checked;
-    // An input that is far too long for the model is not sent to a provider to be counted.
+    // If the input is far too long for the model, the provider is not queried for its count.
     const isFar = bounds.low > 2 * (model.contextLength ?? Infinity);
-    const own = bounds.hasMedia || isFar ? undefined : await this.#tools.router.countTokens(checked.request);
+    const own = bounds.hasMedia || isFar ? undefined : await this.#dependencies.router.countTokens(checked.request);
     if (own !== undefined) return { inputTokens: own, source: UsageSource.REPORTED };
     const measured = { kind: bounds.kind, estimate: bounds.ownHigh };
     const learned = bounds.hasMedia
       ? undefined
-      : this.#tools.unseenOutput.tokens.estimateModelInput(model.id, measured);
+      : this.#dependencies.unseenOutput.tokens.estimateModelInput(model.id, measured);
     const counted = await countInputInPieces(checked.request, await loadTokenizer());
-    // If the provider counts like the tokenizer, the tokenizer's count is exact.
+    // If earlier reports show that the provider counts like the tokenizer, the tokenizer's count is exact.
     const agrees = learned === undefined || Math.abs(learned - counted) <= Math.max(3, counted / 20);
     return { inputTokens: agrees ? counted : learned, source: UsageSource.ESTIMATED };
   }
 
   /**
-   * Checks and admits a request; the caller starts the generation. Throws the error for the caller; then nothing is
-   * held.
+   * Checks and admits a request; the caller then starts the generation. Throws the client's error; in that case nothing is held.
    */
   async begin(ask: GenerationStart): Promise<Generation> {
-    const { credential, requestId: named, freeWhenCut, durable, batchId, telemetry } = ask;
+    const { credential, requestId: named, freeIfInterrupted: freeWhenCut, durable, batchId, telemetry } = ask;
     if (this.#isDraining) throw stopping();
     if (batchId === undefined) this.#begun += 1;
-    const { ledger, router, runtime, ids } = this.#tools;
+    const { ledger, router, runtime, ids } = this.#dependencies;
     const checking = this.#check(ask.request, credential);
     const checked = checking instanceof Promise ? await checking : checking;
     const { model, bounds } = checked;
@@ -198,9 +197,9 @@ export class Generations {
       }
       telemetry?.admissionEnded(admitted.heldNanoUsd);
       const keep = credential.keepBodies;
-      const bodies = this.#tools.bodies?.begin({ requestId, keyId, accountId, keep }, request, telemetry);
+      const bodies = this.#dependencies.bodies?.begin({ requestId, keyId, accountId, keep }, request, telemetry);
       const requested = { ...admission, admitted, admittedAtMs, freeWhenCut, telemetry, bodies, input: bounds };
-      const generation = new Generation(this.#tools, requested, this.#ended);
+      const generation = new Generation(this.#dependencies, requested, this.#ended);
       this.#running.add(generation);
       return generation;
     } catch (thrown) {
@@ -210,24 +209,25 @@ export class Generations {
   }
 
   /**
-   * Returns the most tokens that an input can be: its own upper bound, or what the model's providers have reported
-   * for such inputs; the model's whole context if part of the input can't be counted.
+   * Returns the most tokens that an input can have: its upper bound, or more if the model's providers have reported more for such inputs; the model's whole context if part of the input can't be counted.
    */
   #inputHigh(model: Model, bounds: MeasuredInput): number {
     const { high, ownHigh: estimate, kind, hasMedia } = bounds;
-    const learned = hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputHigh(model.id, { kind, estimate });
-    // A provider that counts wrongly must not hold all money of the accounts that use it.
+    const learned = hasMedia
+      ? undefined
+      : this.#dependencies.unseenOutput.tokens.inputHigh(model.id, { kind, estimate });
+    // Limited to about twice the upper bound: a provider that counts wrongly must not cause holds of an account's whole balance.
     return Math.max(inputTokensHeld(bounds, model), Math.min(learned ?? 0, 2 * high + 512));
   }
 
-  /** Never rejects. Awaits as little as possible: each `await` in a request makes a promise. */
+  /** Admits and starts a request. Never rejects. It awaits as little as possible, because each `await` makes a promise. */
   async #start(
     call: StartingCall,
     { request, context }: { readonly request: GenerateRequest; readonly context: CallContext },
     sink: Sink<GenerateResponse>,
   ): Promise<void> {
     try {
-      const found = authenticate(context, this.#tools.ledger, 'api_key');
+      const found = authenticate(context, this.#dependencies.ledger, 'api_key');
       const credential = found instanceof Promise ? await found : found;
       const key = idempotencyKey(context);
       const telemetry = findTelemetry(context);
@@ -237,7 +237,7 @@ export class Generations {
       call.attach(generation);
       generation.start(new ResponseSink(sink));
     } catch (thrown) {
-      // Deferred, because the call may not have been returned yet.
+      // Deferred, because the caller may not have the call's control yet.
       queueMicrotask(() => sink.end(toGatewayError(thrown)));
     }
   }
@@ -248,8 +248,8 @@ export class Generations {
     sink: Sink<GenerateResponse>,
   ): StreamControl {
     const { request, credential } = ask;
-    const requestId = ask.requestId ?? publicRequestId(this.#tools.ids.next());
-    return this.#tools.replays.answer(
+    const requestId = ask.requestId ?? publicRequestId(this.#dependencies.ids.next());
+    return this.#dependencies.replays.answer(
       {
         context,
         credential,
@@ -272,7 +272,7 @@ export class Generations {
   resolve(requested: GenerateRequest, credential: Credential): Resolved {
     const { endpoint, serviceTier } = requested;
     const visible = credential.allowedModels;
-    const resolved = this.#tools.catalog.resolve(requested.model, { endpoint, serviceTier, visible });
+    const resolved = this.#dependencies.catalog.resolve(requested.model, { endpoint, serviceTier, visible });
     const { model } = resolved;
     if (visible !== null && !visible.includes(model.id)) {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
@@ -281,7 +281,7 @@ export class Generations {
     return resolved;
   }
 
-  /** Returns the checked request with the listed model and its tier. A promise only if its input is long or has to be counted. */
+  /** Returns the checked request with its model and tier; a promise only if the input is long or has to be counted. */
   #check(requested: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
     checkRequest(requested);
     const resolved = this.resolve(requested, credential);
@@ -318,7 +318,7 @@ class ResponseSink implements GenerationSink {
   }
 }
 
-/** Returns the request cut to the model's context, if it requests that, with the bounds of the rest. */
+/** Returns the request, cut to the model's context if it asks for that, and the bounds of its input. */
 function fitted(
   requested: GenerateRequest,
   resolved: Resolved,
@@ -340,11 +340,11 @@ function toResponse(events: GenerationEvent[]): GenerateResponse {
   return { $typeName: 'tollgate.v1.GenerateResponse', events };
 }
 
-/** Returns the refusal of a request whose choices would exceed the limit of running choices. */
+/** Returns the error of a request whose choices would exceed the limit of running choices. */
 function tooManyChoices(outcome: 'owner_full' | 'full'): GatewayError {
   const message =
     outcome === 'full'
-      ? 'Too many answers are being generated: try again.'
-      : 'Too many answers of this account are being generated: wait for one of them, or ask for fewer choices (`n`).';
+      ? 'Too many answers are being generated. Try again later.'
+      : 'Too many answers of this account are being generated. Wait until one ends, or request fewer choices (`n`).';
   return new GatewayError('overloaded', message, { retryAfterMs: 1000 });
 }

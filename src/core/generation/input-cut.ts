@@ -6,21 +6,21 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 /** The warning in `x-tollgate-warnings` for a prompt that the upstream has cut. */
 export const inputCutWarning = 'upstream_truncated';
 
-/** Below this many tokens a prompt fits every server's context. */
+/** A prompt of fewer tokens fits the context of every server. */
 const tokensMin = 1_000;
-/** Tokenizers differ, but an upstream's count of a whole prompt is never this far below the gateway's. */
+/** The smallest share of the gateway's count that an upstream reports for a complete prompt. Tokenizers differ, but not by more. */
 const reportedShareMin = 0.6;
-/** The quick estimate can be 1.5 times the count, so this share is smaller. */
+/** The same share of the quick estimate, which can be 1.5 times the count. */
 const quickShareMin = 0.5;
 
 /**
- * Returns true if the reported tokens of a prompt are so few that a real count is worthwhile. `estimate`: the most tokens that it may have.
+ * Returns true if the upstream reported so few tokens for a prompt that the prompt should be counted. `estimate`: the most tokens that it can have.
  */
 export function mayBeCut(reported: number, estimate: number): boolean {
   return estimate >= tokensMin && reported < estimate * quickShareMin;
 }
 
-/** Counts the tokens of a prompt, and returns true if the upstream reported far fewer: then it has cut the prompt. */
+/** Counts the tokens of a prompt. Returns true if the upstream reported far fewer, which means that it has cut the prompt. */
 export async function wasCut(request: GenerateRequest, reported: number): Promise<boolean> {
   const texts = inputSegments(request).map(({ text }) => text);
   const tokens = await countInPieces(texts, await loadTokenizer());

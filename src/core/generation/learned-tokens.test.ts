@@ -6,7 +6,7 @@ const other = { ...route, provider: 'b' };
 const words = (estimate: number) => ({ kind: 'words', estimate }) as const;
 
 describe('LearnedTokens', () => {
-  test('knows nothing before a report, and nothing of other routes and kinds after it', () => {
+  test('predicts nothing before a report, and after it nothing for other routes and kinds', () => {
     const tokens = new LearnedTokens();
     expect(tokens.input(route, words(100))).toBeUndefined();
     tokens.learn(route, { input: { ...words(100), tokens: 80 } });
@@ -16,7 +16,7 @@ describe('LearnedTokens', () => {
     expect(tokens.output(route, words(100))).toBeUndefined();
   });
 
-  test('distinguishes what a chat template adds from the tokens of a text, in any order of reports', () => {
+  test('separates the tokens that a chat template adds from those of the text, in any order of reports', () => {
     const tokens = new LearnedTokens();
     const counted = (estimate: number): number => 25 + Math.round(estimate * 0.8);
     for (const estimate of [20, 1_500, 30, 400, 25, 3_000, 20, 20]) {
@@ -38,7 +38,7 @@ describe('LearnedTokens', () => {
     expect(tokens.inputHigh('acme/large', words(100))).toBeLessThan(90);
   });
 
-  test('a report that no tokenizer could make teaches nothing', () => {
+  test('a report that no tokenizer could produce is ignored', () => {
     const tokens = new LearnedTokens();
     tokens.learn(route, { input: { ...words(100), tokens: 70 } });
     const before = tokens.input(route, words(100));
@@ -56,7 +56,7 @@ describe('LearnedTokens', () => {
     expect(tokens.reasoning(route, 1_000)).toBe(180);
   });
 
-  test('the first answers of a route are all learned from, then one a second', () => {
+  test('learns from each of the first answers of a route, then from one per second', () => {
     const tokens = new LearnedTokens();
     const due = Array.from({ length: 70 }, () => tokens.isDue(route, 10));
     expect(due.filter(Boolean)).toHaveLength(64);

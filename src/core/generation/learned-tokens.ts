@@ -1,22 +1,22 @@
 import type { TextKind } from '../../generation/text-kind.ts';
 import type { RouteName } from '../routing/observer.ts';
 
-/** A text measured without a tokenizer: an upper bound of its tokens, and its kind. How providers' counts relate to it is learned per kind. */
+/** A text that was measured without a tokenizer: an upper bound of its tokens (`estimate`), and its kind. The relation of providers' counts to the estimate is learned for each kind. */
 export interface MeasuredTokens {
   readonly estimate: number;
   readonly kind: TextKind;
 }
 
-/** What a provider reported about one answer, and what was measured. Absent: not reported, or not comparable. */
+/** What a provider reported for one answer, and what the gateway measured. Absent fields: not reported, or not comparable. */
 export interface TokenReport {
   readonly input?: MeasuredTokens & { readonly tokens: number };
-  /** Without reasoning. */
+  /** The output without reasoning. */
   readonly output?: MeasuredTokens & { readonly tokens: number };
-  /** Reasoning, and the time until the answer's first text. */
+  /** The reasoning tokens, and the time until the answer's first text. */
   readonly reasoning?: { readonly tokens: number; readonly ms: number };
 }
 
-/** What was learned of one provider and model for one kind of text. */
+/** What was learned about one provider and model for one kind of text. */
 export interface LearnedSample {
   readonly route: RouteName;
   /** "input" or "output", and the kind of text. */
@@ -32,7 +32,7 @@ const eagerAnswers = 64;
 const pauseMs = 1_000;
 /** The most routes in memory. Beyond that, the model that was added first is evicted with its routes. */
 const routesMax = 2_000;
-/** Every tokenizer's count is between these multiples of the o200k_base upper bound. */
+/** The count of every tokenizer is between these multiples of the upper bound for o200k_base. */
 const slope = { min: 1 / 16, max: 4 };
 /** The most tokens that a chat template adds. */
 const templateTokensMax = 1_024;
@@ -40,8 +40,7 @@ const templateTokensMax = 1_024;
 const spreadMax = 4;
 
 /**
- * Predicts tokens from the estimate: linear regression over the latest reports; the intercept is what a chat template adds. Short texts
- * weigh as much as long ones.
+ * Predicts tokens from the estimate by linear regression over the latest reports. The intercept is what a chat template adds. Short texts have the same weight as long ones.
  */
 class TokenRegression {
   #weight = 0;
@@ -52,13 +51,13 @@ class TokenRegression {
   #spread = 1;
 
   constructor() {
-    // Initial samples, a short and a long text, with the usual ratio of tokens to the upper bound.
+    // Starts with two samples, a short and a long text, that have the usual ratio of tokens to the upper bound.
     this.#add(32, 32 * 0.67, 0.05);
     this.#add(4_096, 4_096 * 0.67, 0.05);
   }
 
   learn(estimate: number, tokens: number): void {
-    // No tokenizer counts like this. One wrong report must not make later holds too large.
+    // No tokenizer counts like this: the report is wrong, and must not make later holds too large.
     if (tokens > templateTokensMax + slope.max * estimate || tokens < slope.min * estimate) return;
     const predicted = this.predict(estimate);
     if (predicted > 0) {
@@ -83,7 +82,7 @@ class TokenRegression {
     return intercept + boundedSlope * estimate;
   }
 
-  /** Returns the most tokens to expect: the prediction times the factor by which recent reports exceeded their own predictions. */
+  /** Returns the most tokens to expect: the prediction, multiplied by the factor by which recent reports exceeded their predictions. */
   high(estimate: number): number {
     return this.predict(estimate) * this.#spread;
   }
@@ -116,18 +115,16 @@ class LearnedRoute {
 }
 
 /**
- * Learns how providers count tokens from the usage that they report for whole answers, by provider, model and kind of text. Used to estimate
- * answers whose usage is not reported (the client disconnected early), for token counts, and for holds. Kept in memory. Source:
+ * Learns how providers count tokens, by provider, model and kind of text, from the usage that they report for complete answers. It is used to estimate the usage of answers for which none is reported (because the client disconnected early), for token counts, and for holds. Kept in memory. Source:
  * docs/accounting.md "Estimates".
  */
 export class LearnedTokens {
-  /** By the listed model and then by provider and its model. */
+  /** By the listed model, then by the provider and its name for the model. */
   readonly #models = new Map<string, Map<string, { readonly name: RouteName; readonly learned: LearnedRoute }>>();
   #routes = 0;
 
   /**
-   * Returns whether learning from another answer of a route is worth its cost: true for each of the first ones, then
-   * once a second.
+   * Returns whether to learn from another answer of a route: from each of the first ones, then from one per second.
    */
   isDue(route: RouteName, nowMs: number): boolean {
     const learned = this.#findOrAdd(route);
@@ -147,17 +144,17 @@ export class LearnedTokens {
     learned.reasoningRate = known === undefined ? rate : keptShare * known + (1 - keptShare) * rate;
   }
 
-  /** Returns the tokens of an input at a route; undefined if nothing was learned about that kind. */
+  /** Predicts the tokens of an input at a route; undefined if nothing was learned about that kind. */
   input(route: RouteName, { kind, estimate }: MeasuredTokens): number | undefined {
     return this.#predict(route, `input ${kind}`, estimate);
   }
 
-  /** Returns the tokens of an output at a route, without reasoning; undefined if nothing was learned about that kind. */
+  /** Predicts the tokens of an output at a route, without reasoning; undefined if nothing was learned about that kind. */
   output(route: RouteName, { kind, estimate }: MeasuredTokens): number | undefined {
     return this.#predict(route, `output ${kind}`, estimate);
   }
 
-  /** Returns the reasoning tokens that a route generates in that time; undefined if nothing was learned. */
+  /** Predicts the reasoning tokens that a route generates in `ms`; undefined if nothing was learned. */
   reasoning(route: RouteName, ms: number): number | undefined {
     const rate = this.#find(route)?.reasoningRate;
     return rate === undefined ? undefined : Math.round(rate * ms);
@@ -174,8 +171,7 @@ export class LearnedTokens {
   }
 
   /**
-   * Returns the predicted tokens of an input, for the model's route that predicts the most; undefined if nothing was learned about that
-   * kind.
+   * Returns the highest of the predictions of a model's routes for the tokens of an input; undefined if nothing was learned about that kind.
    */
   estimateModelInput(modelId: string, measured: MeasuredTokens): number | undefined {
     const known = [...(this.#models.get(modelId)?.values() ?? [])].flatMap(

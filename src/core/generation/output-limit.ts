@@ -6,28 +6,27 @@ import type { BodyRecord } from '../bodies/body-record.ts';
 import type { AdmissionRequest } from './admission.ts';
 import { clientLimit, outputTokensMost } from './funds.ts';
 
-/** An admitted request and what was measured of it. */
+/** An admitted request, and what is collected while it runs. */
 export interface AdmittedRequest extends AdmissionRequest {
   readonly admitted: Admitted;
   readonly admittedAtMs: number;
-  /** The parts of its input; absent: nothing is estimated. */
+  /** The measured input; absent: it was not measured. */
   readonly input?: MeasuredInput | undefined;
-  /** If the gateway itself cuts the answer before the client received any of it, it costs nothing and leaves no record. */
-  readonly freeWhenCut?: boolean | undefined;
-  /** Collects what becomes known of the request; undefined: not collected. */
+  /** True: if the gateway's stop interrupts the answer, it costs nothing and has no record. */
+  readonly freeIfInterrupted?: boolean | undefined;
+  /** Collects facts about the request; undefined: they are not collected. */
   readonly telemetry?: RequestTelemetry | undefined;
-  /** Absent: its bodies are not kept. */
+  /** Collects its bodies; absent: they are not kept. */
   readonly bodies?: BodyRecord | undefined;
 }
 
 /**
- * The output limit sent for a model without a known maximum when funds are short. Above it none is sent: upstreams
- * refuse limits beyond their own maximum, and the same request must make the same bytes whatever the balance; the
- * slices of the hold end an answer that outruns its funds.
+ * The highest output limit that is derived from the funds if the model's maximum is unknown. If the funds pay for more, no limit is sent, because upstreams refuse limits beyond their maximum, and because the same request must be sent as the same bytes with any larger balance. An answer that outruns its
+ * funds then ends at the slices of its hold.
  */
 const unknownOutputMax = 4_096;
 
-/** Returns the output limit that binds one choice: the client's own, or less if funds can't pay it; undefined if neither binds. */
+/** Returns the output limit of one choice: the client's, or less if the funds do not pay for it; undefined if there is none. */
 export function outputLimit({ request, model, admitted }: AdmittedRequest): number | undefined {
   const client = clientLimit(request, model);
   const payable = Math.floor((admitted.outputTokens + admitted.outputTokensAvailable) / (request.candidates ?? 1));
@@ -36,8 +35,7 @@ export function outputLimit({ request, model, admitted }: AdmittedRequest): numb
 }
 
 /**
- * Returns whether a non-streamed answer may be requested from the upstream without streaming: the hold covers all it
- * can come to, and no stop sequence, tool rule or further slice may have to end it early. Source:
+ * Returns whether an answer that the client does not stream may be requested from the upstream without streaming: the hold covers the longest possible answer, and no stop sequence, tool rule or further slice can end it early. Source:
  * docs/interfaces/README.md "Output limits and stop sequences".
  */
 export function mayBeWhole({ request, model, admitted }: AdmittedRequest): boolean {

@@ -11,7 +11,7 @@ import { itemNumber, withItem } from '../../generation/guard/serialise.ts';
 const pausesMax = 8;
 
 /**
- * Joins several calls into one answer: after a pause the upstream is called again to continue, and the client never sees the pause. Of every further call the start event is dropped, and its items continue the numbering; the end of a paused call is not passed on.
+ * Joins several upstream calls into one answer. After a pause the upstream is called again to continue, and the client does not notice: the end of the paused call and the start of the next one are dropped, and the numbers of items continue.
  */
 export class PauseJoin {
   #pauses = 0;
@@ -26,7 +26,7 @@ export class PauseJoin {
     return this.#pauses === 0;
   }
 
-  /** True if the present call has ended with a pause, so that another has to follow. */
+  /** True if the current call has ended with a pause, so that another one must follow. */
   get isPaused(): boolean {
     return this.#isPaused;
   }
@@ -41,7 +41,7 @@ export class PauseJoin {
     return joined;
   }
 
-  /** Starts another call for the answer; returns the output of the paused one. */
+  /** Begins another call of the answer. Returns the output of the paused call. */
   goOn(): readonly GenerationEvent[] {
     const output = this.#output.read();
     this.#output = new EventLog();
@@ -56,7 +56,7 @@ export class PauseJoin {
     const { event: step } = event;
     if (step.case === 'started' && this.#pauses > 0) return undefined;
     if (step.case === 'finished' && step.value.reason === FinishReason.PAUSE) return this.#pause(event);
-    // A later finish replaces an earlier one.
+    // If a second finish event comes, it replaces the first one.
     if (step.case === 'finished') this.#isPaused = false;
     if (step.case === 'completed' && this.#isPaused) return undefined;
     if (step.case === 'itemOpened') this.#opened += 1;
@@ -74,7 +74,7 @@ export class PauseJoin {
   }
 }
 
-/** The upstream gets the text, not its logprobs: those of a long answer are a hundred times as large. */
+/** The upstream does not get logprobs back, which can be a hundred times as large as the text. */
 function withoutLogprobs(event: GenerationEvent): GenerationEvent {
   const { event: step } = event;
   if (step.case !== 'delta' || step.value.logprobs.length === 0) return event;
@@ -82,13 +82,12 @@ function withoutLogprobs(event: GenerationEvent): GenerationEvent {
 }
 
 /**
- * Returns the request that continues a paused answer: the same one, with the output so far as the assistant's latest
- * items.
+ * Returns the request that continues a paused answer: the same request with the output so far as its last items.
  */
 export function continued(request: GenerateRequest, output: readonly GenerationEvent[]): GenerateRequest {
   const items = foldEvents(output).choices.flatMap(choice => choice.items);
   const next: GenerateRequest = { ...request, items: [...request.items, ...items] };
-  // The client's own JSON lacks the output so far: the request has to be built from the contract.
+  // The client's original JSON lacks the output so far, so the upstream's request must be built from the fields.
   delete next.source;
   return next;
 }

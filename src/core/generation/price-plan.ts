@@ -1,40 +1,40 @@
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { priceSheet, type PriceSheet } from '../../generation/price.ts';
 
-/** The highest prices that can apply to a request, in pico-dollars a token. */
-export interface DearestPrices {
+/** The highest prices that can apply to a request, in pico-dollars per token. */
+export interface HighestPrices {
   readonly inputPico: bigint;
   readonly outputPico: bigint;
 }
 
-/** The prices from one threshold on. */
-interface Step extends DearestPrices {
+/** The prices above one threshold. */
+interface Step extends HighestPrices {
   /** They apply to requests with more input tokens than this. */
   readonly above: number;
   readonly sheet: PriceSheet;
 }
 
-/** Precomputed from a model's prices: the sheet of each threshold, and the most expensive prices up to it. */
+/** A model's prices, prepared: for each threshold the prices above it, and the highest prices of that and all lower thresholds. */
 export class PricePlan {
-  /** By threshold, the lowest first; the first step applies without any. */
+  /** Sorted by threshold, the lowest first. The first step is that of requests below all thresholds; its `above` is -1. */
   readonly #steps: readonly Step[];
 
   constructor(pricing: Pricing) {
     const thresholds = [-1, ...pricing.above.map(step => step.inputTokens)].sort((a, b) => a - b);
-    let dearest: DearestPrices = { inputPico: 0n, outputPico: 0n };
+    let highest: HighestPrices = { inputPico: 0n, outputPico: 0n };
     this.#steps = thresholds.map(above => {
       const sheet = priceSheet(pricing, above + 1);
       const { input, cacheRead, cacheWrite5m, cacheWrite1h, output } = sheet;
-      dearest = {
-        inputPico: most([dearest.inputPico, input, cacheRead, cacheWrite5m, cacheWrite1h]),
-        outputPico: most([dearest.outputPico, output]),
+      highest = {
+        inputPico: max([highest.inputPico, input, cacheRead, cacheWrite5m, cacheWrite1h]),
+        outputPico: max([highest.outputPico, output]),
       };
-      return { above, sheet, ...dearest };
+      return { above, sheet, ...highest };
     });
   }
 
-  /** Returns the highest prices of every threshold that this many input tokens reach: the real count may stay below it. */
-  dearest(inputTokens: number): DearestPrices {
+  /** Returns the highest prices of all thresholds up to `inputTokens`. That number is an upper bound: the real count may not reach the last threshold, so lower thresholds count too. */
+  highestPrices(inputTokens: number): HighestPrices {
     return this.#step(inputTokens);
   }
 
@@ -45,15 +45,15 @@ export class PricePlan {
 
   #step(inputTokens: number): Step {
     const step = this.#steps.findLast(({ above }) => inputTokens > above);
-    if (step === undefined) throw new Error('a request with fewer than no input tokens');
+    if (step === undefined) throw new Error(`negative number of input tokens: ${inputTokens}`);
     return step;
   }
 }
 
-/** By the prices of the catalogue, which are replaced as a whole on a reload. */
+/** The plans, by the `Pricing` that they were made from. A reload replaces all `Pricing` objects, so their plans are dropped with them. */
 const plans = new WeakMap<Pricing, PricePlan>();
 
-/** Returns the plan of a model's prices, built on first use. */
+/** Returns the plan of a model's prices, which is made at the first call. */
 export function pricePlan(pricing: Pricing): PricePlan {
   let plan = plans.get(pricing);
   if (plan === undefined) {
@@ -63,6 +63,6 @@ export function pricePlan(pricing: Pricing): PricePlan {
   return plan;
 }
 
-function most(prices: readonly (bigint | null)[]): bigint {
-  return prices.reduce<bigint>((dearest, price) => (price !== null && price > dearest ? price : dearest), 0n);
+function max(prices: readonly (bigint | null)[]): bigint {
+  return prices.reduce<bigint>((highest, price) => (price !== null && price > highest ? price : highest), 0n);
 }

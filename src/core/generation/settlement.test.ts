@@ -30,7 +30,7 @@ describe('who pays for what', () => {
       { kind: 'void', reason: 'cancelled' },
     ],
     [
-      'a client that left between two tries',
+      'a client that left between two attempts',
       { kind: 'client_gone' },
       between,
       { kind: 'nothing', state: 'client_aborted' },
@@ -62,8 +62,18 @@ describe('who pays for what', () => {
     ['a refused request', failed('upstream_rejected'), silent, { kind: 'void', reason: 'rejected' }],
     ['an input that is too long', failed('context_length_exceeded'), silent, { kind: 'void', reason: 'rejected' }],
     ['a defect of the gateway', failed('internal'), stream, { kind: 'void', reason: 'gateway_failure' }],
-    ['a stream cut at the gateway’s stop', { kind: 'cut' }, stream, { kind: 'usage', state: 'incomplete' }],
-    ['a whole answer cut at the gateway’s stop', { kind: 'cut' }, whole, { kind: 'void', reason: 'gateway_failure' }],
+    [
+      'a stream interrupted by the gateway’s stop',
+      { kind: 'interrupted' },
+      stream,
+      { kind: 'usage', state: 'incomplete' },
+    ],
+    [
+      'a whole answer interrupted by the gateway’s stop',
+      { kind: 'interrupted' },
+      whole,
+      { kind: 'void', reason: 'gateway_failure' },
+    ],
   ])('%s', (_, outcome, progress, charge) => {
     expect(toCharge(outcome, progress)).toEqual(charge);
   });
@@ -78,7 +88,7 @@ test('the billed tier is the reported one, and never more expensive than the one
   expect(billedTier(DEFAULT, FLEX)).toBe(FLEX);
 });
 
-test('the prices are those of all input tokens of a call together, cached ones included', () => {
+test('price thresholds apply to all input tokens of a call, cached ones included', () => {
   const model = create(ModelSchema, {
     id: 'acme/large',
     pricing: {
@@ -104,7 +114,7 @@ test('the prices are those of all input tokens of a call together, cached ones i
     }).prices.input;
   expect(computePrice(60, 40)).toBe(1n);
   expect(computePrice(60, 41)).toBe(10n);
-  // Two calls of 60 and 40 each: none of them passes the threshold.
+  // Two calls of 60 and 40 tokens each: neither exceeds the threshold.
   expect(computePrice(120, 80, 2)).toBe(1n);
   expect(computePrice(120, 82, 2)).toBe(10n);
 });

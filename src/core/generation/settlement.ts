@@ -13,31 +13,31 @@ import type { CountedUsage } from '../../generation/guard/tally.ts';
 import type { ToolCharge } from '../../generation/price.ts';
 import { sumInput } from '../../generation/usage-buckets.ts';
 
-/** How a generation ended; decides who pays for what. */
+/** How a generation ended, on which its charge depends. */
 export type Outcome =
   | { readonly kind: 'answered'; readonly finishes: readonly FinishReason[] }
-  /** `error`: why a request ended although its client was still connected; absent: the client disconnected. */
+  /** The answer is no longer wanted. `error`: the reason, if the client is still connected; absent: the client disconnected. */
   | { readonly kind: 'client_gone'; readonly error?: GatewayError }
-  /** The gateway stops and cut the answer. */
-  | { readonly kind: 'cut' }
+  /** The gateway's stop interrupted the answer. */
+  | { readonly kind: 'interrupted' }
   | { readonly kind: 'failed'; readonly error: GatewayError };
 
-/** Returns the client's error for an end without an answer. */
+/** Returns the client's error for a generation that ended without a complete answer. */
 export function toClientError(outcome: Outcome): Error {
   if (outcome.kind === 'failed') return outcome.error;
   if (outcome.kind === 'client_gone' && outcome.error !== undefined) return outcome.error;
-  return outcome.kind === 'cut' ? stopping() : new ConnectError('The call was cancelled.', Code.Canceled);
+  return outcome.kind === 'interrupted' ? stopping() : new ConnectError('The call was cancelled.', Code.Canceled);
 }
 
-/** The instruction for the ledger: charge this usage under this state, or release the hold. */
+/** What the ledger has to do: charge the usage (or nothing) under a state, or void the hold. */
 export type Charge =
   | { readonly kind: 'usage'; readonly state: RecordState }
   | { readonly kind: 'nothing'; readonly state: RecordState }
   | { readonly kind: 'void'; readonly reason: 'rejected' | 'gateway_failure' | 'cancelled' };
 
-/** The inputs of the table in docs/accounting.md "Settlement" besides the outcome. */
+/** What the charge depends on besides the outcome: see the table in docs/accounting.md "Settlement". */
 export interface Progress {
-  /** The client takes the answer as it comes. */
+  /** The client streams the answer. */
   readonly streamed: boolean;
   /** Some output was passed on to the client. */
   readonly hasOutput: boolean;
@@ -54,7 +54,7 @@ const lengthFinishes: ReadonlySet<FinishReason> = new Set([
   FinishReason.REFUSAL,
 ]);
 
-/** Decides who pays for what. Source: docs/accounting.md "Settlement". */
+/** Decides what is charged. Source: docs/accounting.md "Settlement". */
 export function toCharge(outcome: Outcome, progress: Progress): Charge {
   switch (outcome.kind) {
     case 'answered':
@@ -67,7 +67,7 @@ export function toCharge(outcome: Outcome, progress: Progress): Charge {
       // Failed attempts are not charged (docs/accounting.md "Settlement"), and nothing is delivered between two
       // attempts.
       return { kind: progress.isTrying ? 'usage' : 'nothing', state: 'client_aborted' };
-    case 'cut':
+    case 'interrupted':
       return progress.streamed && progress.hasOutput
         ? { kind: 'usage', state: 'incomplete' }
         : { kind: 'void', reason: 'gateway_failure' };
@@ -83,38 +83,38 @@ function toFailureCharge({ code }: GatewayError, progress: Progress): Charge {
   return { kind: delivered ? 'usage' : 'nothing', state: 'upstream_failed' };
 }
 
-/** Part of every settlement of a generation, besides its usage. */
+/** The facts about a generation from which its settle command is made. */
 export interface SettleFacts {
   readonly id: number;
   readonly model: Model;
   readonly requestedTier: ServiceTier;
-  /** The factor of a batch, which holds whatever tier is billed; undefined: the tier's. */
+  /** The price factor of a batch, in thousandths; it replaces that of the billed tier. Undefined: the tier's factor applies. */
   readonly batchPermille?: number | undefined;
-  /** The tier that the upstream reports; undefined: none. */
+  /** The tier that the upstream reported; undefined: it reported none. */
   readonly reportedTier: ServiceTier | undefined;
   readonly state: RecordState;
   readonly counted: CountedUsage;
-  /** Calls of tools with a price of their own; absent: none. */
+  /** Calls of tools that have their own price; absent: none. */
   readonly tools?: readonly ToolCharge[] | undefined;
-  /** How many upstream calls the counts add up, each with the whole input; price thresholds apply to each call. */
+  /** How many upstream calls were made for the answer. The counts are their sum, but price thresholds apply to each call. */
   readonly calls: number;
   readonly latencyMs: number;
   readonly firstEventMs: number | undefined;
   readonly provider: string;
   readonly attempts: number;
-  /** The charge of the route's provider; undefined: unknown. */
+  /** The prices of the route's provider; undefined: unknown. */
   readonly cost: Pricing | undefined;
   /** See `SettleCommand`. */
   readonly timeline?: string | undefined;
 }
 
-/** Returns the billed tier: the reported one, but never a more expensive one than requested. */
+/** Returns the billed tier: the reported one, unless that is more expensive than the requested one. */
 export function billedTier(requested: ServiceTier, reported: ServiceTier | undefined): ServiceTier {
   if (reported === undefined || toMultiplier(reported) > toMultiplier(requested)) return requested;
   return reported;
 }
 
-/** The settle command of a generation. */
+/** Returns the settle command of a generation. */
 export function toSettleCommand(facts: SettleFacts): SettleCommand {
   const { model, counted } = facts;
   if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
@@ -139,7 +139,7 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
   };
 }
 
-/** A provider charges for the tier that it reports, even if the client does not pay for it. */
+/** Computes the provider's charge, at the tier that the provider reported, even if the client is billed for another. */
 function computeProviderCost(facts: SettleFacts, cost: Pricing, inputTokens: number): bigint | undefined {
   return providerCost(cost, {
     usage: facts.counted.buckets,

@@ -1,17 +1,16 @@
 import type { Admitted, Ledger } from '../../ledger/ledger.ts';
 import { sliceTokens } from './funds.ts';
 
-/** Called when a hold grows. */
+/** Callbacks of `Slices`. */
 export interface SliceEvents {
-  /** Called when the funds have ended: they pay for this many output tokens. */
+  /** Called when the funds have ended. `outputTokens`: how many output tokens they pay for. */
   readonly ended: (outputTokens: number) => void;
   /** Called when the hold has grown. */
   readonly raised: (heldNanoUsd: bigint) => void;
 }
 
 /**
- * Keeps a hold ahead of the output: requests the ledger's next slice while half of the current one is unused, so that
- * a stream waits for the ledger only if it outruns it.
+ * Keeps a hold ahead of the output. It requests the next slice from the ledger while half of the current slice is unused, so that a stream has to wait only if it is faster than the ledger.
  */
 export class Slices {
   readonly #ledger: Ledger;
@@ -19,7 +18,7 @@ export class Slices {
   #most: number;
   readonly #onEnd: (outputTokens: number) => void;
   readonly #onRaise: (heldNanoUsd: bigint) => void;
-  /** The last slice: smaller than a full one because funds are short. */
+  /** The size of the last slice, in tokens; it is smaller than a full one if funds are short. */
   #slice: number;
   readonly #isFree: boolean;
   #held: number;
@@ -28,7 +27,7 @@ export class Slices {
   #ended: boolean;
 
   /**
-   * `admitted.outputTokens` are held already; a request that costs nothing needs no slices. `most`: the output limit of all candidates together, or Infinity. More than this is never held, so that other requests can use the money.
+   * `admitted.outputTokens` are already held; a request that costs nothing needs no slices. `most`: the output limit of all candidates together, or Infinity; never more than that is held, so that other requests can use the money.
    */
   constructor(ledger: Ledger, admitted: Admitted, most: number, events: SliceEvents) {
     this.#ledger = ledger;
@@ -49,8 +48,7 @@ export class Slices {
   }
 
   /**
-   * Called when the output has reached at most `tokens`. Returns a promise to wait for before more may be taken; undefined: no wait.
-   * Rejects if the ledger can't decide whether the rest is paid for.
+   * Called with an upper bound of the output tokens so far. Returns a promise if the output must wait for the ledger; undefined if it need not wait. The promise rejects if the ledger can't decide whether the rest is paid for.
    */
   reach(tokens: number): Promise<void> | undefined {
     if (this.#ended || tokens + this.#slice / 2 < this.#held) return undefined;
@@ -59,14 +57,14 @@ export class Slices {
     return undefined;
   }
 
-  /** Called when another call continues the answer: that many more output tokens may come. */
+  /** Called when another upstream call continues the answer, with up to `most` more output tokens. */
   goOn(most: number): void {
-    // The output limit had stopped the slices, not the funds.
+    // It was the output limit that ended the slices, not the funds.
     if (this.#held >= this.#most) this.#ended = false;
     this.#most += most;
   }
 
-  /** The total that the request holds now. It never shrinks. */
+  /** The amount that the request holds now, in nano-dollars. It never shrinks. */
   get heldNanoUsd(): bigint {
     return this.#heldNanoUsd;
   }
@@ -76,14 +74,13 @@ export class Slices {
   }
 
   /**
-   * Waits for an extension that is under way, so that no extension is requested for a hold that is about to be
-   * settled. Never rejects.
+   * Resolves when no extension is being requested, so that the hold can be settled. Never rejects.
    */
   async idle(): Promise<void> {
     await this.#pending?.catch(() => undefined);
   }
 
-  /** Requests one extension at a time. An extension that fails before it is needed is requested again; only a caller that has to wait for it gets the error. */
+  /** Requests an extension, unless one is already being requested. If an extension fails before it is needed, it is requested again later; only a caller that waits for it gets the error. */
   #begin(tokens: number): Promise<void> {
     if (this.#pending !== undefined) return this.#pending;
     const extension = this.#extend(tokens);
@@ -106,7 +103,7 @@ export class Slices {
         this.#onRaise(reply.heldNanoUsd);
       }
       this.#slice = Math.min(reply.outputTokens, sliceTokens);
-      // A smaller slice than requested does not mean that the funds are used up: that is so only if nothing else is left.
+      // A smaller slice than requested does not mean that the funds are used up, unless nothing is left beyond it.
       const areSpent = reply.outputTokens < wanted && reply.outputTokensAvailable <= 0;
       this.#ended = areSpent || this.#held >= this.#most;
       if (areSpent) this.#onEnd(this.#held);

@@ -6,12 +6,11 @@ import { type InputBounds, loadTokenizer, type Tokenizer } from '../../generatio
 import { type CountedItem, withoutOldest } from '../../generation/truncate.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
 
-/** Output tokens that are kept free once items have to be dropped, at most a quarter of the context. */
+/** How many tokens are left free for the output if items have to be dropped; at most a quarter of the context. */
 const answerTokens = 1024;
 
 /**
- * Drops as many of a request's oldest items as necessary to fit the model's context, if the request asks for truncation. Unchanged if it
- * does not, or if nothing helps. A promise only if items have to be counted. Source: docs/interfaces/responses.md "Truncation".
+ * Returns the request without as many of its oldest items as must be dropped for it to fit the model's context. Returns it unchanged if it does not ask for truncation, or if dropping items does not help. Returns a promise only if items have to be counted. Source: docs/interfaces/responses.md "Truncation".
  */
 export function truncated(
   request: GenerateRequest,
@@ -33,15 +32,14 @@ async function truncatedTo(request: GenerateRequest, contextLength: number): Pro
   return kept === undefined ? request : { ...request, items: kept };
 }
 
-/** Returns whether an input may be longer than the model's context, by the highest estimate. */
+/** Returns whether the upper bound of an input is longer than the model's context. */
 export function isNearLimit(request: GenerateRequest, model: Model, { high }: InputBounds): boolean {
   const most = inputTokensMax(request, model);
   return most !== undefined && high > most;
 }
 
 /**
- * Refuses an input that is longer than the model's context by the available tokenizer: an upstream would cut it
- * silently or refuse it. Throws `context_length_exceeded`. Source: docs/interfaces/responses.md "Truncation".
+ * Throws `context_length_exceeded` if the input is longer than the model's context as the available tokenizer counts it. Otherwise an upstream would refuse it, or cut it silently. Source: docs/interfaces/responses.md "Truncation".
  */
 export async function checkCountedLength(request: GenerateRequest, model: Model): Promise<void> {
   const { id } = model;

@@ -17,7 +17,7 @@ test('a route’s speed is an average in which the latest answer counts for a fi
   expect(unseen.estimate(other, 1_000)).toBe(50);
 });
 
-test('an answer without output or without time teaches nothing', () => {
+test('an answer without output, or that took no time, is ignored', () => {
   const unseen = new UnseenOutput();
   unseen.learn(route, 0, 1_000);
   unseen.learn(route, 10, 0);

@@ -7,12 +7,12 @@ const unknownTokensPerSecond = 50;
 const latestShare = 0.2;
 
 /**
- * Estimates output that upstreams do not report. `tokens` has learned how they count text. The output of an abandoned answer that was not streamed is estimated from the duration of the call and the route's earlier speed. Source: docs/accounting.md
+ * Estimates output that upstreams did not report. Of an abandoned answer that was not streamed, the output is estimated from the duration of the call and the route's earlier speed. `tokens` has learned how upstreams count text. Source: docs/accounting.md
  * "Estimates".
  */
 export class UnseenOutput {
   readonly tokens = new LearnedTokens();
-  /** Tokens a second by route. Routes are replaced as a whole on a reload. */
+  /** Tokens per second by route. A reload replaces all route objects, and their speeds are dropped with them. */
   readonly #speeds = new WeakMap<RouteName, number>();
 
   /** Learns a route's speed from a complete answer. */

@@ -10,11 +10,10 @@ import {
 import type { Chunk, DocumentName } from '../../store/documents.ts';
 
 /**
- * Stores answers as bytes: the messages of one answer, each prefixed with its length, in pieces that are read in
- * order.
+ * Converts answers to bytes and back: the messages of one answer, each prefixed with its length, in pieces that are read in order.
  */
 
-/** Messages are joined up to this size, so that a stream of thousands does not become as many rows. */
+/** Messages are joined to pieces of about this size, so that a stream of thousands of messages needs only a few rows. */
 const pieceBytes = 262_144;
 const lengthBytes = 4;
 
@@ -61,7 +60,7 @@ export class MessageLog<Desc extends DescMessage> {
   }
 }
 
-/** The messages of a stored piece. */
+/** Yields the messages of a stored piece. */
 export function* decodeMessages<Desc extends DescMessage>(
   desc: Desc,
   piece: Uint8Array,
@@ -74,7 +73,7 @@ export function* decodeMessages<Desc extends DescMessage>(
   }
 }
 
-/** What makes a stored answer valid: the ledger record of its request, being stored, or a document that exists. */
+/** What makes a stored answer valid. `settled`: the ledger has a record of its request. `kept`: it is stored. A name: that document exists. */
 export type Binding = 'settled' | 'kept' | DocumentName;
 
 /** Facts that are stored with an answer besides its messages. */
@@ -82,7 +81,7 @@ export interface AnswerFacts {
   readonly fingerprint: Uint8Array;
   readonly requestId: string;
   readonly binding: Binding;
-  /** Set if it broke off; absent: it is whole. */
+  /** The error with which the answer broke off; absent: it is complete. */
   readonly failure?: GatewayError;
 }
 
@@ -98,7 +97,7 @@ export function answerBody({ fingerprint, requestId, binding, failure }: AnswerF
   return toBinary(KeptAnswerSchema, kept);
 }
 
-/** Returns the error for a repeat whose first answer broke off. */
+/** Returns the error for a repeated request whose first answer broke off. */
 export function repeatedFailure({ code, message, param }: KeptFailure, requestId: string): GatewayError {
   const facts = { requestId, ...(param === '' ? {} : { param }) };
   return new GatewayError(isErrorCode(code) ? code : 'internal', message, facts);

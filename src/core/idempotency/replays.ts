@@ -25,62 +25,59 @@ import {
 import type { RestoredFacts } from './restored-event.ts';
 
 /**
- * Idempotency-Key: one upstream call, one charge and the same answer, however often a request is repeated within a day. An answer is
- * durable before it is charged, and valid only once the charge is: an answer that a crash left uncharged is dropped, and its key is free.
- * For the same reason the keys in progress are kept in memory only. Source: docs/accounting.md "Idempotency".
+ * Implements Idempotency-Key: however often a request is repeated within a day, it is sent upstream once, charged once and gets the same answer. An answer is stored before it is charged, and is valid only if it was charged: if a crash leaves an answer uncharged, it is dropped, and its key can be used again.
+ * Keys of running requests are kept in memory only, so a crash frees them too. Source: docs/accounting.md "Idempotency".
  */
 
 const lifetimeMs = 86_400_000;
 const keyLengthMax = 255;
-/** The wait suggested to the repeat of a request that still runs. */
+/** The `retry-after` of a repeated request whose first one still runs. */
 const inProgressRetryMs = 1_000;
 const kind = 'replay';
-/** How long a client waits for its error until the ledger says whether the answer was charged. */
+/** How long a client's error waits until it is known whether the answer was charged. */
 const endMs = 1_000;
 /** How many pieces of an answer are read at a time. */
 const piecesMax = 8;
 
-/** A request with a key. */
+/** A request with an Idempotency-Key. */
 interface KeyedCall {
   readonly context: CallContext;
   readonly credential: Credential;
   /** The result of `idempotencyKey`. */
   readonly key: string;
-  /** The request message: another message counts as another body, unless the edge sends a fingerprint of the body. */
+  /** The request message. It is compared to find out whether a repeated request is the same, unless the edge sends a fingerprint of the body. */
   readonly request: MessageShape<DescMessage>;
-  /** The requested model. Absent: a repeat finds the request in the ledger, which names its model. */
+  /** The requested model. Absent: it is read from the ledger's record of the first request. */
   readonly model?: string | undefined;
 }
 
-/** A request with a key, and the service's way of answering it. */
+/** A request with an Idempotency-Key, and how its service answers it. */
 export interface KeyedRequest<Desc extends DescMessage> extends KeyedCall {
   readonly answer: Desc;
   /**
-   * Starts the answer and stores it. If nothing is stored (because it fails, for example), the key is free again. The
-   * answer is never cancelled: it continues if its caller disconnects.
+   * Starts the answer and stores it. If nothing is stored (for example because the request fails), the key can be used again. The answer is never cancelled; it continues if its client disconnects.
    */
   readonly run: (answerStore: AnswerStore<MessageShape<Desc>>, sink: Sink<MessageShape<Desc>>) => StreamControl;
-  /** Returns a stored message as it is sent now. */
+  /** Returns a stored message as it is to be sent now. */
   readonly restore: (message: MessageShape<Desc>, facts: RestoredFacts) => MessageShape<Desc>;
 }
 
-/** The same of a method with one reply. */
+/** The same for a method with one reply. */
 export interface UnaryKeyedRequest<Desc extends DescMessage> extends Omit<KeyedRequest<Desc>, 'run'> {
   readonly run: (answerStore: AnswerStore<MessageShape<Desc>>) => Promise<MessageShape<Desc>>;
 }
 
-/** Stores a service's answer. It is durable when the promise resolves; the service then does what makes it valid. */
+/** Stores a service's answer. It is durable when the promise resolves; then the service makes it valid, for example by charging it. */
 export interface AnswerStore<Message> {
   /**
-   * Stores the whole answer: what was already sent, and the rest. `binding`: what makes it valid; `settled` by
-   * default.
+   * Stores a complete answer: the messages that were already sent, and `rest`. `binding`: what makes it valid; absent: `settled`.
    */
   keep(requestId: string, rest: readonly Message[], binding?: Binding): Promise<void>;
-  /** Stores an answer that broke off, as far as it was sent. Stores nothing if nothing was sent, or if storing fails. */
+  /** Stores the messages that were sent of an answer that broke off, and its failure. Stores nothing if nothing was sent. Never rejects. */
   keepFailure(requestId: string, failure: unknown): Promise<void>;
 }
 
-/** Returns the key in a call's headers; undefined: none. Throws `invalid_request` if it is too long. */
+/** Returns the Idempotency-Key in a call's headers; undefined: none. Throws `invalid_request` if it is too long. */
 export function idempotencyKey({ requestHeader }: Pick<CallContext, 'requestHeader'>): string | undefined {
   const key = requestHeader.get(idempotencyKeyHeader);
   if (key === null || key === '') return undefined;
@@ -91,37 +88,37 @@ export function idempotencyKey({ requestHeader }: Pick<CallContext, 'requestHead
   });
 }
 
-/** A key whose request is in progress, or whose kept answer is being looked up. */
+/** A key whose request is running, or whose stored answer is being looked up. */
 interface Claim {
-  /** The document that holds the answer. */
+  /** The id of the document with the answer. */
   readonly id: string;
   readonly fingerprint: Uint8Array;
-  /** Resolves when it is known whether an answer was kept; undefined: none was, and one is being made. */
+  /** Resolves when it is known whether an answer is stored; undefined: none is, and one is being made. */
   looking: Promise<unknown> | undefined;
-  /** The ledger's id of the request whose answer was stored and is valid once it is charged; undefined: none, or the caller named the request. */
+  /** The ledger's id of the request whose answer is stored and will be valid when it is charged; undefined: there is none, or its public id was not made by the gateway. */
   chargingId?: number | undefined;
 }
 
-/** The part of the ledger that repeats need. */
+/** The part of the ledger that `Replays` needs. */
 type ReplayLedger = Pick<Ledger, 'findActivity' | 'windows' | 'void'>;
 
-/** An answer that was found. */
+/** A stored answer. */
 interface FoundAnswer {
   readonly kept: KeptAnswer;
-  /** Its record in the ledger; undefined: it has not settled yet, and need not have. */
+  /** The record of its request in the ledger; undefined: the request is not settled, and the answer is valid without that. */
   readonly record: UsageRow | undefined;
 }
 
-/** The tools that repeats need. */
-interface ReplayTools {
+/** What answering repeated requests needs. */
+interface ReplayDependencies {
   readonly documents: Documents;
   readonly ledger: ReplayLedger;
   readonly runtime: Runtime;
-  /** Claims shared by all processes that may answer the same key; absent: there are no others. */
+  /** The claims that are shared with other processes; absent: no other process can get the same key. */
   readonly sharedClaims?: Claims | undefined;
 }
 
-/** The answers of requests with keys, of this process and earlier ones. */
+/** The answers of requests with an Idempotency-Key, of this process and earlier ones. */
 export class Replays {
   readonly #documents: Documents;
   readonly #ledger: ReplayLedger;
@@ -129,7 +126,7 @@ export class Replays {
   readonly #shared: Claims | undefined;
   readonly #claims = new Map<string, Claim>();
 
-  constructor({ documents, ledger, runtime, sharedClaims }: ReplayTools) {
+  constructor({ documents, ledger, runtime, sharedClaims }: ReplayDependencies) {
     this.#documents = documents;
     this.#ledger = ledger;
     this.#runtime = runtime;
@@ -137,8 +134,7 @@ export class Replays {
   }
 
   /**
-   * Pushes the answer to a request with a key: the kept one, or a new one. Ends with `idempotency_key_reused`, `idempotency_in_progress`,
-   * or the service's own error.
+   * Pushes the answer to a request with a key: the stored answer if there is one, otherwise a new one. Ends with `idempotency_key_reused`, `idempotency_in_progress`, or the service's error if it fails.
    */
   answer<Desc extends DescMessage>(requested: KeyedRequest<Desc>, sink: Sink<MessageShape<Desc>>): StreamControl {
     return startCall(sink, async call => {
@@ -164,7 +160,7 @@ export class Replays {
     return reply;
   }
 
-  /** Claims a key and looks for its answer. Undefined: none is kept, and the claim lasts until one is made. */
+  /** Claims a key in this process and looks for its answer. Returns undefined if no answer is stored; then the claim lasts until one is made. */
   async #claim(claim: Claim, accountId: number): Promise<FoundAnswer | undefined> {
     for (let other = this.#claims.get(claim.id); other !== undefined; other = this.#claims.get(claim.id)) {
       if (other.looking === undefined) throw isSame(other, claim) ? inProgress() : reused();
@@ -185,12 +181,12 @@ export class Replays {
     }
   }
 
-  /** Looks for a stored answer; if there is none, claims the key. Throws if another process is answering it. */
+  /** Looks for a stored answer. If there is none, claims the key among all processes. Throws if another process is answering the key. */
   async #look(claim: Claim, accountId: number): Promise<FoundAnswer | undefined> {
     const { id } = claim;
     const shared = this.#shared;
     if (shared === undefined) return this.#find(id, accountId);
-    // Read before the claim: repeating an answer must not block others.
+    // Read before the key is claimed, so that repeating an answer does not block other processes.
     const kept = await this.#read(id, accountId);
     if (kept !== undefined && kept !== 'not_binding') return kept;
     const mark = Buffer.from(claim.fingerprint).toString('base64url');
@@ -198,7 +194,7 @@ export class Replays {
     if (other !== undefined) throw other === mark ? inProgress() : reused();
     let isMissing = false;
     try {
-      // Another process may have kept one before the claim.
+      // Looks again: another process may have stored an answer before the key was claimed.
       const found = await this.#find(id, accountId);
       isMissing = found === undefined;
       return found;
@@ -207,7 +203,7 @@ export class Replays {
     }
   }
 
-  /** Finds the kept answer if it is valid. One that is not was left by a crash and is deleted. */
+  /** Returns the stored answer if it is valid. An answer that is not valid was left by a crash, and is deleted. */
   async #find(id: string, accountId: number): Promise<FoundAnswer | undefined> {
     const found = await this.#read(id, accountId);
     if (found !== 'not_binding') return found;
@@ -251,7 +247,7 @@ export class Replays {
     if (kept.failure !== undefined) throw repeatedFailure(kept.failure, kept.requestId);
   }
 
-  /** Makes the answer, even if its caller disconnects. */
+  /** Makes the answer. It continues even if its client disconnects. */
   #make<Desc extends DescMessage>(
     claim: Claim,
     requested: KeyedRequest<Desc>,
@@ -279,7 +275,7 @@ export class Replays {
       cancel: () => {
         if (reader === undefined) return;
         reader = undefined;
-        // The caller may have paused it, and nothing else will resume it.
+        // The client may have paused the answer, and nobody else would resume it.
         control.resume();
         queueMicrotask(() => sink.end(new ConnectError('The call was cancelled.', Code.Canceled)));
       },
@@ -296,9 +292,8 @@ export class Replays {
   }
 
   /**
-   * Frees the key of an answer that was stored, and failed. Its charge may still be made, although its client got an error: a repeat
-   * before that would be charged too. When the ledger has replied to a void, the charge is made or never will be. Calls `end` then, or
-   * after a second: the ledger may not be writable for a long time.
+   * Frees the key of a stored answer whose request then failed. The charge may still be stored although the client got an error, and a repeated request would be charged too. So the hold is voided first: when the ledger has replied to that, the charge was either made or never will be, and the key is freed. Calls `end` at
+   * that time, but after a second at the latest, because the ledger may not be writable for a long time.
    */
   #freeWhenEnded(claim: Claim, id: number, end: () => void): void {
     let hasEnded = false;
@@ -312,7 +307,7 @@ export class Replays {
       this.#free(claim);
       endOnce();
     };
-    // If it fails, the process ends or the ledger is broken: nobody knows, and the key stays taken.
+    // If voiding fails, the process is ending or the ledger is broken. It is not known whether the charge was made, so the key stays claimed.
     this.#ledger.void(id, 'gateway_failure').then(known, endOnce);
   }
 
@@ -331,14 +326,14 @@ export class Replays {
         accountId: credential.accountId,
         apiKeyId: credential.keyId,
         state: 'kept',
-        // Kept until it expires, whatever else is stored: see `Eviction`.
+        // Finished documents of this kind are kept until they expire, even if space is needed: see `Eviction`.
         finished: true,
         createdAtMs,
         endsAtMs: createdAtMs + lifetimeMs,
         body: answerBody({ ...facts, fingerprint }),
         chunks: log.end(),
       });
-      if (outcome.kind !== 'stored') throw new Error(`an answer for ${id} is kept already`);
+      if (outcome.kind !== 'stored') throw new Error(`an answer for ${id} is already stored`);
     };
     return {
       keep: async (requestId, rest, binding = 'settled') => {
@@ -347,19 +342,19 @@ export class Replays {
       },
       keepFailure: async (requestId, failure) => {
         if (log.isEmpty) return;
-        // The key is then free, and the account is charged as without a key.
+        // If this can't be stored, the key can be used again, as if the request had had none.
         await put({ requestId, binding: 'settled', failure: toGatewayError(failure) }).catch(() => undefined);
       },
     };
   }
 }
 
-/** A key belongs to the API key that sent it. */
+/** Returns the id of a key's document. Each API key has its own Idempotency-Keys. */
 function documentId({ credential, key }: KeyedCall): string {
   return createHash('sha256').update(`${credential.keyId}\0${key}`).digest('base64url');
 }
 
-/** Returns the value by which bodies are compared: the edge's hash of path and bytes, or a hash of the method and the message. */
+/** Returns a hash by which requests are compared: the edge's hash of path and body, or else a hash of the method and the message. */
 function makeFingerprint({ context, request }: KeyedCall): Uint8Array {
   const named = context.requestHeader.get(fingerprintHeader);
   if (named !== null) return Buffer.from(named, 'base64url');

@@ -1,6 +1,6 @@
 import type { GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 
-/** The parts of a stored answer that were unknown when it was stored, or have changed since. */
+/** Facts of an answer that were unknown when it was stored, or that have changed since then. */
 export interface RestoredFacts {
   /** The cost of the request; 0 if it is not charged yet. */
   readonly costNanoUsd: bigint;
@@ -8,7 +8,7 @@ export interface RestoredFacts {
   readonly limits: LimitState[];
 }
 
-/** Returns an event of a stored answer as it is sent now. */
+/** Returns an event of a stored answer as it is to be sent now. */
 export function restoredEvent(event: GenerationEvent, { costNanoUsd, limits }: RestoredFacts): GenerationEvent {
   const { event: step } = event;
   if (step.case === 'completed') return { ...event, event: { ...step, value: { ...step.value, costNanoUsd } } };

@@ -3,11 +3,11 @@ import type { RestoredFacts } from '../idempotency/restored-event.ts';
 import { limitState } from '../limit-state.ts';
 import type { AdmittedImages, KeptDrawing } from './image-run.ts';
 
-/** Decided anew each time an answer is sent. */
+/** What is decided anew each time an answer is sent. */
 export interface AnswerView {
   /** True if the client may see the route. */
   readonly exposeRoute: boolean;
-  /** Returns the address of a stored image. */
+  /** Returns the URL of a stored image. */
   readonly toUrl: (name: string) => string;
 }
 
@@ -19,7 +19,7 @@ function toAnswer(part: Part): ImageAnswer {
   return { $typeName: 'tollgate.v1.ImageAnswer', part };
 }
 
-/** The parts of an answer, all but the last. */
+/** Yields the parts of an answer, except the last one (`answerEnd`). */
 export function* answerParts(
   { requestId, prepared, admitted }: AdmittedImages,
   { createdAtMs, route, images, extraJson: allExtraJson }: KeptDrawing,
@@ -48,7 +48,7 @@ export function* answerParts(
   }
 }
 
-/** Returns a part of a stored answer as it is sent now; its images are stored by name. */
+/** Returns a part of a stored answer as it is to be sent now: its images, which are stored by name, get URLs. */
 export function restoredPart(
   part: Part,
   { costNanoUsd, limits, toUrl }: RestoredFacts & Pick<AnswerView, 'toUrl'>,
@@ -67,7 +67,7 @@ export function restoredPart(
   }
 }
 
-/** The last part. */
+/** Returns the last part of an answer. */
 export function answerEnd(costNanoUsd: bigint): ImageAnswer {
   return toAnswer({ case: 'completed', value: { $typeName: 'tollgate.v1.ImagesCompleted', costNanoUsd } });
 }

@@ -3,21 +3,21 @@ import { Hold } from '../../generation/hold.ts';
 import type { Drawing, DrawnImage } from '../../generation/images/image-upstream.ts';
 import { noUsage } from '../../generation/usage-buckets.ts';
 import type { Files } from '../../store/files.ts';
-import { type AdmittedRequest, AdmittedRun, type AdmittedRunTools, type UsedUp } from '../admitted-run.ts';
+import { type AdmittedRequest, AdmittedRun, type AdmittedRunDependencies, type UsedUp } from '../admitted-run.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { Routed, Router } from '../routing/router.ts';
 import type { PreparedImageRequest } from './prepare-request.ts';
 
-/** The tools for drawing images. */
-export interface ImageRunTools extends AdmittedRunTools {
+/** The dependencies of `ImageRun`. */
+export interface ImageRunDependencies extends AdmittedRunDependencies {
   readonly router: Router;
   readonly files: Files;
 }
 
-/** A request that is admitted. */
+/** An admitted image request. */
 export type AdmittedImages = AdmittedRequest<PreparedImageRequest>;
 
-/** A finished image: stored under a name, or as bytes. */
+/** A finished image: the name of its stored file, or its bytes. */
 export interface KeptImage extends Omit<DrawnImage, 'bytes'> {
   readonly size: number;
   readonly content:
@@ -25,7 +25,7 @@ export interface KeptImage extends Omit<DrawnImage, 'bytes'> {
     | { readonly kind: 'bytes'; readonly bytes: Uint8Array };
 }
 
-/** Images before they are charged. */
+/** The images of a request, before they are charged. */
 export interface KeptDrawing {
   readonly images: readonly KeptImage[];
   readonly createdAtMs: number;
@@ -35,18 +35,17 @@ export interface KeptDrawing {
 
 /** One admitted image request. */
 export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
-  readonly #tools: ImageRunTools;
-  /** Names of stored files. */
+  readonly #dependencies: ImageRunDependencies;
+  /** The names of the files that this run has stored. */
   readonly #names: string[] = [];
 
-  constructor(tools: ImageRunTools, requested: AdmittedImages) {
-    super(tools, requested);
-    this.#tools = tools;
+  constructor(dependencies: ImageRunDependencies, requested: AdmittedImages) {
+    super(dependencies, requested);
+    this.#dependencies = dependencies;
   }
 
   /**
-   * Charges this many images, which are drawn and stored. Returns the cost in nano-dollars. If the charge can't be
-   * stored, the images are free and it throws.
+   * Charges for images that an earlier process has drawn and stored. Returns the cost in nano-dollars. If the charge can't be stored, the images are free and this throws.
    */
   chargeFor(images: number): Promise<bigint> {
     return this.charge(this.#usedBy(images));
@@ -60,9 +59,9 @@ export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
     return this.#usedBy(images.length);
   }
 
-  /** The names of the stored files were not given to anyone. */
+  /** Deletes the stored files. Nobody knows their names yet. */
   protected override async discard(): Promise<void> {
-    for (const name of this.#names) await this.#tools.files.delete(name);
+    for (const name of this.#names) await this.#dependencies.files.delete(name);
   }
 
   #usedBy(images: number): UsedUp {
@@ -75,7 +74,7 @@ export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
     const { request } = prepared;
     const { signal } = this;
     const hold = Hold.of(admitted);
-    const drawn = await this.#tools.router.perform({
+    const drawn = await this.#dependencies.router.perform({
       model: request.model,
       caller: { hold, request },
       requestId,
@@ -102,10 +101,10 @@ export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
         kept.push({ ...image, content: { kind: 'bytes', bytes } });
         continue;
       }
-      const name = await this.#tools.files.put(bytes, facts.type);
+      const name = await this.#dependencies.files.put(bytes, facts.type);
       this.#names.push(name);
       kept.push({ ...image, content: { kind: 'name', name } });
     }
-    return { images: kept, createdAtMs: this.#tools.runtime.now(), route, extraJson };
+    return { images: kept, createdAtMs: this.#dependencies.runtime.now(), route, extraJson };
   }
 }

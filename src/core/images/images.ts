@@ -31,34 +31,34 @@ import { limitState } from '../limit-state.ts';
 import { RunningRequests, stopping } from '../running-requests.ts';
 import { answerEnd, answerParts, restoredPart } from './image-answer.ts';
 import { neverAborted, startCall } from '../starting-call.ts';
-import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
+import { type AdmittedImages, ImageRun, type ImageRunDependencies, type KeptDrawing } from './image-run.ts';
 import { imageFunds, prepareImageRequest } from './prepare-request.ts';
 import { taskDocument, toTaskId, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
 import { ImageTasks } from './tasks.ts';
 
-/** The tools for making images. */
-export interface ImageTools extends ImageRunTools {
+/** The dependencies of `Images`. */
+export interface ImageDependencies extends ImageRunDependencies {
   readonly catalog: Catalog;
   readonly documents: Documents;
   readonly ids: IdSource;
   readonly replays: Replays;
-  /** Name the route to the client. */
+  /** Returns whether the client gets the route's name. */
   readonly exposeRoute: () => boolean;
-  /** The public listener's address, without a slash at its end. */
+  /** Returns the URL of the public listener, without a slash at its end. */
   readonly publicUrl: () => string;
-  /** How many tasks run at once, and how many more may wait. */
+  /** `slots`: how many tasks run at once; `waitersMax`: how many more may wait. */
   readonly tasks: { readonly slots: number; readonly waitersMax: number };
-  /** Called if something other than a task's own failure ends it, for the log. */
+  /** Called for failures that are the gateway's own fault, for the log. `taskId` '': no particular task. */
   readonly onDefect: (taskId: string, error: unknown) => void;
 }
 
-/** A request and who makes it. */
+/** A request, and the credential that makes it. */
 interface ImageInput {
   readonly request: ImageRequest;
   readonly endpoint: Endpoint;
   readonly credential: Credential;
-  /** The id that the edge has given the request; null: none. */
-  readonly named: string | null;
+  /** The id that the edge has given the request; null: it gave none. */
+  readonly edgeRequestId: string | null;
   readonly telemetry: RequestTelemetry | undefined;
 }
 
@@ -67,18 +67,18 @@ export const imageFilesPath = '/v1/images/files';
 
 /** All image requests and image tasks of this process. */
 export class Images {
-  readonly #tools: ImageTools;
+  readonly #dependencies: ImageDependencies;
   readonly #running = new RunningRequests();
   readonly #store: TaskStore;
   readonly #tasks: ImageTasks;
   #isDraining = false;
 
-  constructor(tools: ImageTools) {
-    this.#tools = tools;
-    this.#store = new TaskStore(tools.documents, tools.runtime);
+  constructor(dependencies: ImageDependencies) {
+    this.#dependencies = dependencies;
+    this.#store = new TaskStore(dependencies.documents, dependencies.runtime);
     this.#tasks = new ImageTasks({
-      ...tools,
-      ...tools.tasks,
+      ...dependencies,
+      ...dependencies.tasks,
       store: this.#store,
       running: this.#running,
       readmit: task => this.#readmit(task),
@@ -109,23 +109,23 @@ export class Images {
     await this.#tasks.resume();
   }
 
-  /** Resolves when nothing is drawn; at once if nothing is now. */
+  /** Resolves when no image is being drawn; immediately if none is. */
   async idle(): Promise<void> {
     await this.#running.idle();
   }
 
-  /** Refuses new ones from now on. */
+  /** Refuses new requests and tasks from now on. */
   async drain(): Promise<void> {
     this.#isDraining = true;
     await this.#tasks.drain();
   }
 
-  /** Ends those that are still being drawn: uncharged, and tasks wait for the next process. */
-  cutAll(): void {
-    this.#running.cutAll();
+  /** Aborts what is being drawn. Nothing is charged for it; tasks are resumed by the next process. */
+  interruptAll(): void {
+    this.#running.interruptAll();
   }
 
-  /** Ends those of a revoked key. */
+  /** Aborts what is being drawn for a revoked key. */
   revoke(keyId: number): void {
     this.#running.revoke(keyId);
   }
@@ -140,7 +140,7 @@ export class Images {
       const input = await this.#readInput(requested.request, endpoint, context);
       const key = idempotencyKey(context);
       if (key === undefined) {
-        call.attach(pump(signal => this.#drawn(input, signal), sink));
+        call.attach(pump(signal => this.#draw(input, signal), sink));
         return;
       }
       const keyed: KeyedRequest<typeof ImageAnswerSchema> = {
@@ -149,25 +149,25 @@ export class Images {
         key,
         request: requested,
         answer: ImageAnswerSchema,
-        run: (answerStore, kept) => pump(() => this.#drawn(input, neverAborted, answerStore), kept),
+        run: (answerStore, kept) => pump(() => this.#draw(input, neverAborted, answerStore), kept),
         restore: ({ part }, facts) => restoredPart(part, { ...facts, toUrl: name => this.#toUrl(name) }),
       };
-      call.attach(this.#tools.replays.answer(keyed, sink));
+      call.attach(this.#dependencies.replays.answer(keyed, sink));
     });
   }
 
-  /** Yields the answer as it is drawn; `answerStore` stores it before it is charged. */
-  async *#drawn(
+  /** Draws and charges the images, then yields the answer. `answerStore` stores the answer before it is charged. */
+  async *#draw(
     input: ImageInput,
     signal: AbortSignal,
     answerStore?: AnswerStore<ImageAnswer>,
   ): AsyncGenerator<ImageAnswer, void, undefined> {
-    const admitted = await this.#admitted(input, signal);
-    const run = new ImageRun(this.#tools, admitted);
+    const admitted = await this.#admit(input, signal);
+    const run = new ImageRun(this.#dependencies, admitted);
     this.#running.add(run);
     try {
       const { answer, costNanoUsd } = await run.run(signal, kept =>
-        // Stored by name: the public address may have changed when it is sent again.
+        // Stored by name, because the public URL may have changed when the answer is sent again.
         answerStore?.keep(admitted.requestId, [...this.#parts(admitted, kept, name => name), answerEnd(0n)]),
       );
       yield* this.#parts(admitted, answer, name => this.#toUrl(name));
@@ -180,30 +180,30 @@ export class Images {
   async #createTask(requested: CreateTaskRequest, context: UnaryContext): Promise<CreateTaskResponse> {
     const input = await this.#readInput(requested.request, requested.endpoint, context);
     const key = idempotencyKey(context);
-    if (key === undefined) return this.#queued(input, context.signal);
-    return this.#tools.replays.answerOne({
+    if (key === undefined) return this.#enqueue(input, context.signal);
+    return this.#dependencies.replays.answerOne({
       context,
       credential: input.credential,
       key,
       request: requested,
       model: input.request.model,
       answer: CreateTaskResponseSchema,
-      run: answerStore => this.#queued(input, neverAborted, answerStore),
+      run: answerStore => this.#enqueue(input, neverAborted, answerStore),
       restore: (response, { limits }) => ({ ...response, limits }),
     });
   }
 
-  async #queued(
+  async #enqueue(
     input: ImageInput,
     signal: AbortSignal,
     answerStore?: AnswerStore<CreateTaskResponse>,
   ): Promise<CreateTaskResponse> {
-    const leave = this.#tasks.reserve();
+    const release = this.#tasks.reserve();
     try {
-      const admitted = await this.#admitted(input, signal, { durable: true });
+      const admitted = await this.#admit(input, signal, { durable: true });
       const { requestId, prepared } = admitted;
       const id = toTaskId(requestId);
-      const createdAtMs = this.#tools.runtime.now();
+      const createdAtMs = this.#dependencies.runtime.now();
       const response: CreateTaskResponse = {
         $typeName: 'tollgate.v1.CreateTaskResponse',
         task: taskMessage({ id, request: prepared.request, state: 'queued', createdAtMs }),
@@ -213,12 +213,12 @@ export class Images {
       await this.#tasks.add(admitted, createdAtMs, () => answerStore?.keep(requestId, [response], taskDocument(id)));
       return response;
     } finally {
-      leave();
+      release();
     }
   }
 
   async *#getTask(taskId: string, context: CallContext): AsyncGenerator<GetTaskResponse, void, undefined> {
-    const { accountId } = await authenticate(context, this.#tools.ledger, 'api_key');
+    const { accountId } = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const task = await this.#store.find(taskId, accountId);
     if (task === undefined) throw new GatewayError('not_found', 'There is no such task.', { param: 'task_id' });
     const error = task.state === 'failed' ? await this.#store.error(task) : undefined;
@@ -226,15 +226,15 @@ export class Images {
     yield { $typeName: typeName, content: { case: 'task', value: taskMessage(task, error) } };
     if (task.state !== 'completed') return;
     for await (const { part } of this.#store.answer(task)) {
-      // Stored by name: the address of the public listener may have changed since.
+      // Images are stored by name, because the public URL may have changed since then.
       if (part.case === 'image' && part.value.url !== '') part.value.url = this.#toUrl(part.value.url);
       yield { $typeName: typeName, content: { case: 'answer', value: { $typeName: 'tollgate.v1.ImageAnswer', part } } };
     }
   }
 
   async *#readFile(name: string, signal: AbortSignal): AsyncGenerator<ReadFileResponse, void, undefined> {
-    const file = await this.#tools.files.open(name);
-    if (file === undefined) throw new GatewayError('not_found', 'There is no such image, or its hour is over.');
+    const file = await this.#dependencies.files.open(name);
+    if (file === undefined) throw new GatewayError('not_found', 'There is no such image, or it has expired.');
     try {
       const { type, size, etag, expiresAtMs } = file;
       const facts = { mediaType: type, size: BigInt(size), etag, expiresAtMs: BigInt(expiresAtMs) };
@@ -251,48 +251,53 @@ export class Images {
   }
 
   #toUrl(name: string): string {
-    return `${this.#tools.publicUrl()}${imageFilesPath}/${name}`;
+    return `${this.#dependencies.publicUrl()}${imageFilesPath}/${name}`;
   }
 
   #parts(requested: AdmittedImages, drawing: KeptDrawing, toUrl: (name: string) => string): Iterable<ImageAnswer> {
-    return answerParts(requested, drawing, { exposeRoute: this.#tools.exposeRoute(), toUrl });
+    return answerParts(requested, drawing, { exposeRoute: this.#dependencies.exposeRoute(), toUrl });
   }
 
-  /** The caller and its request. */
+  /** Authenticates the caller and returns it with its request. Throws `overloaded` while the gateway stops. */
   async #readInput(request: ImageRequest | undefined, endpoint: Endpoint, context: CallContext): Promise<ImageInput> {
     if (this.#isDraining) throw stopping();
-    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
+    const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     if (request === undefined) throw invalidImageField('request', 'is required');
-    const named = context.requestHeader.get(requestIdHeader);
-    return { request, endpoint, credential, named, telemetry: findTelemetry(context) };
+    const edgeRequestId = context.requestHeader.get(requestIdHeader);
+    return { request, endpoint, credential, edgeRequestId, telemetry: findTelemetry(context) };
   }
 
-  /** Checks that it can be drawn, and admits it. */
-  async #admitted(
-    { request, endpoint, credential, named, telemetry }: ImageInput,
+  /** Checks that the request can be drawn, and admits it in the ledger. */
+  async #admit(
+    { request, endpoint, credential, edgeRequestId, telemetry }: ImageInput,
     signal: AbortSignal,
     durability: Pick<AdmitCommand, 'durable'> = {},
   ): Promise<AdmittedImages> {
-    const { catalog, ids } = this.#tools;
+    const { catalog, ids } = this.#dependencies;
     const prepared = await prepareImageRequest(catalog, { request, endpoint }, credential, signal);
-    const counted = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
+    const attributes = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
     const command = {
-      ...nameRequest(ids, named),
+      ...nameRequest(ids, edgeRequestId),
       ...durability,
-      ...counted,
+      ...attributes,
       prepared,
       funds: imageFunds(prepared),
       telemetry,
     };
-    return admitRequest(this.#tools.ledger, command, credential);
+    return admitRequest(this.#dependencies.ledger, command, credential);
   }
 
-  /** Admits a task of an earlier process with the present catalogue. The ledger checks the key's models. */
+  /** Admits a task that an earlier process left, with the models and prices of the current catalogue. The ledger checks which models the key may use. */
   async #readmit({ request, endpoint, ledgerId, requestId, keyId, accountId }: StoredTask): Promise<AdmittedImages> {
     const requested = { request, endpoint };
-    const prepared = await prepareImageRequest(this.#tools.catalog, requested, { allowedModels: null }, neverAborted);
-    const counted = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
-    const command = { id: ledgerId, requestId, ...counted, prepared, funds: imageFunds(prepared) };
-    return admitRequest(this.#tools.ledger, command, { keyId, accountId });
+    const prepared = await prepareImageRequest(
+      this.#dependencies.catalog,
+      requested,
+      { allowedModels: null },
+      neverAborted,
+    );
+    const attributes = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
+    const command = { id: ledgerId, requestId, ...attributes, prepared, funds: imageFunds(prepared) };
+    return admitRequest(this.#dependencies.ledger, command, { keyId, accountId });
   }
 }

@@ -4,18 +4,17 @@ import { type ImageSize, imageSizeText } from '../../generation/images/image-siz
 import { pngSize } from '../../generation/images/png.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
 
-/** The most pixels that are decoded: 16 times a usual image. A small file can claim thousands of times more. */
+/** The most pixels of an image: 16 times a usual image. A small file can claim to have thousands of times more. */
 const pixelsMax = 4096 * 4096;
-/** Images that are decoded at once, each of them up to 64 MB. */
+/** How many images are decoded at once; each takes up to 64 MB of memory. */
 const decodedAtOnce = 2;
-/** Equal to the longest time that a request may run. */
+/** How long a file waits to be decoded: as long as a request may run. */
 const waitMaxMs = 3_600_000;
 
 const decoding = new Semaphore({ slots: decodedAtOnce, waitersMax: Infinity, waitMs: waitMaxMs });
 
 /**
- * Checks the files of an edit: real PNGs (by decoding them fully), small enough as files and in pixels, and the mask
- * as large as the first image. Throws `validation_error` that names the field, and the signal's reason. Source:
+ * Checks that the files of an edit are real PNGs (by decoding them fully), smaller than 4 MB and with at most 4096 × 4096 pixels, and that the mask has the size of the first image. Throws `validation_error` with the name of the field; if the signal is aborted, its reason. Source:
  * docs/interfaces/images.md "Edits".
  */
 export async function inspectFiles({ images, mask }: ImageRequest, signal: AbortSignal): Promise<void> {
@@ -24,7 +23,7 @@ export async function inspectFiles({ images, mask }: ImageRequest, signal: Abort
   if (mask !== undefined) {
     const size = claimedSize(mask, 'mask');
     if (first !== undefined && (size.width !== first.width || size.height !== first.height)) {
-      throw invalidImageField('mask', `is ${imageSizeText(size)}, but the first image ${imageSizeText(first)}`);
+      throw invalidImageField('mask', `is ${imageSizeText(size)}, but the first image is ${imageSizeText(first)}`);
     }
   }
   for (const [index, file] of images.entries()) await decode(file, `images.${index}`, signal);
@@ -46,13 +45,13 @@ async function decode(file: Uint8Array, param: string, signal: AbortSignal): Pro
   const { default: sharp } = await import('sharp');
   const release = await decoding.acquire(signal);
   try {
-    // Reduced to one pixel, the mean of all: every row is read, and none is kept.
+    // Reduces the image to one pixel, the mean of all, so that every row is read and none is kept.
     await sharp(file, { limitInputPixels: pixelsMax, failOn: 'error', sequentialRead: true })
       .resize(1, 1, { fit: 'fill' })
       .raw()
       .toBuffer();
   } catch {
-    // The decoder's own message about foreign bytes would not help the caller.
+    // The decoder's message would not help the caller.
     throw invalidImageField(param, 'is a damaged PNG that can’t be decoded');
   } finally {
     release?.();

@@ -27,13 +27,12 @@ export interface PreparedImageRequest {
   readonly model: Model;
   readonly count: number;
   readonly prices: PriceSheet;
-  /** What the price depends on. */
+  /** The size and quality that the price depends on. */
   readonly imageTerms: ImageTerms;
 }
 
 /**
- * Checks a request and finds its model. Throws the error for the caller; nothing is charged or counted yet. `signal` stops the decoding of
- * the files.
+ * Checks a request and finds its model. Throws the client's error. Nothing is charged, and no limit is used, yet. `signal` stops the decoding of the files.
  */
 export async function prepareImageRequest(
   catalog: Catalog,
@@ -42,7 +41,7 @@ export async function prepareImageRequest(
   signal: AbortSignal,
 ): Promise<PreparedImageRequest> {
   const { request, endpoint } = requested;
-  if (!isImageEndpoint(endpoint)) throw invalidImageField('endpoint', 'must be that of an image path');
+  if (!isImageEndpoint(endpoint)) throw invalidImageField('endpoint', 'must be an image path');
   checkImageRequest(request, endpoint === Endpoint.IMAGE_EDITS);
   const model = findModel(catalog, requested, allowedModels);
   const largest = parseImageSize(model.maxSize);
@@ -81,7 +80,7 @@ function findModel(
   const where = endpointPath(endpoint);
   throw listed.length === 0
     ? new GatewayError('model_not_found', `There is no model for ${where}.`, { param: 'model' })
-    : new GatewayError('model_not_allowed', `This key may use no model for ${where}.`, { param: 'model' });
+    : new GatewayError('model_not_allowed', `This key may not use any model for ${where}.`, { param: 'model' });
 }
 
 function findPrices({ id, pricing }: Model, imageTerms: ImageTerms): PriceSheet {
@@ -91,7 +90,7 @@ function findPrices({ id, pricing }: Model, imageTerms: ImageTerms): PriceSheet 
   return sheet;
 }
 
-/** An edit without a size has the first image's size, and its price. */
+/** An edit without a size gets the size of the first image, and is priced by that. */
 function toImageTerms(request: ImageRequest, largest: ImageSize | undefined): ImageTerms {
   const [first] = request.images;
   const own = request.size === '' && first !== undefined ? pngSize(first) : undefined;
@@ -99,7 +98,7 @@ function toImageTerms(request: ImageRequest, largest: ImageSize | undefined): Im
   return { size, quality: request.quality };
 }
 
-/** Returns the most a request can cost: all of its images. Undefined if they cost nothing. */
+/** Returns the most that a request can cost, which is all of its images; undefined if they cost nothing. */
 export function imageFunds({ count, prices }: PreparedImageRequest): FundsEstimate | undefined {
   return fixedFunds(((prices.image ?? 0n) * BigInt(count) + 999n) / 1000n);
 }

@@ -17,19 +17,19 @@ import type { DocumentFacts, DocumentName, Documents, StoredDocument } from '../
 
 /** How long a task is kept after it ended. Source: docs/interfaces/images.md "Tasks". */
 const keptMs = 86_400_000;
-/** How long an unfinished task is kept: longer than any gateway is stopped. */
+/** How long an unfinished task is kept, which is longer than a gateway is ever stopped. */
 const unfinishedMs = 365 * keptMs;
 const kind = 'image_task';
 
-/** The state of a task. `drawn`: its images are stored and not known to be charged; clients see `in_progress`. */
+/** The state of a task. `drawn`: its images are stored, but it is not known whether they were charged; clients see `in_progress`. */
 export type TaskState = 'queued' | 'in_progress' | 'drawn' | 'completed' | 'failed';
 
-/** A task as it is stored. */
+/** A stored task. */
 export interface StoredTask {
   readonly id: string;
-  /** The request that made it; identifies its hold and its record. */
+  /** The public id of the request that created the task, which also identifies its hold and its record. */
   readonly requestId: string;
-  /** The same in the ledger. */
+  /** The request's id in the ledger. */
   readonly ledgerId: number;
   readonly accountId: number;
   readonly keyId: number;
@@ -40,30 +40,30 @@ export interface StoredTask {
   readonly createdAtMs: number;
 }
 
-/** A task that is to be stored. */
+/** A task to store. */
 export type NewTask = Omit<StoredTask, 'id' | 'ledgerId' | 'state'>;
 
 const taskPrefix = 'task_';
 const requestPrefix = 'req_';
 
-/** The task that a request makes, by the request's id. */
+/** Returns the id of the task that a request creates. */
 export function toTaskId(requestId: string): string {
   return taskPrefix + requestId.slice(requestPrefix.length);
 }
 
-/** A task's document. */
+/** Returns the name of a task's document. */
 export function taskDocument(id: string): DocumentName {
   return { kind, id };
 }
 
-/** Returns the request that made a task; undefined if the gateway can't have made the task's id. */
+/** Returns the ids of the request that created a task; undefined if the gateway can't have made this task id. */
 function parseTaskId(taskId: string): { requestId: string; ledgerId: number } | undefined {
   const requestId = requestPrefix + taskId.slice(taskPrefix.length);
   const ledgerId = taskId.startsWith(taskPrefix) ? parseLedgerId(requestId) : undefined;
   return ledgerId === undefined ? undefined : { requestId, ledgerId };
 }
 
-/** Tasks in the documents: the request as the body, the answer's parts (or the error) as the log. */
+/** Stores tasks as documents: the body has the request, the chunks have the answer's parts, or the error. */
 export class TaskStore {
   readonly #documents: Documents;
   readonly #clock: Clock;
@@ -99,35 +99,35 @@ export class TaskStore {
     return found && toTask(found);
   }
 
-  /** The tasks that have not ended, oldest first. */
+  /** Returns the tasks that have not ended, oldest first. */
   async unfinished(): Promise<readonly DocumentFacts[]> {
     return this.#documents.unfinished(kind);
   }
 
-  /** Marks it as running. */
+  /** Marks a task as running. */
   async begin(id: string): Promise<void> {
     await this.#documents.update({ kind, id, state: 'in_progress' satisfies TaskState });
   }
 
-  /** Puts it back in the queue, unless its images are stored already. */
+  /** Marks a task as queued again, unless its images are already stored. */
   async requeue(id: string): Promise<void> {
     const [ifState, state] = ['in_progress', 'queued'] as const satisfies TaskState[];
     await this.#documents.update({ kind, id, ifState, state });
   }
 
-  /** Marks its images as stored: from now on they are not drawn again. */
+  /** Stores a task's images, so that they are not drawn again. */
   async drawn({ id }: StoredTask, parts: Iterable<ImageAnswer>): Promise<void> {
     const chunks = Array.from(parts, (part, seq) => ({ seq, content: toBinary(ImageAnswerSchema, part) }));
     await this.#documents.update({ kind, id, state: 'drawn' satisfies TaskState, chunks });
   }
 
-  /** Marks it as charged. `end` closes its answer. */
+  /** Marks a task as charged. `end` is the last part of its answer. */
   async completed(task: StoredTask, end: ImageAnswer): Promise<void> {
     const chunks = [{ seq: lastSeq, content: toBinary(ImageAnswerSchema, end) }];
     await this.#end(task, { state: 'completed', chunks });
   }
 
-  /** Marks it as failed: it will not be drawn, and costs nothing. */
+  /** Marks a task as failed. It will not be drawn, and costs nothing. */
   async failed(task: StoredTask, error: ErrorDetail): Promise<void> {
     await this.#end(task, { state: 'failed', chunks: [{ seq: lastSeq, content: toBinary(ErrorDetailSchema, error) }] });
   }
@@ -142,7 +142,7 @@ export class TaskStore {
     await this.#documents.update({ kind, id, ...end, finished: true, endsAtMs, body });
   }
 
-  /** Reads the parts of a drawn task's answer in order; the last one too if it has completed. */
+  /** Yields the parts of a drawn task's answer in order, including the last one if the task is completed. */
   async *answer({ id }: StoredTask): AsyncGenerator<ImageAnswer, void, undefined> {
     for (let after = -1; ;) {
       const chunks = await this.#documents.chunks({ kind, id }, after, chunksAtOnce);
@@ -160,7 +160,7 @@ export class TaskStore {
   }
 }
 
-/** Above the number of any part: 10 images of 64 MB have 2,600. */
+/** Higher than the number of any part: 10 images of 64 MB have 2,600 parts. */
 const lastSeq = 1_000_000;
 const chunksAtOnce = 16;
 
@@ -173,7 +173,7 @@ function toTask({ id, body, accountId, apiKeyId, state, createdAtMs }: StoredDoc
   const ids = parseTaskId(id);
   const { endpoint, request } = fromBinary(CreateTaskRequestSchema, body);
   if (ids === undefined || request === undefined || apiKeyId === undefined || !isTaskState(state)) {
-    throw new Error(`task ${id} is stored wrongly`);
+    throw new Error(`task ${id} has a damaged document`);
   }
   return { id, ...ids, accountId, keyId: apiKeyId, endpoint, request, state, createdAtMs };
 }
@@ -190,7 +190,7 @@ function isTaskState(state: string): state is TaskState {
   return Object.hasOwn(statuses, state);
 }
 
-/** The task as callers see it. */
+/** Returns a task as clients see it. */
 export function taskMessage(
   { id, request, state, createdAtMs }: Pick<StoredTask, 'id' | 'request' | 'state' | 'createdAtMs'>,
   error?: ErrorDetail,

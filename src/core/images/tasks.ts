@@ -6,93 +6,93 @@ import { neverAborted } from '../starting-call.ts';
 import type { Timer } from '../../lib/runtime.ts';
 import { keyRevoked, type RunningRequests } from '../running-requests.ts';
 import { answerEnd } from './image-answer.ts';
-import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
+import { type AdmittedImages, ImageRun, type ImageRunDependencies, type KeptDrawing } from './image-run.ts';
 import { type NewTask, type StoredTask, toTaskId, type TaskStore } from './task-store.ts';
 
-/** How often to look for tasks that no process is working on. */
-const lookMs = 10_000;
+/** How often to look for stored tasks that no process is working on. */
+const pollMs = 10_000;
 
-interface TaskTools extends ImageRunTools {
+interface TaskDependencies extends ImageRunDependencies {
   readonly store: TaskStore;
-  /** The reason with which running tasks end when the gateway stops. */
+  /** The running requests of this process. Tasks are in it while they are drawn, so that a stop of the gateway can interrupt them. */
   readonly running: RunningRequests;
-  /** Checks and admits a stored task again, under its own id. Throws its refusal. */
+  /** Checks a stored task and admits it again, under the same id. Throws the error if it is refused. */
   readonly readmit: (task: StoredTask) => Promise<AdmittedImages>;
-  /** The parts of an answer, all but the last. */
+  /** Returns the parts of an answer, except the last one (`answerEnd`). */
   readonly toParts: (requested: AdmittedImages, drawing: KeptDrawing) => Iterable<ImageAnswer>;
+  /** How many tasks run at once. */
   readonly slots: number;
-  /** How many may wait; further ones are refused. */
+  /** How many tasks may wait; further ones are refused. */
   readonly waitersMax: number;
   /** Called if something other than a task's own failure ends it, for the log. */
   readonly onDefect: (taskId: string, error: unknown) => void;
 }
 
 /**
- * A task in the queue. Without a prepared request it was left by an earlier process, and is admitted again when its turn comes.
+ * A task in the queue. `requested` absent: an earlier process left the task; it is admitted again when its turn comes.
  */
-interface Waiting {
+interface WaitingTask {
   readonly id: string;
   readonly requested?: AdmittedImages;
 }
 
 /**
- * The tasks of this process: first come, first served, a limited number at once. A task is durable before its id is
- * returned, and the next process resumes it if this one ends first. Source: docs/interfaces/images.md "Tasks".
+ * The image tasks of this process: first come, first served, a limited number at once. A task is stored before the client gets its id, so that the next process can resume it if this one ends first. Source: docs/interfaces/images.md "Tasks".
  */
 export class ImageTasks {
-  readonly #tools: TaskTools;
-  readonly #line: Waiting[] = [];
+  readonly #dependencies: TaskDependencies;
+  readonly #queue: WaitingTask[] = [];
   #busy = 0;
-  /** Tasks that are being stored or worked on. */
-  readonly #held = new Set<string>();
-  /** Slots reserved for tasks that are being checked and stored. */
-  #coming = 0;
+  /** The ids of tasks that are being stored or drawn. */
+  readonly #inProgress = new Set<string>();
+  /** How many places in the queue are reserved for tasks that are still being checked and stored. */
+  #reserved = 0;
   #isDraining = false;
-  #look: Timer | undefined;
+  #pollTimer: Timer | undefined;
 
-  constructor(tools: TaskTools) {
-    this.#tools = tools;
+  constructor(dependencies: TaskDependencies) {
+    this.#dependencies = dependencies;
   }
 
-  /** Resumes the tasks that an earlier process left, and from now on those that storage failures have stopped. */
+  /** Resumes the tasks that an earlier process left, then looks every 10 seconds for tasks that a storage failure has stopped. */
   async resume(): Promise<void> {
-    await this.#takeUp();
-    this.#look = this.#tools.runtime.after(lookMs, () => {
-      // A task that can't be read now is read at the next look.
-      void this.#takeUp()
-        .catch((thrown: unknown) => this.#tools.onDefect('', thrown))
+    await this.#queueUnfinished();
+    this.#pollTimer = this.#dependencies.runtime.after(pollMs, () => {
+      // A task that can't be read now is read at the next poll.
+      void this.#queueUnfinished()
+        .catch((thrown: unknown) => this.#dependencies.onDefect('', thrown))
         .finally(() => {
-          if (!this.#isDraining) this.#look?.restart(lookMs);
+          if (!this.#isDraining) this.#pollTimer?.restart(pollMs);
         });
     });
   }
 
-  async #takeUp(): Promise<void> {
-    const left = await this.#tools.store.unfinished();
+  async #queueUnfinished(): Promise<void> {
+    const left = await this.#dependencies.store.unfinished();
     if (this.#isDraining) return;
-    const known = new Set([...this.#held, ...this.#line.map(({ id }) => id)]);
-    for (const { id } of left) if (!known.has(id)) this.#line.push({ id });
-    this.#next();
+    const known = new Set([...this.#inProgress, ...this.#queue.map(({ id }) => id)]);
+    for (const { id } of left) if (!known.has(id)) this.#queue.push({ id });
+    this.#startNext();
   }
 
   /**
-   * Reserves a place in the queue until the returned function is called, once. Throws `overloaded` if too many tasks
-   * run and wait already.
+   * Reserves a place in the queue until the returned function is called; call it once. Throws `overloaded` if too many tasks are running and waiting.
    */
   reserve(): () => void {
-    const { slots, waitersMax } = this.#tools;
-    if (this.#busy + this.#line.length + this.#coming >= slots + waitersMax) {
-      throw new GatewayError('overloaded', 'Too many image tasks are waiting already.', { retryAfterMs: 10_000 });
+    const { slots, waitersMax } = this.#dependencies;
+    if (this.#busy + this.#queue.length + this.#reserved >= slots + waitersMax) {
+      throw new GatewayError('overloaded', 'Too many image tasks are waiting. Try again later.', {
+        retryAfterMs: 10_000,
+      });
     }
-    this.#coming += 1;
+    this.#reserved += 1;
     return () => {
-      this.#coming -= 1;
+      this.#reserved -= 1;
     };
   }
 
   /**
-   * Stores a task and queues it. `beforeStored` does what must be durable first; a request that can't be stored is
-   * released.
+   * Stores a task and queues it. `beforeStored` stores what must be durable before the task is. If anything can't be stored, voids the task's hold and throws.
    */
   async add(
     requested: AdmittedImages,
@@ -109,69 +109,69 @@ export class ImageTasks {
       createdAtMs,
     };
     const taskId = toTaskId(requestId);
-    this.#held.add(taskId);
+    this.#inProgress.add(taskId);
     try {
       await beforeStored?.();
-      await this.#tools.store.create(task);
-      this.#line.push({ id: taskId, requested });
+      await this.#dependencies.store.create(task);
+      this.#queue.push({ id: taskId, requested });
     } catch (thrown) {
-      await this.#tools.ledger.void(id, 'gateway_failure');
+      await this.#dependencies.ledger.void(id, 'gateway_failure');
       throw thrown;
     } finally {
-      this.#held.delete(taskId);
+      this.#inProgress.delete(taskId);
     }
-    this.#next();
+    this.#startNext();
   }
 
-  /** Starts none from now on, and voids the holds of waiting tasks: the next process admits them again. */
+  /** Starts no more tasks, and voids the holds of waiting tasks. The next process admits them again. */
   async drain(): Promise<void> {
     this.#isDraining = true;
-    this.#look?.cancel();
-    const waiting = this.#line.splice(0);
-    const held = waiting.flatMap(({ requested }) => requested ?? []);
+    this.#pollTimer?.cancel();
+    const waiting = this.#queue.splice(0);
+    const admitted = waiting.flatMap(({ requested }) => requested ?? []);
     // A hold that can't be voided now is voided at the next start.
-    await Promise.allSettled(held.map(({ id }) => this.#tools.ledger.void(id, 'gateway_failure')));
+    await Promise.allSettled(admitted.map(({ id }) => this.#dependencies.ledger.void(id, 'gateway_failure')));
   }
 
-  #next(): void {
-    if (this.#isDraining || this.#busy >= this.#tools.slots) return;
-    const waiting = this.#line.shift();
+  #startNext(): void {
+    if (this.#isDraining || this.#busy >= this.#dependencies.slots) return;
+    const waiting = this.#queue.shift();
     if (waiting === undefined) return;
     this.#busy += 1;
-    this.#held.add(waiting.id);
+    this.#inProgress.add(waiting.id);
     void this.#work(waiting).finally(() => {
       this.#busy -= 1;
-      this.#held.delete(waiting.id);
-      this.#next();
+      this.#inProgress.delete(waiting.id);
+      this.#startNext();
     });
-    this.#next();
+    this.#startNext();
   }
 
-  /** Never rejects: a task's result or error is stored with it. */
-  async #work({ id, requested }: Waiting): Promise<void> {
+  /** Draws a task. Never rejects: the task's images or error are stored. */
+  async #work({ id, requested }: WaitingTask): Promise<void> {
     try {
-      const task = await this.#tools.store.find(id);
+      const task = await this.#dependencies.store.find(id);
       if (task !== undefined) await this.#run(task, requested);
     } catch (thrown) {
-      // Storage failed: `resume` finds the task in its present state, and admits it again. A charge is not undone by this.
+      // Storage failed: a later poll finds the task in the state that is stored, and admits it again. If it was charged already, it stays charged.
       if (requested !== undefined) this.#release(requested);
-      this.#tools.onDefect(id, thrown);
+      this.#dependencies.onDefect(id, thrown);
     }
   }
 
   /** Voids a hold as soon as the ledger can be written. */
   #release({ id }: AdmittedImages): void {
-    this.#tools.ledger.void(id, 'gateway_failure').catch(() => undefined);
+    this.#dependencies.ledger.void(id, 'gateway_failure').catch(() => undefined);
   }
 
   async #run(task: StoredTask, before: AdmittedImages | undefined): Promise<void> {
-    const { store, ledger, running } = this.#tools;
-    if (task.state === 'drawn' && (await this.#wasCharged(task))) return;
+    const { store, ledger, running } = this.#dependencies;
+    if (task.state === 'drawn' && (await this.#completeIfCharged(task))) return;
     let requested: AdmittedImages;
     try {
-      requested = before ?? (await this.#tools.readmit(task));
+      requested = before ?? (await this.#dependencies.readmit(task));
     } catch (thrown) {
-      // The ledger can't be written now; a later look tries again.
+      // The ledger can't be written now; a later poll tries again.
       if (toGatewayError(thrown).code === 'overloaded') throw thrown;
       await this.#fail(task, thrown);
       return;
@@ -185,17 +185,17 @@ export class ImageTasks {
       await this.#fail(task, keyRevoked());
       return;
     }
-    const run = new ImageRun(this.#tools, requested);
+    const run = new ImageRun(this.#dependencies, requested);
     running.add(run);
     let costNanoUsd: bigint | undefined;
     try {
       costNanoUsd = await this.#draw(task, requested, run);
       await store.completed(task, answerEnd(costNanoUsd));
     } catch (thrown) {
-      // It is charged and stays drawn: `resume` completes it.
+      // The task is charged and its state stays `drawn`: a later poll completes it.
       if (costNanoUsd !== undefined) throw thrown;
-      // A task that was cut runs again in the next process.
-      if (run.isCut) await store.requeue(task.id);
+      // A task that the stop interrupted is drawn by the next process.
+      if (run.isInterrupted) await store.requeue(task.id);
       else await this.#fail(task, thrown);
     } finally {
       running.delete(run);
@@ -204,44 +204,44 @@ export class ImageTasks {
 
   async #findKey(requested: AdmittedImages): Promise<unknown> {
     try {
-      return await this.#tools.ledger.findApiKey(requested.keyId);
+      return await this.#dependencies.ledger.findApiKey(requested.keyId);
     } catch (thrown) {
       this.#release(requested);
       throw thrown;
     }
   }
 
-  /** Draws and charges a task. Returns its cost in nano-dollars. */
+  /** Draws and charges a task, or only charges it if its images are already stored. Returns its cost in nano-dollars. */
   async #draw(task: StoredTask, requested: AdmittedImages, run: ImageRun): Promise<bigint> {
-    const { store, toParts } = this.#tools;
+    const { store, toParts } = this.#dependencies;
     if (task.state === 'drawn') return run.chargeFor(await this.#countDrawn(task));
     try {
       await store.begin(task.id);
     } catch (thrown) {
-      await this.#tools.ledger.void(requested.id, 'gateway_failure');
+      await this.#dependencies.ledger.void(requested.id, 'gateway_failure');
       throw thrown;
     }
     return (await run.run(neverAborted, drawing => store.drawn(task, toParts(requested, drawing)))).costNanoUsd;
   }
 
-  /** Returns whether a drawn task was charged before the process ended; then it completes. */
-  async #wasCharged(task: StoredTask): Promise<boolean> {
-    const found = await this.#tools.ledger.findActivity(task.accountId, task.requestId);
+  /** Completes a drawn task if it was charged before the earlier process ended. Returns whether it was. */
+  async #completeIfCharged(task: StoredTask): Promise<boolean> {
+    const found = await this.#dependencies.ledger.findActivity(task.accountId, task.requestId);
     if (found === undefined) return false;
-    await this.#tools.store.completed(task, answerEnd(found.row.costNanoUsd));
+    await this.#dependencies.store.completed(task, answerEnd(found.row.costNanoUsd));
     return true;
   }
 
   async #countDrawn(task: StoredTask): Promise<number> {
     let count = 0;
-    for await (const { part } of this.#tools.store.answer(task)) if (part.case === 'image') count += 1;
+    for await (const { part } of this.#dependencies.store.answer(task)) if (part.case === 'image') count += 1;
     return count;
   }
 
   async #fail(task: StoredTask, thrown: unknown): Promise<void> {
     const error = toGatewayError(thrown);
-    if (error.code === 'internal') this.#tools.onDefect(task.id, error.cause ?? error);
-    await this.#tools.store.failed(task, errorDetail(error, task.requestId));
+    if (error.code === 'internal') this.#dependencies.onDefect(task.id, error.cause ?? error);
+    await this.#dependencies.store.failed(task, errorDetail(error, task.requestId));
   }
 }
 

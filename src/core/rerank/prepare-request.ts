@@ -13,13 +13,13 @@ import { fixedFunds } from '../generation/funds.ts';
 
 /** A checked rerank request. */
 export interface PreparedRerankRequest extends PreparedRequest<RerankRequest> {
-  /** The query and all documents, as the gateway counts them. */
+  /** The tokens of the query and all documents, as the gateway counts them. */
   readonly inputTokens: number;
-  /** One for every 100 documents or part of them. */
+  /** The number of searches: one for every 100 documents or part of that. */
   readonly searches: number;
 }
 
-/** Checks a request, finds its model and counts its input. Throws the error for the caller; nothing is charged or counted yet. */
+/** Checks a request, finds its model and counts its input. Throws the client's error. Nothing is charged, and no limit is used, yet. */
 export async function prepareRerankRequest(
   catalog: Catalog,
   request: RerankRequest,
@@ -31,9 +31,9 @@ export async function prepareRerankRequest(
   return { ...priceRequest(request, model, inputTokens), searches: countSearches(request) };
 }
 
-/** Counts the query and all documents. Throws `validation_error` for a document that is longer, with the query, than the model's context. */
+/** Counts the tokens of the query and all documents. Throws `validation_error` if a document and the query together are longer than the model's context. */
 async function countInputs({ query, documents }: RerankRequest, contextLength = Infinity): Promise<number> {
-  // A text that is too long even by the lowest estimate is not counted.
+  // A text that is too long by its lowest estimate is not counted.
   const counter = new PieceCounter(await loadTokenizer());
   const queryTokens = await counter.count(query, contextLength);
   if (queryTokens > contextLength) {
@@ -51,10 +51,10 @@ async function countInputs({ query, documents }: RerankRequest, contextLength = 
   return sum;
 }
 
-/** Returns the most a request can cost: its searches, or its input if the model is priced by that. */
+/** Returns the most that a request can use: its searches, or its input if the model is priced by tokens. */
 export function estimateRerank(prepared: PreparedRerankRequest): DirectEstimate {
   const { searches, prices } = prepared;
-  // `image` is the price of a search on these models.
+  // The price of a search is in the field `image`; null: the model is priced by tokens.
   if (prices.image === null) return estimateInput(prepared);
   return { funds: fixedFunds((prices.image * BigInt(searches) + 999n) / 1000n) };
 }

@@ -12,7 +12,7 @@ import type { DirectKind } from '../direct/direct-kind.ts';
 import { countInput } from '../direct/input-funds.ts';
 import { estimateRerank, type PreparedRerankRequest, prepareRerankRequest } from './prepare-request.ts';
 
-/** Rerank. */
+/** The direct endpoint for reranking. */
 export const rerank: DirectKind<RerankRequest, RerankResponse, PreparedRerankRequest, Reranked> = {
   endpoint: Endpoint.RERANK,
   operation: 'rerank',
@@ -27,7 +27,7 @@ export const rerank: DirectKind<RerankRequest, RerankResponse, PreparedRerankReq
   },
 
   finish(prepared, { results, inputTokens, searchUnits: reported }, common) {
-    // A report of no search for some documents counts as none.
+    // A report of 0 searches is ignored, because there are documents.
     const searchUnits = reported || prepared.searches;
     const usageSource = reported ? 'reported' : 'estimated';
     const isBySearch = prepared.prices.image !== null;

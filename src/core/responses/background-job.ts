@@ -18,7 +18,7 @@ import {
   withCallerPaths,
 } from './requested-response.ts';
 import { CallSignatures } from './call-signatures.ts';
-import { storeResponse, type WriterTools } from './response-writer.ts';
+import { storeResponse, type WriterDependencies } from './response-writer.ts';
 import {
   type Answer,
   type BodyFacts,
@@ -29,25 +29,24 @@ import {
   toAnswer,
 } from './stored-response.ts';
 
-/** The tools of background responses. */
-export interface BackgroundTools extends WriterTools {
+/** The dependencies of `BackgroundJob`. */
+export interface BackgroundDependencies extends WriterDependencies {
   readonly runtime: Pick<Runtime, 'after'>;
   readonly generations: Generations;
-  /** The running jobs by id, shared with the readers. */
+  /** The running jobs by the response's id. Readers of responses use the same map. */
   readonly jobs: Map<string, BackgroundJob>;
-  /** Responses that are being stored, by id. */
+  /** The ids of responses that are being stored before their job exists. */
   readonly beginning: Set<string>;
 }
 
-/** Waits between attempts to store the end of a job; the last one repeats. */
+/** The waits between attempts to store the end of a job; the last one is repeated. */
 const waitsMs = [100, 300, 1_000, 3_000];
 
 /**
- * A response in the background, from its admission to its stored end. Each batch of events is durable before anyone
- * sees it, so that a follower never sees what a restart loses. It does not depend on any connection.
+ * A background response, from its admission until its end is stored. It does not depend on any connection. Events are stored before anyone sees them, so that a client that follows the response never sees events that a restart would lose.
  */
 export class BackgroundJob implements GenerationSink {
-  readonly #tools: BackgroundTools;
+  readonly #dependencies: BackgroundDependencies;
   readonly #generation: Generation;
   readonly #facts: BodyFacts;
   readonly #requested: RequestedResponse;
@@ -56,27 +55,32 @@ export class BackgroundJob implements GenerationSink {
   readonly #signatures = new CallSignatures();
   readonly #watchers: (() => void)[] = [];
   readonly #ended = Promise.withResolvers<void>();
-  /** Events that are not stored yet. */
+  /** The events that are not stored yet. */
   #waiting: GenerationEvent[] = [];
-  /** Resolves when nothing waits, or storing has failed; undefined: nothing is being stored. */
+  /** Resolves when all waiting events are stored, or storing has failed; undefined: nothing is being stored. */
   #writing: Promise<void> | undefined;
-  /** Why events can't be stored. */
+  /** The error with which storing events failed. */
   #failure: GatewayError | undefined;
-  /** Events in the stored log. */
+  /** How many events are in the stored log. */
   #written = 0;
-  /** The answer is stored as a whole. */
+  /** True if the complete answer is stored. */
   #isStored = false;
   #isCancelled = false;
 
-  /** `generation`: admitted, to be started with this job. */
-  constructor(tools: BackgroundTools, generation: Generation, requested: RequestedResponse, facts: BodyFacts) {
-    this.#tools = tools;
+  /** `generation` is admitted; it must be started with this job as its sink. */
+  constructor(
+    dependencies: BackgroundDependencies,
+    generation: Generation,
+    requested: RequestedResponse,
+    facts: BodyFacts,
+  ) {
+    this.#dependencies = dependencies;
     this.#generation = generation;
     this.#facts = facts;
     this.#requested = requested;
   }
 
-  /** Queued until the model begins, then in progress. */
+  /** The status of the response: queued until the model begins to answer, then in progress. */
   get status(): ResponseStatus {
     return this.#written === 0 ? ResponseStatus.QUEUED : ResponseStatus.IN_PROGRESS;
   }
@@ -85,19 +89,19 @@ export class BackgroundJob implements GenerationSink {
     return toAnswer(this.#facts.head.id, this.#log.read(), false);
   }
 
-  /** Resolves when the end is stored; never rejects. */
+  /** Resolves when the end of the response is stored. Never rejects. */
   get ended(): Promise<void> {
     return this.#ended.promise;
   }
 
-  /** Resolves when more is stored, or the job has ended. */
+  /** Resolves when more events are stored, or the job has ended. */
   changed(): Promise<void> {
     return new Promise(resolve => {
       this.#watchers.push(resolve);
     });
   }
 
-  /** Ends the response; what was delivered is charged. */
+  /** Cancels the response. What was delivered is charged. */
   cancel(): void {
     this.#isCancelled = true;
     this.#generation.cancel();
@@ -125,21 +129,21 @@ export class BackgroundJob implements GenerationSink {
 
   end(error?: Error): void {
     void this.#storeEnd(error).finally(() => {
-      this.#tools.jobs.delete(this.#facts.head.id);
+      this.#dependencies.jobs.delete(this.#facts.head.id);
       this.#requested.lock?.release();
       this.#ended.resolve();
       this.#tellWatchers();
     });
   }
 
-  /** Stores waiting events, and those that arrive in the meantime. Never rejects; after a failure nothing more is stored. */
+  /** Stores the waiting events, and those that arrive meanwhile. Never rejects; after a failure no more events are stored. */
   async #write(): Promise<void> {
     try {
       while (this.#waiting.length > 0) await this.#append(this.#waiting.slice());
     } catch (thrown) {
       this.#failure = toGatewayError(thrown);
-      // A failure of the gateway is not charged: the generation is cut.
-      this.#generation.cut();
+      // A failure of the gateway is not charged, so the generation is interrupted.
+      this.#generation.interrupt();
       return;
     }
     this.#writing = undefined;
@@ -155,16 +159,15 @@ export class BackgroundJob implements GenerationSink {
   }
 
   /**
-   * Stores how the response ended, if its whole answer is not stored yet. Retries until storage works, unless the response
-   * was deleted; followers wait until then. Never rejects.
+   * Stores how the response ended, unless the complete answer is already stored. Retries until storage works, except if the response was deleted; clients that follow the response wait until then. Never rejects.
    */
   async #storeEnd(error: unknown): Promise<void> {
     if (this.#isStored) return;
     await this.#writing;
-    // The charge and the error come from the generation; this only stores the result.
+    // The generation decides about the charge and the error; here only the result is stored.
     const facts = this.#isCancelled
       ? { state: 'cancelled' as const }
-      : this.#generation.isCut
+      : this.#generation.isInterrupted
         ? { state: 'restarted' as const }
         : failedWith(error);
     for (let attempt = 0; ; attempt += 1) {
@@ -174,7 +177,7 @@ export class BackgroundJob implements GenerationSink {
       } catch (thrown) {
         if (toGatewayError(thrown).code !== 'overloaded') return;
         await new Promise<void>(resolve => {
-          this.#tools.runtime.after(waitsMs[Math.min(attempt, waitsMs.length - 1)] ?? 0, resolve);
+          this.#dependencies.runtime.after(waitsMs[Math.min(attempt, waitsMs.length - 1)] ?? 0, resolve);
         });
       }
     }
@@ -198,10 +201,10 @@ export class BackgroundJob implements GenerationSink {
     return { state, finished: true, body: await encodeBody({ ...this.#facts, answer, failure }) };
   }
 
-  /** Throws if the response was deleted. */
+  /** Changes the document. Throws `not_found` if the response was deleted. */
   async #update(change: Omit<DocumentChange, 'kind' | 'id' | 'ifState'>): Promise<void> {
     const { id } = this.#facts.head;
-    const outcome = await this.#tools.documents.update({ kind: 'response', id, ifState: 'running', ...change });
+    const outcome = await this.#dependencies.documents.update({ kind: 'response', id, ifState: 'running', ...change });
     if (outcome !== 'updated') throw new GatewayError('not_found', `The response ${id} was deleted.`);
   }
 
@@ -210,13 +213,13 @@ export class BackgroundJob implements GenerationSink {
   }
 }
 
-/** Begins a response in the background, independent of any client. Returns the first message, which marks it as in the background. */
+/** Begins a background response, which does not depend on its client. Returns the first message of the response. */
 export async function beginInBackground(
-  tools: BackgroundTools,
+  dependencies: BackgroundDependencies,
   requested: RequestedResponse,
   answerStore: AnswerStore<CreateResponseResponse> | undefined,
 ): Promise<CreateResponseResponse> {
-  const { documents, generations, jobs, beginning } = tools;
+  const { documents, generations, jobs, beginning } = dependencies;
   const { credential, requestId, telemetry } = requested;
   const request = { ...requested.request, delivery: Delivery.STREAMED };
   const terms = { durable: true, freeWhenCut: true };
@@ -228,19 +231,19 @@ export async function beginInBackground(
   const first = createMessage([], { head, limits: generation.limits });
   beginning.add(id);
   try {
-    const inherited = await storeResponse(tools, requested, head, { state: 'running' });
+    const inherited = await storeResponse(dependencies, requested, head, { state: 'running' });
     await answerStore?.keep(requestId, [first], 'kept');
-    const job = new BackgroundJob(tools, generation, requested, { head, input, inherited });
+    const job = new BackgroundJob(dependencies, generation, requested, { head, input, inherited });
     jobs.set(id, job);
     generation.start(job);
     return first;
   } catch (thrown) {
-    // Nothing was sent: the hold is voided, and the stored response is deleted.
-    generation.cut();
+    // Nothing was sent upstream: voids the hold, and deletes the stored response.
+    generation.interrupt();
     await new Promise<void>(resolve => {
       generation.start({ events: () => undefined, end: () => resolve() });
     });
-    // If deleting fails too, the response is later found unfinished, with no process that runs it, and is ended then.
+    // If deleting fails too, the response is later found as unfinished without a process that runs it, and is ended then.
     await documents.delete({ kind: 'response', id }).catch(() => undefined);
     throw thrown;
   } finally {

@@ -22,7 +22,7 @@ const call = (callId: string, signature?: string): Item =>
     },
   });
 
-/** An answer of those items, each call with its id as arguments. */
+/** Makes an answer of the items; each call has its id as arguments. */
 function answer(items: readonly Item[]): GenerationEvent[] {
   const said = items.flatMap((item, number) => [
     itemOpened(0, number, item),
@@ -34,7 +34,7 @@ function answer(items: readonly Item[]): GenerationEvent[] {
   return [started({}), ...said, finished(0, FinishReason.STOP)];
 }
 
-/** Items in short: 'm', a reasoning item as its blobs, a call as its id and arguments. */
+/** Describes items in short: a message as 'm', a reasoning item as its blobs, a call as its id and arguments. */
 function short(events: readonly GenerationEvent[]): string[] {
   return (foldEvents(events).choices[0]?.items ?? []).map(({ content }) => {
     if (content.case === 'reasoning') return `<${content.value.opaque.map(({ data }) => data).join()}>`;
@@ -50,13 +50,13 @@ test('an answer without signatures passes unchanged, as the same objects', () =>
   expect(signatures.push(events)).toEqual(events);
 });
 
-test('a signature comes before its call, as an item of its own', () => {
+test('a signature comes before its call, as a separate item', () => {
   const signatures = new CallSignatures();
   const events = answer([message(), call('a', 'S1'), call('b'), call('c', 'S2')]);
   expect(short(signatures.push(events))).toEqual(['m', '<S1>', 'a(a)', 'b(b)', '<S2>', 'c(c)']);
 });
 
-test('items are numbered without gaps, every event is in order, and repeated events give the same events', () => {
+test('items are numbered without gaps, events are in a valid order, and the same events pushed twice give the same result', () => {
   const item = fc.oneof(
     fc.constant('m' as const),
     fc.record({ id: fc.string({ minLength: 1, maxLength: 4 }), signature: fc.option(fc.string({ minLength: 1 })) }),
@@ -107,11 +107,19 @@ describe('on the way back', () => {
   });
 
   test.each<[string, Item[], string[]]>([
-    ['thoughts that say more', [reasoning(['gemini.thought_signature', 'S'], ['x', 'Y']), call('a')], ['<S,Y>', 'a']],
+    [
+      'reasoning with other content',
+      [reasoning(['gemini.thought_signature', 'S'], ['x', 'Y']), call('a')],
+      ['<S,Y>', 'a'],
+    ],
     ['reasoning of another kind', [reasoning(['openai.encrypted', 'E']), call('a')], ['<E>', 'a']],
-    ['a signature that a text follows', [reasoning(['gemini.thought_signature', 'S']), message()], ['<S>', 'm']],
+    ['a signature before a text', [reasoning(['gemini.thought_signature', 'S']), message()], ['<S>', 'm']],
     ['a signature at the end', [reasoning(['gemini.thought_signature', 'S'])], ['<S>']],
-    ['a call that has its own', [reasoning(['gemini.thought_signature', 'S']), call('a', 'T')], ['<S>', 'aT']],
+    [
+      'a call that already has a signature',
+      [reasoning(['gemini.thought_signature', 'S']), call('a', 'T')],
+      ['<S>', 'aT'],
+    ],
   ])('%s stay as they are', (_, items, expected) => {
     expect(seen(withCallSignatures(items))).toEqual(expected);
   });

@@ -5,19 +5,18 @@ import { itemClosed, itemOpened, opaqueAdded } from '../../generation/events.ts'
 import { itemNumber, withItem } from '../../generation/guard/serialise.ts';
 
 /**
- * Sends signatures of calls as reasoning items before the calls, and signatures of texts as items after them: the
- * interface has no field for them, and its clients send reasoning items back. Later items are renumbered. A repeated
- * event gives the same events again: the last ones are seen both before and after they are charged. Source:
+ * Sends signatures of calls as reasoning items before the calls, and signatures of texts as reasoning items after the texts. The Responses interface has no field for signatures, but its clients send reasoning items back. Later items are renumbered. Pushing an event twice returns the same events,
+ * because the last events of an answer are pushed both before and after it is charged. Source:
  * docs/interfaces/README.md "Translation".
  */
 export class CallSignatures {
   /** The new numbers of items, by choice and old number. */
   readonly #numbers: number[][] = [];
-  /** The last number given, by choice. */
+  /** The last number that was given, by choice. */
   readonly #last: number[] = [];
   /** The signatures of the message that is open, by choice. */
   readonly #ofText: Opaque[][] = [];
-  /** Returns whether a number differs from the previous one. */
+  /** True if any item has another number than before. */
   #isShifted = false;
 
   push(events: readonly GenerationEvent[]): GenerationEvent[] {
@@ -38,7 +37,7 @@ export class CallSignatures {
     if (signature !== undefined) this.#ofText[choice]?.push(signature);
   }
 
-  /** Adds the signatures of a message that has closed. */
+  /** Adds items for the signatures of a message that has closed. */
   #addSignatures(choice: number, item: number, shown: GenerationEvent[]): void {
     let number = this.#numbers[choice]?.[item] ?? item;
     for (const signature of this.#ofText[choice]?.splice(0) ?? []) {
@@ -76,13 +75,13 @@ export class CallSignatures {
   }
 }
 
-/** A reasoning item that has a signature and nothing else. */
+/** Returns the events of a reasoning item that has only a signature. */
 function signatureItem(choice: number, number: number, signature: Opaque): GenerationEvent[] {
   const reasoning = create(ItemSchema, { content: { case: 'reasoning', value: {} } });
   return [itemOpened(choice, number, reasoning), opaqueAdded(choice, number, signature), itemClosed(choice, number)];
 }
 
-/** Puts signatures that stand before calls back into their calls, as upstreams want them; the input is not changed. */
+/** Returns items with the signatures before calls put back into the calls, where upstreams need them. The input is not changed. */
 export function withCallSignatures(items: readonly Item[]): Item[] {
   return items.flatMap((item, index) => {
     const { content } = item;
@@ -96,10 +95,10 @@ export function withCallSignatures(items: readonly Item[]): Item[] {
   });
 }
 
-/** The kind of the signatures that Gemini's upstreams put on calls. */
+/** The kind of the signatures that Gemini upstreams add to calls. */
 const signatureKind = 'gemini.thought_signature';
 
-/** The signature of a reasoning item that has nothing else. */
+/** Returns the signature of a reasoning item that has only a signature; undefined for any other item. */
 function loneSignature(item: Item | undefined): Opaque | undefined {
   if (item?.content.case !== 'reasoning') return undefined;
   const { parts, opaque } = item.content.value;

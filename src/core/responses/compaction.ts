@@ -13,7 +13,7 @@ import { toAnswer } from './stored-response.ts';
 import { textMessage } from './text-message.ts';
 
 /**
- * Shortens a conversation: its model summarises it, and the client gets the summary sealed. Source: docs/interfaces/responses.md
+ * Compacts a conversation: its model summarises it, and the client gets the summary encrypted. Source: docs/interfaces/responses.md
  * "Compaction".
  */
 
@@ -21,16 +21,15 @@ const instructions = `You sum up conversations so that another model can go on f
 open question and unfinished task that may matter later, what was tried and what came of it, and what the user wants and how. Leave out what does not \
 matter any more. Write plain text without an introduction.`;
 
-/** The caller's part of a compaction. */
+/** Who requests a compaction, and how its answer is stored. */
 export interface CompactHow {
   readonly signal: AbortSignal;
-  /** Stores the answer before it is charged; absent: not stored. */
+  /** Stores the answer before it is charged; absent: it is not stored. */
   readonly answerStore?: AnswerStore<CompactConversationResponse>;
 }
 
 /**
- * Compacts a conversation; charged as a generation of its model. Throws the generation's error, and `upstream_error` if the model returns
- * no text.
+ * Compacts a conversation. It is charged as a generation of the conversation's model. Throws the error of that generation, and `upstream_error` if the model returns no text.
  */
 export async function compactConversation(
   generations: Generations,
@@ -47,7 +46,7 @@ export async function compactConversation(
   if (signal.aborted) leave();
   generation.start({
     events: events => void said.push(...events),
-    // Set even without `answerStore`: an answer that can't be returned is not charged.
+    // Set even without `answerStore`, because it throws for an answer without a summary, which then is not charged.
     beforeSettle: async rest => {
       const message = toCompaction(requested, generation, rest);
       await answerStore?.keep(requestId, [message]);
@@ -86,7 +85,7 @@ function toCompaction(
 
 const summaryBlob = { $typeName: 'tollgate.v1.Opaque' as const, provider: 'tollgate', model: '', kind: summaryKind };
 
-/** Returns the user's messages unchanged, and the rest as a compaction. */
+/** Returns the compacted conversation: the user's messages unchanged, and a compaction in place of all other items. */
 function compacted(id: string, { conversation }: RequestedResponse, opaque: Opaque): Item[] {
   const said = [...conversation.before, ...conversation.input].filter(isOfUser);
   const content = { case: 'compaction' as const, value: { $typeName: 'tollgate.v1.Compaction' as const, opaque } };
@@ -105,7 +104,7 @@ function isOfUser({ content }: Item): boolean {
   return content.case === 'message' && content.value.role === Role.USER;
 }
 
-/** Builds the request to the conversation's own model; tools are described as text, because none may be called now. */
+/** Builds the request to the conversation's model. Calls of tools and their results become text, because no tool may be called now. */
 function summaryRequest(request: GenerateRequest): GenerateRequest {
   const own = request.instructions;
   return {

@@ -12,22 +12,22 @@ import type { Sealing } from './sealing.ts';
 import type { SessionName, Sessions } from './sessions.ts';
 import { readTurn } from './stored-response.ts';
 
-/** How long reading the turns of a long conversation may occupy the event loop before it yields. */
+/** How long decoding the turns of a long conversation may block the event loop. */
 const sliceMs = 4;
 
-/** A conversation that is about to continue. */
+/** A conversation that a request continues. */
 export interface Conversation {
-  /** The earlier items, oldest first, with the ids that the client saw. */
+  /** The earlier items, oldest first, with the ids that the client knows. */
   readonly before: readonly Item[];
-  /** The new items, with references resolved. */
+  /** The request's items, with references replaced by the items that they refer to. */
   readonly input: readonly Item[];
-  /** The stored response that it continues; absent if it continues none, or one that was not stored. */
+  /** The stored response that is continued; absent if none is, or if it was not stored. */
   readonly parentId?: string;
-  /** Total size of the bodies of the stored turns before it. */
+  /** The total size of the documents' bodies of the stored earlier turns. */
   readonly bodyBytes: number;
 }
 
-/** Identifies a conversation. */
+/** What a request says about the conversation that it continues. */
 export interface Continuation {
   readonly accountId: number;
   readonly previousResponseId: string | undefined;
@@ -35,7 +35,7 @@ export interface Continuation {
   readonly items: readonly Item[];
 }
 
-/** Finds the conversations that requests continue: stored responses and those of sessions. */
+/** Finds the conversations that requests continue, from stored responses and from responses of sessions. */
 export class Conversations {
   readonly #documents: Documents;
   readonly #sessions: Sessions;
@@ -49,8 +49,7 @@ export class Conversations {
   }
 
   /**
-   * Returns the requested conversation. Throws `previous_response_not_found`, also if that response still runs, and
-   * `unsupported_parameter` for references that name nothing.
+   * Returns the requested conversation. Throws `previous_response_not_found` if the response does not exist or still runs, and `unsupported_parameter` for references to items that do not exist.
    */
   async find(requested: Continuation): Promise<Conversation> {
     const { previousResponseId: previous, session, accountId } = requested;
@@ -64,23 +63,21 @@ export class Conversations {
   }
 
   /**
-   * Returns the conversation that continues from items stored apart from responses. Throws `unsupported_parameter`
-   * for references that name nothing.
+   * Returns the conversation that continues from the items `before`, which come from a stored conversation and not from responses. Throws `unsupported_parameter` for references to items that do not exist.
    */
   async goOn(before: readonly Item[], requested: Omit<Continuation, 'previousResponseId'>): Promise<Conversation> {
     const input = await this.#resolve({ ...requested, previousResponseId: undefined }, before);
     return { before, bodyBytes: 0, input };
   }
 
-  /** Caches a stored turn: the next one probably continues from it. */
+  /** Caches a conversation with a turn that was just stored, because the next request probably continues it. */
   remember(responseId: string, { before, bodyBytes, parentId }: Conversation, turn: StoredItems): void {
     const items = [...before, ...turn.input, ...turn.output];
     this.#recent.keep(responseId, { items, bodyBytes: bodyBytes + turn.bodyBytes }, parentId);
   }
 
   /**
-   * Returns the items that a stored response was made from, without its output, each with an id; undefined if the
-   * response does not exist.
+   * Returns all input items of a stored response, including those of earlier turns but not its output, each with an id; undefined if the response does not exist.
    */
   async findInput(responseId: string, accountId: number): Promise<Item[] | undefined> {
     const chain = await this.#documents.chain({ kind: 'response', id: responseId }, accountId);
@@ -151,17 +148,16 @@ export class Conversations {
   }
 }
 
-/** The items of a turn that was stored. */
+/** The items of a stored turn. */
 export interface StoredItems {
   readonly input: readonly Item[];
   readonly output: readonly Item[];
-  /** Size of its body. */
+  /** The size of the body of its document. */
   readonly bodyBytes: number;
 }
 
 /**
- * Returns a conversation as an upstream may see it: envelopes opened, without the gateway's own ids, in numbered turns. A tool call that
- * was cut and never answered is left out: no upstream accepts half of its arguments.
+ * Returns a conversation as an upstream gets it: with decrypted envelopes, without the gateway's ids, and with numbered turns. A tool call that was cut off and has no result is left out, because no upstream accepts incomplete arguments.
  */
 export function upstreamItems({ before, input }: Conversation, sealing: Sealing): Item[] {
   const answered = new Set<string>();

@@ -2,8 +2,8 @@ import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { inputItemId } from '../../generation/response-ids.ts';
 
 /**
- * Returns the items of one response with distinct ids: an item whose id is taken gets the id of its position, which counts `from` there. A
- * client may send or refer to an item twice, and a paging reader requests the items after an id.
+ * Returns the items of one response with distinct ids: an item whose id is in `taken` gets an id made from its position. `from`: the position of the first item. `taken`: ids that are in use; the ids of
+ * these items are added. Ids must be distinct because a client may send or refer to an item twice, and lists are continued after an id.
  */
 export function withDistinctIds(
   responseId: string,

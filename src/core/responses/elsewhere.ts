@@ -5,47 +5,47 @@ import type { Claims } from '../../store/claims.ts';
 import type { DocumentName, Documents, StoredDocument } from '../../store/documents.ts';
 import { type Answer, eventsIn, toAnswer } from './stored-response.ts';
 
-/** Interval at which a gateway checks whether another one has stored more of a response, or wants one of its own to end. */
+/** How often a gateway checks whether another gateway has stored more of a response, or wants to end a response that runs here. */
 const lookMs = 500;
-/** How long to wait for a response of another gateway to end. */
+/** How long to wait until a response that another gateway runs has ended. */
 const endMs = 10_000;
 const chunksAtOnce = 64;
 const cancelPrefix = 'cancel response ';
 
-/** The tools for responses of other gateways. */
-interface ElsewhereTools {
+/** What reading the responses of other gateways needs. */
+interface ElsewhereDependencies {
   readonly documents: Documents;
   readonly runtime: Pick<Runtime, 'after'>;
-  /** Claims of all gateways; undefined: there is no other one. */
+  /** The claims that all gateways share; undefined: there is no other gateway. */
   readonly sharedClaims: Claims | undefined;
-  /** The responses that run here. */
+  /** The responses that run in this process. */
   readonly jobs: ReadonlyMap<string, { cancel(): void }>;
 }
 
-/** Responses in the background that another gateway runs: read from what it stores, and ended by a claim that it finds. */
+/** Background responses that another gateway runs. Their progress is read from what that gateway stores; they are ended by taking a claim that it looks for. */
 export class Elsewhere {
-  readonly #tools: ElsewhereTools;
+  readonly #dependencies: ElsewhereDependencies;
 
-  constructor(tools: ElsewhereTools) {
-    this.#tools = tools;
+  constructor(dependencies: ElsewhereDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** True if there may be other gateways. */
   get hasOthers(): boolean {
-    return this.#tools.sharedClaims !== undefined;
+    return this.#dependencies.sharedClaims !== undefined;
   }
 
   /** Returns true if a response runs in another gateway. */
   runs({ id, state }: Pick<StoredDocument, 'id' | 'state'>): boolean {
-    const { sharedClaims, jobs } = this.#tools;
+    const { sharedClaims, jobs } = this.#dependencies;
     return sharedClaims !== undefined && state === 'running' && !jobs.has(id);
   }
 
-  /** Returns its progress. */
+  /** Returns the progress of a response. */
   async progress(name: DocumentName): Promise<{ readonly status: ResponseStatus; readonly answer: Answer }> {
     const events = [];
     for (let after = -1; ;) {
-      const chunks = await this.#tools.documents.chunks(name, after, chunksAtOnce);
+      const chunks = await this.#dependencies.documents.chunks(name, after, chunksAtOnce);
       events.push(...chunks.flatMap(({ content }) => eventsIn(content)));
       const last = chunks.at(-1);
       if (last === undefined) break;
@@ -55,16 +55,16 @@ export class Elsewhere {
     return { status, answer: toAnswer(name.id, events, false) };
   }
 
-  /** Resolves when it is time to look again. */
+  /** Resolves when it is time to read the progress again. */
   async wait(): Promise<void> {
     await new Promise<void>(resolve => {
-      this.#tools.runtime.after(lookMs, resolve);
+      this.#dependencies.runtime.after(lookMs, resolve);
     });
   }
 
-  /** Ends a response; resolves when its end is stored. Throws `overloaded` if that takes too long. */
+  /** Ends a response. Resolves when its end is stored. Throws `overloaded` if that takes too long. */
   async end(name: DocumentName): Promise<void> {
-    const { sharedClaims, documents } = this.#tools;
+    const { sharedClaims, documents } = this.#dependencies;
     const claim = cancelPrefix + name.id;
     await sharedClaims?.take(claim, '');
     try {
@@ -81,16 +81,16 @@ export class Elsewhere {
     });
   }
 
-  /** Ends responses of this process that other gateways want to end, now and from now on. */
+  /** Ends responses of this process that other gateways want to end, now and repeatedly until the process ends. */
   watch(): void {
-    const { sharedClaims, jobs, runtime } = this.#tools;
+    const { sharedClaims, jobs, runtime } = this.#dependencies;
     if (sharedClaims === undefined) return;
     const look = async (): Promise<void> => {
       if (jobs.size === 0) return;
       for (const name of await sharedClaims.list(cancelPrefix)) jobs.get(name.slice(cancelPrefix.length))?.cancel();
     };
     const timer = runtime.after(lookMs, () => {
-      // A response that can't be read now is read at the next look.
+      // What can't be read now is read at the next poll.
       void look()
         .catch(() => undefined)
         .finally(() => timer.restart(lookMs));

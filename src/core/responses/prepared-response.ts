@@ -3,28 +3,32 @@ import { completed, finished, started } from '../../generation/events.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Generations } from '../generation/generations.ts';
 import type { RequestedResponse } from './requested-response.ts';
-import { type ResponseCaller, ResponseSink, type ResponseSinkTools } from './response-sink.ts';
+import { type ResponseCaller, ResponseSink, type ResponseSinkDependencies } from './response-sink.ts';
 
-/** The tools for prepared responses. */
-export interface PreparingTools extends ResponseSinkTools {
+/** The dependencies of prepared responses. */
+export interface PreparingDependencies extends ResponseSinkDependencies {
   readonly generations: Generations;
   readonly runtime: Runtime;
 }
 
 /**
- * Answers a request that only prepares a later one: no output, no charge, no record. Throws if its model can't be
- * used. Source: docs/interfaces/responses.md "WebSocket".
+ * Answers a request that only prepares a later one (`generate: false`): it has no output, costs nothing and has no record. Throws if its model can't be used. Source: docs/interfaces/responses.md "WebSocket".
  */
 export async function prepareResponse(
-  tools: PreparingTools,
+  dependencies: PreparingDependencies,
   requested: RequestedResponse,
   caller: ResponseCaller,
 ): Promise<void> {
   const { credential, request, requestId, session, previousResponseId } = requested;
-  const createdAtMs = tools.runtime.now();
+  const createdAtMs = dependencies.runtime.now();
   try {
-    const { model, tier } = tools.generations.resolve(request, credential);
-    const sink = new ResponseSink(tools, requested, { model: model.id, createdAtMs, limits: [], isFree: true }, caller);
+    const { model, tier } = dependencies.generations.resolve(request, credential);
+    const sink = new ResponseSink(
+      dependencies,
+      requested,
+      { model: model.id, createdAtMs, limits: [], isFree: true },
+      caller,
+    );
     const last = [
       finished(0, FinishReason.STOP),
       completed({
@@ -39,7 +43,7 @@ export async function prepareResponse(
     sink.events(last);
     sink.end();
   } catch (thrown) {
-    tools.sessions.evict(session, previousResponseId);
+    dependencies.sessions.evict(session, previousResponseId);
     throw thrown;
   }
 }

@@ -2,26 +2,25 @@ import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 
 /** Cache budget; larger conversations are not cached. */
 const bytesMax = 64 * 1024 ** 2;
-/** The size of an item's objects besides its text. */
+/** The assumed memory of an item's objects, in addition to its text. */
 const itemBytes = 500;
 
 /** All items of a conversation, oldest first. */
 export interface RememberedConversation {
   readonly items: readonly Item[];
-  /** Total size of the bodies of its stored turns. */
+  /** The total size of the documents' bodies of its stored turns. */
   readonly bodyBytes: number;
 }
 
 /**
- * Caches the conversations that continued last, so that the next turn of a long one reads one document and not a
- * thousand. Stored turns never change, so a cached conversation is valid as long as its last turn is still stored.
+ * Caches the conversations that were continued last, so that the next turn of a long conversation reads one document instead of a thousand. Stored turns never change, so a cached conversation is valid as long as its last turn is stored.
  */
 export class RecentConversations {
-  /** By response id; the one used longest ago first. */
+  /** By the id of the last response; the least recently used conversation is first. */
   readonly #remembered = new Map<string, RememberedConversation>();
   #bytes = 0;
 
-  /** Returns a conversation up to and including a stored response; undefined if it is not cached. */
+  /** Returns the conversation up to and including a stored response; undefined if it is not cached. */
   find(responseId: string): RememberedConversation | undefined {
     const found = this.#remembered.get(responseId);
     if (found === undefined) return undefined;
@@ -30,7 +29,7 @@ export class RecentConversations {
     return found;
   }
 
-  /** Caches a conversation in place of the one that it continues. */
+  /** Caches a conversation, in place of the shorter one up to `parentId` that it continues. */
   keep(responseId: string, conversation: RememberedConversation, parentId?: string): void {
     if (parentId !== undefined) this.forget(parentId);
     this.forget(responseId);

@@ -19,33 +19,33 @@ import type { Sealing } from './sealing.ts';
 import type { SessionName } from './sessions.ts';
 import { toSettings, withIds } from './stored-response.ts';
 
-/** A requested response, before it is admitted. */
+/** A requested response that is not admitted yet. */
 export interface RequestedResponse {
   readonly credential: Credential;
   readonly sealing: Sealing;
   readonly requestId: string;
-  /** With the whole conversation, as an upstream may see it. */
+  /** The request with the whole conversation, as an upstream gets it. */
   readonly request: GenerateRequest;
-  /** The request's own fields, which the response repeats. */
+  /** The settings of the request, which the response repeats. */
   readonly settings: GenerateRequest;
   readonly conversation: Conversation;
   readonly previousResponseId: string | undefined;
   readonly store: boolean;
   readonly background: boolean;
   readonly session: SessionName | undefined;
-  /** The stored conversation that it is made in; undefined: none. */
+  /** The lock of the stored conversation that the response is added to; undefined: none. */
   readonly lock: ConversationLock | undefined;
   readonly telemetry: RequestTelemetry | undefined;
-  /** The batch that the request is an item of; absent: none. */
+  /** The id of the batch that the request is an item of; absent: none. */
   readonly batchId?: string;
 }
 
-/** The fields of a create, a count or a compaction. */
+/** The fields of the requests that create a response, count its input or compact a conversation. */
 export type ResponseFields = Partial<
   Pick<CreateResponseRequest, 'request' | 'previousResponseId' | 'conversationId' | 'store' | 'background' | 'session'>
 >;
 
-/** Reads a call's fields, without the conversation. Throws if they contradict each other. */
+/** Reads the fields of such a request, without the conversation. Throws if they contradict each other. */
 export function readFields({
   request,
   previousResponseId,
@@ -59,7 +59,7 @@ export function readFields({
 } {
   if (request === undefined) throw new GatewayError('validation_error', 'request is missing.', { param: 'request' });
   if (background && !store) {
-    throw new GatewayError('unsupported_parameter', 'background: a response in the background must be stored.', {
+    throw new GatewayError('unsupported_parameter', 'background: a background response must be stored.', {
       param: 'background',
       tip: 'Leave `store` out, or do not run the response in the background.',
     });
@@ -73,7 +73,7 @@ export function readFields({
   return { request, store, background };
 }
 
-/** A response's id, and its own input with ids. */
+/** Returns the id of a response, and its input items (without earlier turns) with ids. */
 export function ownInput({ requestId, conversation }: RequestedResponse): {
   readonly id: string;
   readonly input: Item[];
@@ -102,8 +102,7 @@ export function responseHead(
 }
 
 /**
- * Adds the input and output of a response to the conversation that it is made in, if any. `requestId` undefined: it
- * costs nothing.
+ * Adds the input and output of a response to its stored conversation, if it has one. `requestId` undefined: the response costs nothing.
  */
 export async function addToConversation(
   requested: RequestedResponse,
@@ -117,7 +116,7 @@ export async function addToConversation(
   await lock.add([...withDistinctIds(id, input, { taken, from: 0 }), ...output], requestId);
 }
 
-/** One step of a response; absent fields are not sent. */
+/** Returns a message of a response. Absent fields are not sent. */
 export function createMessage(
   events: GenerationEvent[],
   rest: {
@@ -137,8 +136,7 @@ export function createMessage(
 }
 
 /**
- * Runs a check of a whole conversation. Errors that it throws name the fields of the caller, who sent only the last part of the
- * conversation.
+ * Runs a check of a whole conversation. If it throws, the path in the error is changed to that of the client's request, which has only the last items of the conversation.
  */
 export async function withCallerPaths<T>({ conversation }: RequestedResponse, work: () => Promise<T>): Promise<T> {
   try {

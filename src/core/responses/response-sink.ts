@@ -8,36 +8,36 @@ import type { StartingCall } from '../starting-call.ts';
 import type { AnswerStore } from '../idempotency/replays.ts';
 import { addToConversation, type RequestedResponse, createMessage, responseHead } from './requested-response.ts';
 import { CallSignatures } from './call-signatures.ts';
-import { storeResponse, type WriterTools } from './response-writer.ts';
+import { storeResponse, type WriterDependencies } from './response-writer.ts';
 import type { SealStep } from './sealing.ts';
 import type { Sessions } from './sessions.ts';
 import type { Settling } from './settling.ts';
 import { failedWith, toAnswer } from './stored-response.ts';
 
-/** The tools for storing responses whose callers wait for them. */
-export interface ResponseSinkTools extends WriterTools {
+/** The dependencies of `ResponseSink`. */
+export interface ResponseSinkDependencies extends WriterDependencies {
   readonly sessions: Sessions;
   readonly settling: Settling;
 }
 
-/** The caller of a response. */
+/** The client that waits for a response. */
 export interface ResponseCaller {
-  /** The generation that it controls. */
+  /** The client's control of the generation. */
   readonly call: StartingCall;
   readonly sink: Sink<CreateResponseResponse>;
-  /** Stores the answer for repeats; absent: it is not stored. */
+  /** Stores the answer for repeated requests with the same Idempotency-Key; absent: it is not stored. */
   readonly answerStore?: AnswerStore<CreateResponseResponse>;
 }
 
-/** The generation's fields that the response reports. */
+/** The fields of a generation that the response needs. */
 export interface AnsweringGeneration extends Pick<Generation, 'model' | 'createdAtMs' | 'limits'> {
-  /** Nothing was generated: there is no charge and no record. Absent: there is a charge. */
+  /** True if nothing is generated, so that there is no charge and no record. Absent: there is a charge. */
   readonly isFree?: true;
 }
 
-/** Passes the answer of a generation on to the caller that waits for it, streamed or whole, and stores it before it is charged. */
+/** Sends the answer of a generation to the client that waits for it, streamed or not, and stores it before it is charged. */
 export class ResponseSink implements GenerationSink {
-  readonly #tools: ResponseSinkTools;
+  readonly #dependencies: ResponseSinkDependencies;
   readonly #requested: RequestedResponse;
   readonly #caller: ResponseCaller;
   readonly #head: ResponseHead;
@@ -45,19 +45,19 @@ export class ResponseSink implements GenerationSink {
   readonly #isFree: boolean;
   readonly #signatures = new CallSignatures();
   readonly #sealing: SealStep;
-  /** Kept only if the response is stored, or belongs to a session or a conversation. */
+  /** The events so far. Collected only if the response is stored, or belongs to a session or a conversation. */
   readonly #log = new EventLog();
-  /** True if part of it was sent: its id is known to the client. */
+  /** True if something was sent, so that the client knows the response's id. */
   #isShown = false;
   #isStored = false;
 
   constructor(
-    tools: ResponseSinkTools,
+    dependencies: ResponseSinkDependencies,
     requested: RequestedResponse,
     generation: AnsweringGeneration,
     caller: ResponseCaller,
   ) {
-    this.#tools = tools;
+    this.#dependencies = dependencies;
     this.#requested = requested;
     this.#caller = caller;
     this.#head = responseHead(requested, generation);
@@ -92,9 +92,9 @@ export class ResponseSink implements GenerationSink {
     const { store, session, previousResponseId, lock } = this.#requested;
     const { call, sink } = this.#caller;
     lock?.release();
-    this.#tools.settling.end(this.#head.id);
-    if (error !== undefined) this.#tools.sessions.evict(session, previousResponseId);
-    // If the client has disconnected, its session has ended.
+    this.#dependencies.settling.end(this.#head.id);
+    if (error !== undefined) this.#dependencies.sessions.evict(session, previousResponseId);
+    // If the client has disconnected, its session has ended, and nothing is kept in it.
     else if (!call.isCancelled) this.#keepInSession();
     if (error === undefined || !store || !this.#isShown || this.#isStored) sink.end(error);
     else void this.#storeCut(error).then(() => sink.end(error));
@@ -105,25 +105,30 @@ export class ResponseSink implements GenerationSink {
     if (session === undefined || store) return;
     const { output } = toAnswer(this.#head.id, this.#log.read());
     const { before, input } = conversation;
-    this.#tools.sessions.keep(session, this.#head.id, [...before, ...input, ...output], input.length + output.length);
+    this.#dependencies.sessions.keep(
+      session,
+      this.#head.id,
+      [...before, ...input, ...output],
+      input.length + output.length,
+    );
   }
 
   async #storeWhole(rest: readonly GenerationEvent[]): Promise<void> {
     const answer = toAnswer(this.#head.id, [...this.#log.read(), ...rest]);
     const { store, requestId } = this.#requested;
     if (store) {
-      this.#tools.settling.begin(this.#head.id);
-      await storeResponse(this.#tools, this.#requested, this.#head, { state: 'ended', answer });
+      this.#dependencies.settling.begin(this.#head.id);
+      await storeResponse(this.#dependencies, this.#requested, this.#head, { state: 'ended', answer });
     }
     await addToConversation(this.#requested, answer.output, this.#isFree ? undefined : requestId);
     this.#isStored = true;
   }
 
-  /** Stores what was delivered of a response that failed, or whose caller disconnected. */
+  /** Stores the delivered part of a response that failed, or whose client disconnected. */
   async #storeCut(error: Error): Promise<void> {
     const answer = toAnswer(this.#head.id, this.#log.read());
     const ended = this.#caller.call.isCancelled ? { state: 'cancelled' as const } : failedWith(error);
-    // The caller has disconnected, or gets the earlier failure: a failing disk changes neither.
-    await storeResponse(this.#tools, this.#requested, this.#head, { ...ended, answer }).catch(() => undefined);
+    // If this fails too, nobody has to know: the client has disconnected, or gets the first error.
+    await storeResponse(this.#dependencies, this.#requested, this.#head, { ...ended, answer }).catch(() => undefined);
   }
 }

@@ -6,8 +6,8 @@ import { type RequestedResponse, ownInput } from './requested-response.ts';
 import type { Conversation, Conversations } from './conversations.ts';
 import { encodeBody, type BodyFacts, type StoredState } from './stored-response.ts';
 
-/** The tools for writing responses. */
-export interface WriterTools {
+/** The dependencies of `storeResponse`. */
+export interface WriterDependencies {
   readonly documents: Documents;
   readonly conversations: Conversations;
   /** How long a response is stored. */
@@ -15,11 +15,10 @@ export interface WriterTools {
 }
 
 /**
- * Stores a response, with everything that it continues from if the store no longer has that; returns what had to be stored with it. Throws
- * `overloaded` if the store can't be written.
+ * Stores a response. If the earlier turns that it continues are no longer stored, they are stored with it and returned. Throws `overloaded` if the store can't be written.
  */
 export async function storeResponse(
-  { documents, conversations, lifetimeMs }: WriterTools,
+  { documents, conversations, lifetimeMs }: WriterDependencies,
   requested: RequestedResponse,
   head: ResponseHead,
   { state, ...facts }: { state: StoredState } & Partial<BodyFacts>,
@@ -41,7 +40,7 @@ export async function storeResponse(
   const { parentId, before } = conversation;
   const inherited = parentId === undefined ? before : [];
   const outcome = await put(parentId, inherited);
-  if (outcome.kind === 'exists') throw new GatewayError('conflict', `There is a response ${id} already.`);
+  if (outcome.kind === 'exists') throw new GatewayError('conflict', `The response ${id} already exists.`);
   if (outcome.kind === 'stored') return inherited;
   await put(undefined, before);
   return before;

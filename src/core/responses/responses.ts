@@ -32,61 +32,63 @@ import {
   readFields,
   withCallerPaths,
 } from './requested-response.ts';
-import { beginInBackground, type BackgroundTools } from './background-job.ts';
+import { beginInBackground, type BackgroundDependencies } from './background-job.ts';
 import { compactConversation, type CompactHow } from './compaction.ts';
 import { Elsewhere } from './elsewhere.ts';
 import { Conversations, upstreamItems } from './conversations.ts';
 import { prepareResponse } from './prepared-response.ts';
-import { type ResponseCaller, ResponseSink, type ResponseSinkTools } from './response-sink.ts';
-import type { WriterTools } from './response-writer.ts';
+import { type ResponseCaller, ResponseSink, type ResponseSinkDependencies } from './response-sink.ts';
+import type { WriterDependencies } from './response-writer.ts';
 import { Sealing } from './sealing.ts';
 import { Sessions } from './sessions.ts';
 import { Settling } from './settling.ts';
 import { StoredResponses } from './stored-responses.ts';
 
-interface ResponseTools extends Omit<WriterTools, 'conversations'> {
+interface ResponseDependencies extends Omit<WriterDependencies, 'conversations'> {
   readonly ledger: Ledger;
   readonly generations: Generations;
   readonly replays: Replays;
   readonly runtime: Runtime;
   readonly ids: IdSource;
   readonly box: SealedBox;
-  /** Claims of all gateways that may run responses; undefined: this is the only one. */
+  /** The claims that all gateways share; undefined: this is the only gateway. */
   readonly sharedClaims: Claims | undefined;
-  /** The conversations in which responses are made. */
+  /** The stored conversations that responses are added to. */
   readonly kept: StoredConversations;
-  /** Memory budget of responses that live as long as their session. */
+  /** Returns the memory limits for responses that are kept only as long as their session. */
   readonly sessionMemory: () => BudgetLimits;
 }
 
-/** How often to look for responses that no process is running. */
+/** How often to look for unfinished responses that no process is running. */
 const lookMs = 10_000;
 
 type KeyedCreate = KeyedRequest<typeof CreateResponseResponseSchema>;
 
-/** All responses of this process: the running ones, and access to the stored ones. */
+/** Runs responses in this process, and reads stored ones. */
 export class Responses {
-  readonly #tools: ResponseTools & BackgroundTools & ResponseSinkTools & { readonly elsewhere: Elsewhere };
+  readonly #dependencies: ResponseDependencies &
+    BackgroundDependencies &
+    ResponseSinkDependencies & { readonly elsewhere: Elsewhere };
   readonly #stored: StoredResponses;
 
-  constructor(tools: ResponseTools) {
-    const { documents, runtime, sessionMemory } = tools;
+  constructor(dependencies: ResponseDependencies) {
+    const { documents, runtime, sessionMemory } = dependencies;
     const sessions = new Sessions(runtime, sessionMemory);
     const conversations = new Conversations(documents, sessions, runtime);
-    const jobs: BackgroundTools['jobs'] = new Map();
-    this.#tools = {
-      ...tools,
+    const jobs: BackgroundDependencies['jobs'] = new Map();
+    this.#dependencies = {
+      ...dependencies,
       conversations,
       sessions,
       jobs,
       settling: new Settling(),
-      elsewhere: new Elsewhere({ ...tools, jobs }),
+      elsewhere: new Elsewhere({ ...dependencies, jobs }),
       beginning: new Set(),
     };
-    this.#stored = new StoredResponses(this.#tools);
+    this.#stored = new StoredResponses(this.#dependencies);
   }
 
-  /** ResponseService on these responses. */
+  /** Returns the implementation of ResponseService. */
   get service(): PushedService<typeof ResponseService> {
     return {
       ...this.#stored.methods,
@@ -95,29 +97,28 @@ export class Responses {
           ? pump(signal => this.#createInBackground(request, context, signal), sink)
           : startCall(sink, call => this.#create(request, context, { call, sink })),
       countInputTokens: async ({ request }, context) => {
-        const credential = await authenticate(context, this.#tools.ledger, 'api_key');
+        const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
         const requested = await this.#ask(request ?? {}, context, credential);
-        return withCallerPaths(requested, () => this.#tools.generations.count(requested.request, credential));
+        return withCallerPaths(requested, () => this.#dependencies.generations.count(requested.request, credential));
       },
       compactConversation: (request, context) => this.#compact(request, context),
       endSession: async ({ session, responseId }, context) => {
-        const { accountId } = await authenticate(context, this.#tools.ledger, 'api_key');
-        if (responseId === undefined) this.#tools.sessions.end({ accountId, session });
-        else this.#tools.sessions.evict({ accountId, session }, responseId);
+        const { accountId } = await authenticate(context, this.#dependencies.ledger, 'api_key');
+        if (responseId === undefined) this.#dependencies.sessions.end({ accountId, session });
+        else this.#dependencies.sessions.evict({ accountId, session }, responseId);
         return {};
       },
     };
   }
 
   /**
-   * Records the end of responses that ran when an earlier process ended, and from now on of those that no process
-   * runs. Await it before serving.
+   * Stores the end of responses that were running when an earlier process ended, then looks every 10 seconds for responses that no process is running. Await it before accepting requests.
    */
   async recover(): Promise<void> {
     await this.#stored.recover();
-    this.#tools.elsewhere.watch();
-    const look = this.#tools.runtime.after(lookMs, () => {
-      // An end that can't be recorded now is recorded at the next look.
+    this.#dependencies.elsewhere.watch();
+    const look = this.#dependencies.runtime.after(lookMs, () => {
+      // An end that can't be stored now is stored at the next poll.
       void this.#stored
         .recover()
         .catch(() => undefined)
@@ -125,65 +126,65 @@ export class Responses {
     });
   }
 
-  /** Resolves when the end of every response in the background is stored. */
+  /** Resolves when the ends of all background responses are stored. */
   async idle(): Promise<void> {
-    await Promise.all(Array.from(this.#tools.jobs.values(), job => job.ended));
+    await Promise.all(Array.from(this.#dependencies.jobs.values(), job => job.ended));
   }
 
-  /** Answers a call that waits for its response; once per Idempotency-Key. */
+  /** Answers a client that waits for its response. A repeated Idempotency-Key gets the stored answer. */
   async #create(request: CreateResponseRequest, context: CallContext, caller: ResponseCaller): Promise<void> {
     const key = idempotencyKey(context);
-    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
+    const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const answer = async (each: ResponseCaller): Promise<void> => {
       const requested = await this.#askLocked(request, context, credential);
       await releasedOnFailure(requested, async () => {
-        if (request.generate === false) return prepareResponse(this.#tools, requested, each);
+        if (request.generate === false) return prepareResponse(this.#dependencies, requested, each);
         const generation = await this.#begin(requested);
         each.call.attach(generation);
-        generation.start(new ResponseSink(this.#tools, requested, generation, each));
+        generation.start(new ResponseSink(this.#dependencies, requested, generation, each));
       });
     };
     if (key === undefined) return answer(caller);
     const run: KeyedCreate['run'] = (answerStore, sink) => startCall(sink, call => answer({ call, sink, answerStore }));
     const keyed = { ...this.#keyed(request, context, credential), key, run };
-    caller.call.attach(this.#tools.replays.answer(keyed, caller.sink));
+    caller.call.attach(this.#dependencies.replays.answer(keyed, caller.sink));
   }
 
-  /** Answers a batch item and stores the answer before it is charged. Rejects with the item's error. */
+  /** Answers an item of a batch, and stores the answer before it is charged. Rejects with the item's error. */
   async answerItem(request: CreateResponseRequest, item: BatchItem, caller: ResponseCaller): Promise<void> {
     const { credential, call, batchId } = item;
     const requested = await this.#askLocked(request, { requestHeader: call }, credential);
     await releasedOnFailure(requested, async () => {
       const generation = await this.#begin({ ...requested, batchId });
       caller.call.attach(generation);
-      generation.start(new ResponseSink(this.#tools, requested, generation, caller));
+      generation.start(new ResponseSink(this.#dependencies, requested, generation, caller));
     });
   }
 
-  /** Yields the message that says how a response has begun, now or at its first request; then, for a streaming caller, the rest. */
+  /** Yields the first message of a background response (for a repeated Idempotency-Key, that of the first request); then, if the client streams, all further messages. */
   async *#createInBackground(
     request: CreateResponseRequest,
     context: CallContext,
     signal: AbortSignal,
   ): AsyncGenerator<CreateResponseResponse, void, undefined> {
     const key = idempotencyKey(context);
-    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
+    const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const run = async (answerStore?: AnswerStore<CreateResponseResponse>): Promise<CreateResponseResponse> => {
       const requested = await this.#askLocked(request, context, credential);
-      return releasedOnFailure(requested, () => beginInBackground(this.#tools, requested, answerStore));
+      return releasedOnFailure(requested, () => beginInBackground(this.#dependencies, requested, answerStore));
     };
     const keyed = this.#keyed(request, context, credential);
-    const first = key === undefined ? await run() : await this.#tools.replays.answerOne({ ...keyed, key, run });
+    const first = key === undefined ? await run() : await this.#dependencies.replays.answerOne({ ...keyed, key, run });
     yield first;
     if (first.head === undefined || request.request?.delivery === Delivery.WHOLE) return;
     const { id, settings } = first.head;
     const { accountId } = credential;
-    const sealing = new Sealing(this.#tools.box, accountId).step(settings?.include ?? []);
+    const sealing = new Sealing(this.#dependencies.box, accountId).step(settings?.include ?? []);
     for await (const { events, end } of this.#stored.follow({ id, accountId }, sealing, signal))
       yield createMessage(events, { end });
   }
 
-  /** Returns what a repeat of a create needs. */
+  /** Returns how a create request with an Idempotency-Key is answered again. */
   #keyed(
     request: CreateResponseRequest,
     context: CallContext,
@@ -207,23 +208,23 @@ export class Responses {
     const { request, credential, requestId, session, previousResponseId, telemetry, batchId } = requested;
     try {
       return await withCallerPaths(requested, () =>
-        this.#tools.generations.begin({ request, credential, requestId, telemetry, batchId }),
+        this.#dependencies.generations.begin({ request, credential, requestId, telemetry, batchId }),
       );
     } catch (thrown) {
-      this.#tools.sessions.evict(session, previousResponseId);
+      this.#dependencies.sessions.evict(session, previousResponseId);
       throw thrown;
     }
   }
 
   async #compact(request: CompactConversationRequest, context: UnaryContext): Promise<CompactConversationResponse> {
     const key = idempotencyKey(context);
-    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
+    const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const compact = async (how: CompactHow): Promise<CompactConversationResponse> => {
       const requested = await this.#ask({ ...request, store: false }, context, credential);
-      return withCallerPaths(requested, () => compactConversation(this.#tools.generations, requested, how));
+      return withCallerPaths(requested, () => compactConversation(this.#dependencies.generations, requested, how));
     };
     if (key === undefined) return compact({ signal: context.signal });
-    return this.#tools.replays.answerOne({
+    return this.#dependencies.replays.answerOne({
       context,
       credential,
       key,
@@ -238,7 +239,7 @@ export class Responses {
     });
   }
 
-  /** Reads the request, and locks the conversation that it names. */
+  /** Reads the request, and locks the stored conversation that it names. */
   async #askLocked(
     fields: ResponseFields,
     context: Pick<CallContext, 'requestHeader'>,
@@ -248,7 +249,7 @@ export class Responses {
     if (conversationId === undefined) return this.#ask(fields, context, credential);
     readFields(fields);
     const { accountId } = credential;
-    const lock = await this.#tools.kept.lock({ id: conversationId, accountId });
+    const lock = await this.#dependencies.kept.lock({ id: conversationId, accountId });
     try {
       return { ...(await this.#ask(fields, context, credential)), lock };
     } catch (thrown) {
@@ -268,13 +269,16 @@ export class Responses {
     const session = fields.session === undefined ? undefined : { accountId, session: fields.session };
     try {
       const { request, store, background } = readFields(fields);
-      const sealing = new Sealing(this.#tools.box, accountId);
+      const sealing = new Sealing(this.#dependencies.box, accountId);
       const found = { accountId, previousResponseId, session, items: request.items };
       const conversation =
         conversationId === undefined
-          ? await this.#tools.conversations.find(found)
-          : await this.#tools.conversations.goOn(await this.#tools.kept.read({ id: conversationId, accountId }), found);
-      const requestId = requestHeader.get(requestIdHeader) ?? publicRequestId(this.#tools.ids.next());
+          ? await this.#dependencies.conversations.find(found)
+          : await this.#dependencies.conversations.goOn(
+              await this.#dependencies.kept.read({ id: conversationId, accountId }),
+              found,
+            );
+      const requestId = requestHeader.get(requestIdHeader) ?? publicRequestId(this.#dependencies.ids.next());
       const whole = { ...request, items: upstreamItems(conversation, sealing) };
       const requested = { credential, sealing, requestId, request: whole, settings: request, conversation };
       const rest = {
@@ -287,13 +291,13 @@ export class Responses {
       };
       return { ...requested, ...rest };
     } catch (thrown) {
-      this.#tools.sessions.evict(session, previousResponseId);
+      this.#dependencies.sessions.evict(session, previousResponseId);
       throw thrown;
     }
   }
 }
 
-/** Starts a response. If that fails, unlocks its conversation. */
+/** Runs `begin`. If it fails, unlocks the conversation of the response. */
 async function releasedOnFailure<T>({ lock }: RequestedResponse, begin: () => Promise<T>): Promise<T> {
   try {
     return await begin();

@@ -9,7 +9,7 @@ import { defined } from '../../lib/defined.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import { textMessage } from './text-message.ts';
 
-/** The `include` value with which a client requests the sealed blobs of reasoning items. */
+/** The value of `include` with which a client requests the encrypted blobs of reasoning items. */
 export const includeEncrypted = 'reasoning.encrypted_content';
 
 /** The reasoning item that blobs belong to. */
@@ -21,8 +21,7 @@ interface SealedItem {
 const noItem: SealedItem = { parts: [] };
 
 /**
- * Seals blobs on their way to a client and opens them on the way back. A client never sees an upstream's own blob: it
- * gets an envelope that only this gateway opens, only for the account that it was sealed for. Source:
+ * Encrypts ("seals") providers' blobs on their way to a client, and decrypts them on the way back. A client never sees a provider's blob. It gets an envelope that only this gateway can decrypt, and only for the same account. Source:
  * docs/interfaces/README.md "Reasoning and signatures".
  */
 export class Sealing {
@@ -35,8 +34,7 @@ export class Sealing {
   }
 
   /**
-   * Seals blobs as one envelope, together with the reasoning that they belong to: clients see it in another form, and
-   * upstreams want it back as it came.
+   * Returns one envelope with the blobs and the reasoning that they belong to. The reasoning is included because clients get it in another form, but upstreams need it back unchanged.
    */
   seal(kind: 'reasoning' | 'compaction', blobs: readonly Opaque[], item: SealedItem = noItem): Opaque {
     const { parts, extra } = item;
@@ -45,14 +43,13 @@ export class Sealing {
   }
 
   /**
-   * Returns a step for events on their way to a client: envelopes instead of blobs if `include` requests them, else
-   * no blobs.
+   * Returns a step for events on their way to a client. It replaces blobs by envelopes if `include` requests them, and otherwise removes them.
    */
   step(include: readonly string[]): SealStep {
     return new SealStep(this, include.includes(includeEncrypted));
   }
 
-  /** A stored item as a client may see it. */
+  /** Returns a stored item as a client gets it: with envelopes if `include` requests them, without blobs. */
   sealItem(item: Item, include: readonly string[]): Item {
     const { content } = item;
     if (content.case !== 'reasoning' || content.value.opaque.length === 0) return item;
@@ -65,8 +62,7 @@ export class Sealing {
   }
 
   /**
-   * Returns items as an upstream may see them: envelopes opened, a compacted conversation as its summary. Throws 400
-   * for an envelope that this gateway did not make for this account, and for a foreign compaction.
+   * Returns items as an upstream gets them: with decrypted envelopes, and with the summary in place of a compaction. Throws `invalid_request` for an envelope or compaction that this gateway did not make for this account.
    */
   open(items: readonly Item[]): Item[] {
     return items.map((item, index) => this.#open(item, index));
@@ -102,7 +98,7 @@ export class Sealing {
 
   #readReasoning(blob: Opaque, kind: 'reasoning' | 'compaction', index: number): SealedReasoning {
     const content = this.#box.open(blob.data, this.#context(kind));
-    if (content === undefined) throw unreadable(index, 'It was changed, or is not of this account.');
+    if (content === undefined) throw unreadable(index, 'It was changed, or belongs to another account.');
     return fromBinary(SealedReasoningSchema, content);
   }
 
@@ -115,22 +111,22 @@ function unreadable(index: number, why: string): GatewayError {
   const param = `input.${index}.encrypted_content`;
   return new GatewayError('invalid_request', `${param} can’t be read. ${why}`, {
     param,
-    tip: 'Send `encrypted_content` exactly as it came, with a key of the same account, or leave the item out.',
+    tip: 'Send `encrypted_content` exactly as you received it, with a key of the same account, or leave the item out.',
   });
 }
 
-/** A reasoning item that is open. */
+/** A reasoning item that has not closed yet. */
 interface OpenReasoning {
   readonly blobs: Opaque[];
   readonly parts: Part[];
   readonly extra: Extra | undefined;
 }
 
-/** Collects the blobs and the text of a reasoning item and emits them sealed, as one, just before the item closes. */
+/** Collects the blobs and the text of a reasoning item, and emits them as one envelope just before the item closes. */
 export class SealStep {
   readonly #sealing: Sealing;
   readonly #shows: boolean;
-  /** The open reasoning item of each choice; items come one after the other. */
+  /** The open reasoning item of each choice; a choice has at most one at a time. */
   readonly #open: (OpenReasoning | undefined)[] = [];
 
   constructor(sealing: Sealing, shows: boolean) {
@@ -138,14 +134,14 @@ export class SealStep {
     this.#shows = shows;
   }
 
-  /** Returns the further events as far as the client may see them. */
+  /** Returns those of the events that the client may see, and the envelopes. */
   push(events: readonly GenerationEvent[]): GenerationEvent[] {
     const shown: GenerationEvent[] = [];
     for (const event of events) if (!this.#gathers(event, shown)) shown.push(event);
     return shown;
   }
 
-  /** Returns whether to hold an event back; adds what goes before the event to `shown`. */
+  /** Returns true if an event must not be sent to the client. Adds events that come before it to `shown`. */
   #gathers({ choice, event }: GenerationEvent, shown: GenerationEvent[]): boolean {
     const open = this.#open[choice];
     switch (event.case) {
@@ -179,7 +175,7 @@ export class SealStep {
   }
 }
 
-/** Returns reasoning whose text is still to come. */
+/** Returns a part of reasoning without its text. */
 function emptyReasoning({ content }: Part): Part {
   const text = '';
   return content.case === 'summaryText'

@@ -5,7 +5,7 @@ import { systemClock } from '../../lib/clock.ts';
 import { Sessions } from './sessions.ts';
 
 const sessions = (): Sessions => new Sessions(systemClock, () => ({ max: 10_000, ownerMax: 5_000 }));
-/** An item of about so many bytes. */
+/** Makes an item of about `bytes` bytes. */
 const item = (bytes: number): Item =>
   create(ItemSchema, { content: { case: 'serverTool', value: { json: 'x'.repeat(bytes) } } });
 const of = (accountId: number, session: string) => ({ accountId, session });
@@ -18,13 +18,13 @@ test('an account’s oldest session is evicted for its new ones, and no other ac
   expect(all.find(of(2, 'other'), 'other')).toBeDefined();
 });
 
-test('all accounts together keep no more than is allowed: the oldest session goes first', () => {
+test('all accounts together keep no more than the limit: the oldest session is evicted first', () => {
   const all = sessions();
   for (const account of [1, 2, 3]) all.keep(of(account, 's'), 'r', [item(4_000)], 1);
   expect([1, 2, 3].map(account => all.find(of(account, 's'), 'r') !== undefined)).toEqual([false, true, true]);
 });
 
-test('sessions that end or are evicted make room again', () => {
+test('sessions that end or are evicted free their memory', () => {
   const all = sessions();
   for (let turn = 0; turn < 20; turn += 1) {
     all.keep(of(1, 'a'), 'r', [item(4_000)], 1);

@@ -5,14 +5,14 @@ import { countBytes } from '../../generation/large-message.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { BudgetLimits } from '../../lib/shared-budget.ts';
 
-/** Lifetime of a session: a minute more than that of a connection. Source: docs/interfaces/responses.md "WebSocket". */
+/** How long a session lasts: a minute longer than its connection can. Source: docs/interfaces/responses.md "WebSocket". */
 const lifetimeMs = 61 * 60_000;
 const sessionsMax = 100_000;
 
-/** A conversation up to and with a response that was not stored. */
+/** A conversation up to and including a response that was not stored. */
 interface Kept {
   readonly items: readonly Item[];
-  /** Size of its own turn; earlier ones are shared. */
+  /** The size of its last turn only, because the earlier turns are shared. */
   readonly bytes: number;
 }
 
@@ -29,24 +29,23 @@ export interface SessionName {
 }
 
 /**
- * Responses that were not stored, kept while their caller's session is open, and in memory only. Memory is bounded per account and in
- * total: the oldest responses of the oldest session are evicted first.
+ * Keeps responses that were not stored in memory while their client's session is open. Memory is limited for each account and in total; the oldest responses of the oldest session are evicted first.
  */
 export class Sessions {
   readonly #clock: Clock;
   readonly #memory: () => BudgetLimits;
-  /** In the order of their beginning. */
+  /** In the order in which the sessions began. */
   readonly #sessions = new Map<string, Session>();
   readonly #accountBytes = new Map<number, number>();
   #bytes = 0;
 
-  /** `memory`: returns the bounds for all sessions and for those of one account. */
+  /** `memory` returns the limits for all sessions together and for those of one account. */
   constructor(clock: Clock, memory: () => BudgetLimits) {
     this.#clock = clock;
     this.#memory = memory;
   }
 
-  /** Stores a response: all items up to it; the last `ownCount` are its own input and output. */
+  /** Keeps a response. `items`: all items of the conversation up to it; the last `ownCount` of them are the response's input and output. */
   keep(name: SessionName, responseId: string, items: readonly Item[], ownCount: number): void {
     const session = this.#findSession(name);
     const own = create(StoredTurnSchema, { output: items.slice(items.length - ownCount) });
@@ -66,7 +65,7 @@ export class Sessions {
   }
 
   /**
-   * Removes a response from its session: a turn that fails removes the response that it refers to. Does nothing for a turn without either.
+   * Removes a response from its session. Called with the previous response of a turn that failed; does nothing if there is no session or no previous response.
    * Source: docs/interfaces/responses.md "WebSocket".
    */
   evict(name: SessionName | undefined, responseId: string | undefined): void {
@@ -86,7 +85,7 @@ export class Sessions {
     this.#sessions.delete(key);
   }
 
-  /** Drops the oldest responses of the oldest sessions while there is too much; `accountId`: only those of that account. */
+  /** Evicts the oldest responses of the oldest sessions while `isTooMuch` returns true. `accountId`: only sessions of that account. */
   #shrink(isTooMuch: () => boolean, accountId?: number): void {
     if (!isTooMuch()) return;
     for (const session of this.#sessions.values()) {
@@ -115,7 +114,7 @@ export class Sessions {
   #findSession(name: SessionName): Session {
     const nowMs = this.#clock.now();
     for (const [key, { endsAtMs }] of this.#sessions) {
-      // The first that still lives ends the search.
+      // Sessions are in the order of their end, so the first one that has not ended stops the search.
       if (endsAtMs > nowMs && this.#sessions.size < sessionsMax) break;
       this.#end(key);
     }

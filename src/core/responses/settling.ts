@@ -1,16 +1,16 @@
 /**
- * Responses that are stored as complete but not yet charged: until then the result is unknown and readers wait. If a process dies in
- * between, the response has no record and does not count as an answer. An array with swap-remove: V8 keeps promoting entries of a Map.
+ * The responses that are stored as complete but not charged yet. Until they are charged, their result is unknown, and readers wait. If the process dies before that, the response has no record and does not count as an answer. They are in an array (a removed entry is replaced by the last one), because V8 moves entries of a Map
+ * to the old generation.
  */
 export class Settling {
   readonly #running: { readonly id: string; readonly over: PromiseWithResolvers<void> }[] = [];
 
-  /** Called before it is stored. */
+  /** Called before a response is stored. */
   begin(responseId: string): void {
     this.#running.push({ id: responseId, over: Promise.withResolvers() });
   }
 
-  /** Called when it is charged, or will not be. Does nothing without a `begin`. */
+  /** Called when a response was charged, or will not be charged. Does nothing without a `begin`. */
   end(responseId: string): void {
     const place = this.#running.findIndex(({ id }) => id === responseId);
     const ended = this.#running[place];
@@ -21,7 +21,7 @@ export class Settling {
     ended.over.resolve();
   }
 
-  /** Resolves when it is charged or will not be; at once without a `begin`. */
+  /** Resolves when a response was charged or will not be; immediately without a `begin`. */
   async over(responseId: string): Promise<void> {
     await this.#running.find(({ id }) => id === responseId)?.over.promise;
   }

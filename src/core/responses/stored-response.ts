@@ -20,12 +20,12 @@ import { inputItemId } from '../../generation/response-ids.ts';
 import { defined } from '../../lib/defined.ts';
 import type { StoredDocument } from '../../store/documents.ts';
 
-/** Responses as documents: the format of their bodies and logs, and the meaning of their states. */
+/** How responses are stored as documents: the format of their bodies and chunks, and the meaning of their states. */
 
-/** `running` until it has ended. `restarted`: it ran when the gateway was stopped or died. */
+/** The state of a stored response. `running`: it has not ended. `restarted`: it was running when the gateway stopped or died. */
 export type StoredState = 'running' | 'ended' | 'failed' | 'cancelled' | 'restarted';
 
-/** Failures of stored responses whose real failure could not be recorded. */
+/** The errors of stored responses whose own error was not stored. */
 const failures: Partial<Record<StoredState, readonly [code: string, message: string]>> = {
   restarted: ['server_restarted', 'The gateway was restarted while the response ran.'],
   failed: ['upstream_error', 'The model’s provider failed.'],
@@ -37,15 +37,15 @@ export function toSettings(request: GenerateRequest): GenerateRequest {
   return { ...settings, items: [] };
 }
 
-/** A response's own input with an id for each item. */
+/** Returns the input items of a response, with an id for each item. */
 export function withIds(responseId: string, items: readonly Item[]): Item[] {
   return items.map((item, index) => (item.id === '' ? { ...item, id: inputItemId(responseId, item, index) } : item));
 }
 
-/** The model's output so far, and its end if it has ended. */
+/** The output so far, and how it finished if it has. */
 export type Answer = Pick<StoredAnswer, 'output' | 'finished' | 'completed' | 'extensions'>;
 
-/** Folds events into an answer. An item that was cut off is incomplete. `isOver`: no events follow. */
+/** Folds events into an answer. `isOver`: no events follow, so items that have not closed are marked as incomplete. */
 export function toAnswer(responseId: string, events: readonly GenerationEvent[], isOver = true): Answer {
   const fold = new ResponseFold(responseId);
   for (const event of events) fold.add(event);
@@ -60,10 +60,10 @@ function ended(item: Item): Item {
   return isCut ? { ...item, status: ItemStatus.INCOMPLETE } : item;
 }
 
-/** The end of a response. */
+/** How a response ended. */
 export interface EndFacts {
   readonly state: StoredState;
-  /** Why it failed; absent if it did not, or if that is unknown. */
+  /** Why the response failed; absent if it did not fail, or if the reason is unknown. */
   readonly failure?: ResponseFailure;
 }
 
@@ -73,7 +73,7 @@ export function failedWith(thrown: unknown): EndFacts {
   return { state: 'failed', failure: { $typeName: 'tollgate.v1.ResponseFailure', code, message } };
 }
 
-/** The parts of a body. */
+/** The fields of a document's body. */
 export interface BodyFacts {
   readonly head: ResponseHead;
   readonly input: readonly Item[];
@@ -82,7 +82,7 @@ export interface BodyFacts {
   readonly failure?: ResponseFailure | undefined;
 }
 
-/** Returns the body of a document; in turns of the event loop, because an input can have images of megabytes. */
+/** Encodes the body of a document. It yields to the event loop, because an input can have images of megabytes. */
 export function encodeBody({ head, input, inherited = [], answer, failure }: BodyFacts): Promise<Uint8Array> {
   const items = { input: [...input], inherited: [...inherited] };
   return toBinaryInTurns(
@@ -91,22 +91,22 @@ export function encodeBody({ head, input, inherited = [], answer, failure }: Bod
   );
 }
 
-/** Reads all of a body but the input. */
+/** Decodes the body of a document, except for the input. */
 export function readAnswer(document: StoredDocument): Promise<StoredAnswer> {
   return fromBinaryInTurns(StoredAnswerSchema, document.body);
 }
 
-/** Reads only what a conversation needs: settings and tools of a thousand turns are not decoded. */
+/** Decodes only the items of a document's body, because the settings and tools of a thousand turns need not be decoded to continue a conversation. */
 export function readTurn(document: StoredDocument): Promise<StoredTurn> {
   return fromBinaryInTurns(StoredTurnSchema, document.body);
 }
 
-/** Events as a chunk of a log. */
+/** Encodes events as a chunk of a document. */
 export function encodeChunk(events: readonly GenerationEvent[]): Uint8Array {
   return toBinary(StoredEventsSchema, create(StoredEventsSchema, { events: [...events] }));
 }
 
-/** The events of a chunk. */
+/** Decodes the events of a chunk. */
 export function eventsIn(chunk: Uint8Array): GenerationEvent[] {
   return fromBinary(StoredEventsSchema, chunk, { readUnknownFields: false }).events;
 }

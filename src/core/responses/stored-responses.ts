@@ -29,14 +29,14 @@ import type { Elsewhere } from './elsewhere.ts';
 import type { Settling } from './settling.ts';
 import { eventsIn, readAnswer, readFailure, toStatus, type StoredState } from './stored-response.ts';
 
-/** The calls about responses that are there. */
+/** The methods for existing responses. */
 type StoredMethods = Pick<
   PushedService<typeof ResponseService>,
   'getResponse' | 'followResponse' | 'cancelResponse' | 'deleteResponse' | 'listInputItems'
 >;
 
-/** The tools for reading stored responses. */
-interface StoredTools {
+/** The dependencies of `StoredResponses`. */
+interface StoredDependencies {
   readonly documents: Documents;
   readonly conversations: Conversations;
   readonly ledger: Ledger;
@@ -44,14 +44,14 @@ interface StoredTools {
   readonly runtime: Pick<Runtime, 'after'>;
   /** The responses that this process runs in the background, by id. */
   readonly jobs: ReadonlyMap<string, BackgroundJob>;
-  /** The responses that it is about to run, by id. */
+  /** The ids of responses that this process is about to run. */
   readonly beginning: ReadonlySet<string>;
-  /** The responses whose callers wait for them. */
+  /** The responses of waiting clients that are stored but not charged yet. */
   readonly settling: Settling;
   readonly elsewhere: Elsewhere;
 }
 
-/** A response of an account. */
+/** Identifies a response of an account. */
 export interface OwnedName {
   readonly id: string;
   readonly accountId: number;
@@ -59,17 +59,17 @@ export interface OwnedName {
 
 const pageDefault = 20;
 const pageMax = 100;
-/** Interval at which to check whether a response is charged. */
+/** How often to check whether a response was charged. */
 const settleLookMs = 20;
-/** Chunks of a log that are read at a time. */
+/** How many chunks are read at a time. */
 const chunksAtOnce = 64;
 
-/** Stored responses, whether or not they still run: read from their documents, their jobs and the ledger. */
+/** Reads stored responses, running ones too, from their documents, their jobs and the ledger. */
 export class StoredResponses {
-  readonly #tools: StoredTools;
+  readonly #dependencies: StoredDependencies;
 
-  constructor(tools: StoredTools) {
-    this.#tools = tools;
+  constructor(dependencies: StoredDependencies) {
+    this.#dependencies = dependencies;
   }
 
   get methods(): StoredMethods {
@@ -80,8 +80,8 @@ export class StoredResponses {
       followResponse: (request, context, sink) => pump(signal => this.#follow(request, context, signal), sink),
       cancelResponse: async ({ id }, context) => {
         const name = await this.#name(id, context);
-        await this.#background(name, 'Only a response that runs in the background can be cancelled.', {
-          tip: 'Close the connection of a response that does not run in the background: that ends it.',
+        await this.#background(name, 'Only a background response can be cancelled.', {
+          tip: 'To end a response that does not run in the background, close its connection.',
         });
         await this.#endJob(name);
         return { response: await this.#response(name, []) };
@@ -90,16 +90,16 @@ export class StoredResponses {
         const name = await this.#name(id, context);
         await this.#document(name);
         await this.#endJob(name);
-        if ((await this.#tools.documents.delete({ kind: 'response', id })) === 'not_found') throw notFound(id);
+        if ((await this.#dependencies.documents.delete({ kind: 'response', id })) === 'not_found') throw notFound(id);
         return {};
       },
       listInputItems: async (request, context) => this.#inputItems(request, await this.#name(request.id, context)),
     };
   }
 
-  /** Records the end of responses that no process runs: those of an earlier process, and those whose storage failed midway. */
+  /** Stores the end of unfinished responses that no process is running: those of an earlier process, and those for which storage failed. */
   async recover(): Promise<void> {
-    const { documents, jobs, beginning } = this.#tools;
+    const { documents, jobs, beginning } = this.#dependencies;
     const unfinished = await documents.unfinished('response');
     const left = unfinished.filter(({ id }) => !jobs.has(id) && !beginning.has(id));
     await Promise.all(left.map(facts => this.#recover(facts)));
@@ -109,11 +109,11 @@ export class StoredResponses {
     const record = await this.#record({ id, accountId });
     const states: Partial<Record<string, StoredState>> = { client_aborted: 'cancelled', upstream_failed: 'failed' };
     const state = states[record?.state ?? ''] ?? 'restarted';
-    await this.#tools.documents.update({ kind: 'response', id, ifState: 'running', state, finished: true });
+    await this.#dependencies.documents.update({ kind: 'response', id, ifState: 'running', state, finished: true });
   }
 
   /**
-   * Yields a response's events from first to last as they come, then how it ended. Throws if it is deleted meanwhile.
+   * Yields all events of a response, waiting for those that have not come yet, then how it ended. Throws if the response is deleted meanwhile.
    */
   async *follow(
     name: OwnedName,
@@ -121,14 +121,14 @@ export class StoredResponses {
     signal: AbortSignal,
   ): AsyncGenerator<{ events: GenerationEvent[]; end?: ResponseEnd }, void, undefined> {
     const document = { kind: 'response' as const, id: name.id };
-    const { elsewhere } = this.#tools;
+    const { elsewhere } = this.#dependencies;
     let after = -1;
     while (!signal.aborted) {
-      const job = this.#tools.jobs.get(name.id);
-      // Subscribed before reading, so that nothing stored in between is missed.
+      const job = this.#dependencies.jobs.get(name.id);
+      // Subscribed before the log is read, so that no event is missed.
       const changed = job?.changed();
       const isFar = job === undefined && elsewhere.hasOthers && elsewhere.runs(await this.#document(name));
-      const chunks = await this.#tools.documents.chunks(document, after, chunksAtOnce);
+      const chunks = await this.#dependencies.documents.chunks(document, after, chunksAtOnce);
       const last = chunks.at(-1);
       if (last !== undefined) {
         after = last.seq;
@@ -150,11 +150,14 @@ export class StoredResponses {
     signal: AbortSignal,
   ): AsyncGenerator<FollowResponseResponse, void, undefined> {
     const name = await this.#name(id, context);
-    const head = await this.#background(name, 'Only a response that ran in the background can be streamed again.', {
+    const head = await this.#background(name, 'Only a background response can be streamed afterwards.', {
       param: 'stream',
     });
     yield step([], { head });
-    const sealing = new Sealing(this.#tools.box, name.accountId).step([...include, ...(head.settings?.include ?? [])]);
+    const sealing = new Sealing(this.#dependencies.box, name.accountId).step([
+      ...include,
+      ...(head.settings?.include ?? []),
+    ]);
     let skip = skipEvents;
     for await (const { events, end } of this.follow(name, sealing, signal)) {
       const rest = events.slice(skip);
@@ -164,27 +167,27 @@ export class StoredResponses {
   }
 
   async #name(id: string, context: CallContext): Promise<OwnedName> {
-    const { accountId } = await authenticate(context, this.#tools.ledger, 'api_key');
+    const { accountId } = await authenticate(context, this.#dependencies.ledger, 'api_key');
     return { id, accountId };
   }
 
   async #document({ id, accountId }: OwnedName): Promise<StoredDocument> {
-    const document = await this.#tools.documents.find({ kind: 'response', id }, accountId);
+    const document = await this.#dependencies.documents.find({ kind: 'response', id }, accountId);
     if (document === undefined) throw notFound(id);
     return document;
   }
 
   async #response(name: OwnedName, include: readonly string[]): Promise<Response> {
-    // Looked up before its document is read: a job that ends in between must be reported as it was, not as abandoned.
-    const job = this.#tools.jobs.get(name.id);
+    // The job is looked up before its document is read. Otherwise a job that ends in between would be reported as abandoned.
+    const job = this.#dependencies.jobs.get(name.id);
     const document = await this.#document(name);
     const stored = await readAnswer(document);
-    const { elsewhere } = this.#tools;
+    const { elsewhere } = this.#dependencies;
     const far = job === undefined && elsewhere.runs(document) ? await elsewhere.progress(document) : undefined;
     const running = job ?? far;
     const { output, extensions } = running?.answer ?? stored;
     const ended = running === undefined ? await this.#ended(name, document.state, stored) : undefined;
-    const sealing = new Sealing(this.#tools.box, name.accountId);
+    const sealing = new Sealing(this.#dependencies.box, name.accountId);
     const shown = [...include, ...(stored.head?.settings?.include ?? [])];
     return {
       $typeName: 'tollgate.v1.Response',
@@ -198,11 +201,10 @@ export class StoredResponses {
   }
 
   /**
-   * Returns the result of a response that is no longer running, by its document and the ledger: one that is stored as
-   * complete but was never charged, because the process died in between, does not count as an answer.
+   * Returns the result of a response that is no longer running, from its document and the ledger. A response that is stored as complete but was not charged, because the process died before that, does not count as an answer.
    */
   async #ended(name: OwnedName, stored: string, body: StoredAnswer): Promise<Ended> {
-    await this.#tools.settling.over(name.id);
+    await this.#dependencies.settling.over(name.id);
     const record = stored === 'ended' ? await this.#recordOnceSettled(name) : undefined;
     const state = stored === 'ended' && record === undefined ? 'restarted' : stored;
     const status = toStatus(state, body);
@@ -212,27 +214,28 @@ export class StoredResponses {
     return { status, completed: { ...body.completed, costNanoUsd: record.costNanoUsd } };
   }
 
-  /** Returns the ledger's record of a response that is stored as whole; waits if another worker or gateway may be about to charge it. */
+  /** Returns the ledger's record of a response that is stored as complete. Waits if another worker or gateway may be about to charge it. */
   async #recordOnceSettled(name: OwnedName): Promise<{ state: string; costNanoUsd: bigint } | undefined> {
     for (;;) {
       const record = await this.#record(name);
       const requestId = toRequestId(name.id);
       const id = record === undefined && requestId !== undefined ? parseLedgerId(requestId) : undefined;
-      if (id === undefined || !(await this.#tools.ledger.isHeld(id))) return record ?? (await this.#record(name));
+      if (id === undefined || !(await this.#dependencies.ledger.isHeld(id)))
+        return record ?? (await this.#record(name));
       await new Promise<void>(resolve => {
-        this.#tools.runtime.after(settleLookMs, resolve);
+        this.#dependencies.runtime.after(settleLookMs, resolve);
       });
     }
   }
 
-  /** The ledger's record; undefined if it was not charged. */
+  /** Returns the ledger's record of a response; undefined if it was not charged. */
   async #record({ id, accountId }: OwnedName): Promise<{ state: string; costNanoUsd: bigint } | undefined> {
     const requestId = toRequestId(id);
     if (requestId === undefined) return undefined;
-    return (await this.#tools.ledger.findActivity(accountId, requestId))?.row;
+    return (await this.#dependencies.ledger.findActivity(accountId, requestId))?.row;
   }
 
-  /** The last events of a response that has ended, and how. */
+  /** Returns the last events of a response that has ended, and how it ended. */
   async #end(name: OwnedName): Promise<{ events: GenerationEvent[]; end: ResponseEnd }> {
     const document = await this.#document(name);
     const { completed, ...end } = await this.#ended(name, document.state, await readAnswer(document));
@@ -242,7 +245,7 @@ export class StoredResponses {
     };
   }
 
-  /** Returns the head of a response in the background. Throws `invalid_request` with `message` for any other. */
+  /** Returns the head of a background response. Throws `invalid_request` with `message` for any other response. */
   async #background(name: OwnedName, message: string, facts: ErrorFacts): Promise<ResponseHead> {
     const { head } = await readAnswer(await this.#document(name));
     if (head?.background !== true) throw new GatewayError('invalid_request', message, facts);
@@ -250,10 +253,10 @@ export class StoredResponses {
   }
 
   async #endJob(name: OwnedName): Promise<void> {
-    const job = this.#tools.jobs.get(name.id);
+    const job = this.#dependencies.jobs.get(name.id);
     if (job === undefined) {
       const document = await this.#document(name);
-      if (this.#tools.elsewhere.runs(document)) await this.#tools.elsewhere.end(document);
+      if (this.#dependencies.elsewhere.runs(document)) await this.#dependencies.elsewhere.end(document);
       return;
     }
     job.cancel();
@@ -262,13 +265,13 @@ export class StoredResponses {
 
   async #inputItems({ limit, after, ascending, include }: ListInputItemsRequest, { id, accountId }: OwnedName) {
     if (limit > pageMax) throw badPage('limit', `limit must be from 1 to ${pageMax}.`);
-    const items = await this.#tools.conversations.findInput(id, accountId);
+    const items = await this.#dependencies.conversations.findInput(id, accountId);
     if (items === undefined) throw notFound(id);
     if (!ascending) items.reverse();
     const start = after === '' ? 0 : items.findIndex(item => item.id === after) + 1;
-    if (after !== '' && start === 0) throw badPage('after', `after names no input item of ${id}.`);
+    if (after !== '' && start === 0) throw badPage('after', `after must be the id of an input item of ${id}.`);
     const end = start + (limit === 0 ? pageDefault : limit);
-    const sealing = new Sealing(this.#tools.box, accountId);
+    const sealing = new Sealing(this.#dependencies.box, accountId);
     const page = items.slice(start, end).map(item => sealing.sealItem(item, include));
     return { items: page, hasMore: end < items.length };
   }

@@ -1,6 +1,6 @@
 import { type Item, ItemStatus, Phase, type Role } from '../../gen/tollgate/v1/content_pb.ts';
 
-/** Makes a message of one text, a turn of its own. */
+/** Returns a message with one text, as a separate turn. */
 export function textMessage(role: Role, text: string): Item {
   const value = { $typeName: 'tollgate.v1.TextPart' as const, text, annotations: [], logprobs: [] };
   const part = { $typeName: 'tollgate.v1.Part' as const, content: { case: 'text' as const, value } };

@@ -23,7 +23,7 @@ function fail(breaker: Breaker, times: number): void {
   for (let time = 0; time < times; time += 1) takePermit(breaker).failed();
 }
 
-test('the fifth failure in a row opens it, the fourth does not', () => {
+test('the fifth failure in a row opens the breaker, the fourth does not', () => {
   const { breaker, states } = setUp();
   fail(breaker, 4);
   expect([breaker.state, breaker.passable]).toEqual(['closed', true]);
@@ -32,7 +32,7 @@ test('the fifth failure in a row opens it, the fourth does not', () => {
   expect(states).toEqual(['open']);
 });
 
-test('a success ends the series of failures; a result without information does not', () => {
+test('a success ends the series of failures; a result that says nothing about the route does not', () => {
   const { breaker } = setUp();
   fail(breaker, 4);
   takePermit(breaker).succeeded();
@@ -43,7 +43,7 @@ test('a success ends the series of failures; a result without information does n
   expect(breaker.state).toBe('open');
 });
 
-test('a request counts once, whatever it reports after that', () => {
+test('only the first report of a request counts', () => {
   const { breaker } = setUp();
   const permit = takePermit(breaker);
   for (let time = 0; time < 9; time += 1) permit.failed();
@@ -61,7 +61,7 @@ test('after ten seconds one request may try, and only one', () => {
   expect([breaker.state, breaker.passable, breaker.acquire()]).toEqual(['half_open', false, undefined]);
 });
 
-test('a probe that succeeds closes it, one that fails opens it for ten seconds more', () => {
+test('a probe that succeeds closes the breaker; one that fails opens it for ten seconds more', () => {
   const { breaker, clock, states } = setUp();
   fail(breaker, 5);
   clock.at += 10_000;
@@ -75,7 +75,7 @@ test('a probe that succeeds closes it, one that fails opens it for ten seconds m
   expect(states).toEqual(['open', 'half_open', 'open', 'half_open', 'closed']);
 });
 
-test('a probe whose caller disconnects frees its place', () => {
+test('if a probe’s caller disconnects, another request may try', () => {
   const { breaker, clock } = setUp();
   fail(breaker, 5);
   clock.at += 10_000;
@@ -85,7 +85,7 @@ test('a probe whose caller disconnects frees its place', () => {
   expect(breaker.state).toBe('closed');
 });
 
-test('a probe that begins to answer lets the others in, but the next failure opens at once', () => {
+test('when a probe’s answer begins, other requests may pass, but the next failure opens the breaker immediately', () => {
   const { breaker, clock } = setUp();
   fail(breaker, 5);
   clock.at += 10_000;
@@ -95,12 +95,12 @@ test('a probe that begins to answer lets the others in, but the next failure ope
   const other = takePermit(breaker);
   probe.failed();
   expect(breaker.state).toBe('open');
-  // The other one began before it opened.
+  // The other request began before the breaker opened.
   other.succeeded();
   expect(breaker.state).toBe('open');
 });
 
-test('after a probe that began to answer, the failure of any other request opens it, and a success ends the suspicion', () => {
+test('after a probe’s answer has begun, one failure of any request opens the breaker, until a success', () => {
   for (const [succeeds, expected] of [
     [false, 'open'],
     [true, 'closed'],
@@ -116,7 +116,7 @@ test('after a probe that began to answer, the failure of any other request opens
   }
 });
 
-test('results of calls that were permitted before it opened are ignored', () => {
+test('reports of permits from before the breaker opened are ignored', () => {
   const { breaker, clock } = setUp();
   const slow = takePermit(breaker);
   const slower = takePermit(breaker);
@@ -130,7 +130,7 @@ test('results of calls that were permitted before it opened are ignored', () => 
   expect(breaker.state).toBe('closed');
 });
 
-test('a clock that steps back does not keep it shut', () => {
+test('a clock that steps back does not keep the breaker open', () => {
   const { breaker, clock } = setUp();
   fail(breaker, 5);
   clock.at -= 3_600_000;
@@ -171,22 +171,22 @@ test('in any history there is at most one probe at a time, and five failures in 
   );
 });
 
-/** A request of an account; its text identifies it. */
+/** Makes a request of an account; `text` distinguishes requests. */
 const caller = (accountId: number, text: string): BreakerCaller => ({ hold: { accountId }, request: { text } });
 
-test('failures of one account do not close the route to another that uses it', () => {
+test('failures of one account do not open the breaker while another account uses the route', () => {
   const { breaker, clock } = setUp();
   breaker.acquire(caller(2, 'well'))?.succeeded();
   for (let time = 0; time < 20; time += 1) breaker.acquire(caller(1, `bad ${time}`))?.failed();
   expect(breaker.state).toBe('closed');
-  // A failure of the other account is one of the row.
+  // One of the failures in a row is the other account's.
   breaker.acquire(caller(2, 'unlucky'))?.failed();
   expect(breaker.state).toBe('open');
   clock.at += 10_000;
   breaker.acquire(caller(2, 'well'))?.succeeded();
   expect(breaker.state).toBe('closed');
   clock.at += 60_000;
-  // No other account called in the last minute.
+  // No other account has used the route in the last minute.
   for (let time = 0; time < 5; time += 1) breaker.acquire(caller(1, `bad ${time}`))?.failed();
   expect(breaker.state).toBe('open');
 });

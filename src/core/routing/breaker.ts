@@ -1,35 +1,35 @@
 import type { Clock } from '../../lib/clock.ts';
 import { markRequest } from './request-mark.ts';
 
-/** closed: requests pass; open: none does; half_open: one does, and decides. */
+/** `closed`: requests pass. `open`: none passes. `half_open`: one passes, and its result closes or opens the breaker. */
 export type BreakerState = 'closed' | 'open' | 'half_open';
 
 /** The thresholds and times of a breaker. */
 export interface BreakerPolicy {
-  /** Failed requests in a row that open it. */
+  /** How many failed requests in a row open the breaker. */
   readonly failuresToOpen: number;
   /** How long the breaker stays open before it lets one request through. */
   readonly openMs: number;
-  /** How long another account counts as a user of the route. */
+  /** How long after its last request an account counts as a user of the route. */
   readonly usedMs: number;
 }
 
 /** Source: docs/architecture.md "Routing". */
 export const defaultBreakerPolicy: BreakerPolicy = { failuresToOpen: 5, openMs: 10_000, usedMs: 60_000 };
 
-/** The caller and its request: one account's requests alone do not open the breaker for others. */
+/** The caller and its request. The breaker needs both, because failed requests of one account alone do not open it for other accounts. */
 export interface BreakerCaller {
   readonly hold: { readonly accountId: number | undefined };
   readonly request: object;
 }
 
-/** A counted failure. An unknown account counts as a new one. */
+/** A counted failure. `accountId` undefined: unknown, which counts as a different account each time. `mark` identifies the request; '' if the account is unknown. */
 interface CountedFailure {
   readonly accountId: number | undefined;
   readonly mark: string;
 }
 
-/** The most failures that are kept while only one account has them. */
+/** The most failures that are kept while only one account has failed. */
 const failuresKept = 32;
 
 /** The last use of a route by an account. */
@@ -38,38 +38,36 @@ interface RouteUser {
   usedAtMs: number;
 }
 
-/** The right of one request to use a route. It reports its result there once; later reports do nothing. */
+/** The right of one request to use a route. The request reports its result through it, once; later reports do nothing. */
 export interface Permit {
-  /** The route has begun to answer. */
+  /** The route began to answer. */
   answering(): void;
-  /** It answered to the end. */
+  /** The route answered to the end. */
   succeeded(): void;
-  /** It failed in a way that counts, after the request's last attempt there. */
+  /** The route failed in a way that says something about its health. Reported after the request's last attempt there. */
   failed(): void;
-  /** Nothing was learned: the caller disconnected, or the upstream refused for a reason that is not about its health. */
+  /** The result says nothing about the route's health: the caller disconnected, or the upstream refused the request for another reason. */
   released(): void;
 }
 
 /**
- * The circuit breaker of one route. It opens after failures in a row of at least two accounts, or of one that is the
- * only caller; repeated failures of one request count once. Permits from before its last change say nothing about its
- * present state, so their reports are ignored.
+ * The circuit breaker of one route. It opens after failures in a row that come from at least two accounts, or from one account that is the only user of the route; repeated failures of one request count once. Reports through permits from before it last opened are ignored.
  */
 export class Breaker {
   readonly #clock: Clock;
   readonly #policy: BreakerPolicy;
   readonly #changed: (state: BreakerState) => void;
   #state: BreakerState = 'closed';
-  /** Consecutive failures, each of a different request. */
+  /** The failures in a row, each of a different request. */
   #failures: CountedFailure[] = [];
-  /** True after the route was open and has begun to answer: the next failure opens it again. */
+  /** True if the breaker was open and the route has begun to answer since: the next failure opens the breaker again. */
   #isSuspect = false;
-  /** The account that used the route last, and the last other one. */
+  /** The account that used the route last, and the account that used it before that one. */
   #lastUser: RouteUser | undefined;
   #userBefore: RouteUser | undefined;
   #openedAtMs = 0;
   #probing = false;
-  /** Grows whenever the breaker opens: results of calls that were permitted before are ignored. */
+  /** Grows whenever the breaker opens: reports of permits with an earlier number are ignored. */
   #era = 0;
 
   constructor(clock: Clock, policy: BreakerPolicy, changed: (state: BreakerState) => void) {
@@ -78,18 +76,18 @@ export class Breaker {
     this.#changed = changed;
   }
 
-  /** The present state; an open breaker whose time has passed is half open. */
+  /** The current state; a breaker that has been open for `openMs` is half open. */
   get state(): BreakerState {
     return this.#state === 'open' && this.#openIsOver() ? 'half_open' : this.#state;
   }
 
-  /** Returns whether a request would get a permit now. */
+  /** True if a request would get a permit now. */
   get passable(): boolean {
     const { state } = this;
     return state === 'closed' || (state === 'half_open' && !this.#probing);
   }
 
-  /** Returns a permit, or undefined if the route must not be used now. `caller` undefined: unknown. */
+  /** Returns a permit; undefined if the route must not be used now. `caller` undefined: unknown. */
   acquire(caller?: BreakerCaller): Permit | undefined {
     if (!this.passable) return undefined;
     this.#noteUser(caller?.hold.accountId);
@@ -114,8 +112,7 @@ export class Breaker {
       answering: () => {
         if (answered || reported || era !== this.#era) return;
         answered = true;
-        // A probe whose route has begun to answer lets others in, because its own answer may take an hour; the next
-        // failure opens the breaker again at once.
+        // Lets other requests pass as soon as the probe's answer begins, because that answer may take an hour. The next failure opens the breaker again at once.
         if (probe) this.#close(true);
       },
       succeeded: () => once(() => this.#close(false)),
@@ -127,13 +124,13 @@ export class Breaker {
     };
   }
 
-  /** The wall clock may step back: that must not keep a breaker open. */
+  /** Returns whether `openMs` has passed. If the wall clock has stepped back, it counts as passed: a breaker must not stay open because of that. */
   #openIsOver(): boolean {
     const elapsed = this.#clock.now() - this.#openedAtMs;
     return elapsed < 0 || elapsed >= this.#policy.openMs;
   }
 
-  /** Closes it; `isSuspect`: the next failure opens it again. */
+  /** Closes the breaker. `isSuspect`: the next failure opens it again. */
   #close(isSuspect: boolean): void {
     this.#probing = false;
     if (this.#failures.length > 0) this.#failures = [];
@@ -151,7 +148,7 @@ export class Breaker {
     this.#become('open');
   }
 
-  /** Returns whether this failure, with those before it, opens the breaker. */
+  /** Counts a failure, and returns whether it opens the breaker. */
   #opensAfter(caller: BreakerCaller | undefined): boolean {
     const accountId = caller?.hold.accountId;
     const mark = accountId === undefined || caller === undefined ? '' : markRequest(caller.request);

@@ -2,19 +2,18 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import type { UpstreamFailure, UpstreamFailureKind } from '../../generation/upstream.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** Decides what follows a failed attempt. Source: docs/architecture.md "Routing". */
+/** What follows a failed attempt. Source: docs/architecture.md "Routing". */
 export interface Verdict {
   /**
-   * `same_route`: it may be tried again. `next_route`: another one may be tried. `never`: no more attempts. `rejected`: the caller's
-   * request is at fault, no more attempts.
+   * `same_route`: the route may be tried again. `next_route`: only other routes may be tried. `never`: no more attempts. `rejected`: no more attempts, because the client's request is at fault.
    */
   readonly retry: 'same_route' | 'next_route' | 'never' | 'rejected';
-  /** True if the route's circuit breaker counts it. */
+  /** True if the route's circuit breaker counts the failure. */
   readonly counts: boolean;
 }
 
 const rejections: ReadonlySet<number> = new Set([400, 413, 422]);
-/** Statuses about the gateway's key. */
+/** Statuses that mean that the provider refused the gateway's key or model. */
 const refusals: ReadonlySet<number> = new Set([401, 402, 403, 404]);
 const retriedBelow500: ReadonlySet<number> = new Set([408, 409, 429]);
 
@@ -22,11 +21,11 @@ function statusVerdict(status: number): Verdict {
   if (rejections.has(status)) return { retry: 'rejected', counts: false };
   if (status >= 500) return { retry: 'same_route', counts: true };
   if (retriedBelow500.has(status)) return { retry: 'same_route', counts: false };
-  // All of the provider's keys have been tried: the upstream does that itself.
+  // The upstream has already tried all of the provider's keys.
   return { retry: 'next_route', counts: false };
 }
 
-/** The consequences of a failure without a status, and the client's error. Breakers count all of them. */
+/** What follows a failure without a status, and the client's error message. Breakers count all of these failures. */
 const kinds: Readonly<
   Record<Exclude<UpstreamFailureKind, 'status'>, { readonly retry: Verdict['retry']; readonly message: string }>
 > = {
@@ -39,7 +38,7 @@ const kinds: Readonly<
   total_timeout: { retry: 'never', message: 'The model’s provider did not finish its answer in time.' },
   connect: { retry: 'same_route', message: 'The model’s provider could not be reached.' },
   truncated: { retry: 'same_route', message: 'The model’s provider broke off its answer.' },
-  // Another route would be overloaded as well.
+  // Not retried, because an answer of another route would be as large.
   oversized: { retry: 'never', message: 'The model’s provider sent an answer that is too large.' },
   malformed: {
     retry: 'same_route',
@@ -49,30 +48,29 @@ const kinds: Readonly<
 
 function kindVerdict({ kind, facts }: UpstreamFailure): Verdict {
   const { status } = facts;
-  // Whatever its status: no remaining key of the provider would succeed, and the request is not at fault.
+  // The provider's account can't pay. That does not depend on the key or the request, so the next route is tried.
   if (facts.billing === true && status !== 429) return { retry: 'next_route', counts: false };
   if (kind === 'status' || kind === 'reported') {
     if (isRequestsFault(facts)) return { retry: 'rejected', counts: false };
-    // The upstream has already waited for it: see `HttpAttempt`.
+    // The upstream has already waited for the model to load: see `HttpAttempt`.
     if (status === 503 && facts.isLoading === true) return { retry: 'next_route', counts: false };
     if (kind === 'status' || status !== undefined) return statusVerdict(status ?? 500);
   }
   return { retry: kinds[kind].retry, counts: true };
 }
 
-/** Statuses that are not about the request, whatever their message: credentials and load. */
+/** Statuses that never mean that the request is at fault: they are about credentials and load. */
 const notTheRequests: ReadonlySet<number> = new Set([401, 403, 408, 429, 503, 529]);
 
 /**
- * Returns true if the upstream rejects the request's content, also with a status above 499: otherwise every route would be tried, and their
- * breakers would open for others.
+ * Returns true if the upstream rejects the content of the request, even with a status above 499. Otherwise such a request would be tried on every route, and open the breakers for other requests.
  */
 function isRequestsFault({ status, contextLengthExceeded, blamesContent }: UpstreamFailure['facts']): boolean {
   if (status !== undefined && notTheRequests.has(status)) return false;
   return contextLengthExceeded === true || blamesContent === true;
 }
 
-/** Returns the consequences of a failure. `delivered`: events of the attempt have reached the caller and can't be taken back. */
+/** Decides what follows a failure. `delivered`: events of the attempt were sent to the client and can't be taken back. */
 export function toVerdict(failure: UpstreamFailure, delivered: boolean): Verdict {
   const verdict = kindVerdict(failure);
   return {
@@ -81,19 +79,19 @@ export function toVerdict(failure: UpstreamFailure, delivered: boolean): Verdict
   };
 }
 
-/** Returns the error of a model none of whose routes can be used now. `retryAfterMs`: when one may be; absent if unknown. */
+/** Returns the error for a model of which no route can be used now. `retryAfterMs`: how long until one may be usable; absent: unknown. */
 export function modelUnavailable(model: string, retryAfterMs?: number): GatewayError {
   const facts = { param: 'model', ...defined({ retryAfterMs }) };
   return new GatewayError('model_unavailable', `The model ${model} is temporarily not available.`, facts);
 }
 
-/** Returns the error of a gateway that already has too many requests at the model's providers. */
+/** Returns the error for a request whose providers already have too many requests of this gateway. */
 export function providersBusy(model: string): GatewayError {
-  const message = `Too many requests to the model ${model} are waiting already.`;
+  const message = `Too many requests to the model ${model} are waiting.`;
   return new GatewayError('overloaded', message, { retryAfterMs: 1_000 });
 }
 
-/** `own`: the provider's message. Refusals are not shown to the client: they concern the operator's keys. */
+/** Returns the client's message for a status. `own`: the provider's message; it is left out if the provider refused the gateway's key, which concerns only the operator. */
 function statusMessage(status: number, own: string | undefined): string {
   if (refusals.has(status)) return 'The model’s provider refused the gateway’s request.';
   const what =
@@ -121,8 +119,7 @@ function upstreamMessage({ kind, facts }: UpstreamFailure): string {
 }
 
 /**
- * Returns the client's error for a final failure. It names no address and no credential; the failure itself is the
- * `cause`, for the log.
+ * Returns the client's error for a final failure. It contains no URL and no credential; the failure is its `cause`, for the log.
  */
 export function clientError(failure: UpstreamFailure, delivered: boolean): GatewayError {
   if (toVerdict(failure, delivered).retry === 'rejected') return rejection(failure);

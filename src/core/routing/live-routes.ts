@@ -9,20 +9,20 @@ import type { RouteName, RoutingObserver } from './observer.ts';
 import { RouteRecord } from './route-record.ts';
 import type { Provider, RouteConfig, RoutingConfig } from './route-table.ts';
 
-/** A route, its provider's clients, and its record. */
+/** A route with its provider's upstreams, its breaker and its record. */
 export interface LiveRoute extends RouteConfig {
   readonly name: RouteName;
-  /** The clients of its provider; undefined if the provider has none of that kind. */
+  /** The upstreams of its provider, by kind; undefined if the provider has none of that kind. */
   readonly upstream: Upstream | undefined;
   readonly images: ImageUpstream | undefined;
   readonly embeddings: EmbeddingUpstream | undefined;
   readonly reranker: RerankUpstream | undefined;
-  /** Undefined: its provider has no keys. */
+  /** The state of the provider's keys; undefined: the provider has no keys. */
   readonly keys: KeysHealth | undefined;
-  /** The results of its last attempts. */
+  /** The results of the route's last attempts. */
   readonly record: RouteRecord;
   readonly breaker: Breaker;
-  /** The provider's limit; undefined if it takes any number of requests. */
+  /** Limits the provider's concurrent requests; undefined: no limit. */
   readonly semaphore: Semaphore | undefined;
 }
 
@@ -34,25 +34,25 @@ interface LiveProvider {
 const sameLimits = (one: Provider['concurrency'], other: Provider['concurrency']): boolean =>
   one?.slots === other?.slots && one?.waitersMax === other?.waitersMax && one?.waitMs === other?.waitMs;
 
-interface LiveRouteTools {
+interface LiveRouteDependencies {
   readonly clock: Clock;
   readonly breaker: BreakerPolicy;
   readonly observer: RoutingObserver;
 }
 
-/** The learned part of a route; kept when the configuration is read again. */
+/** The state of a route that is kept when the configuration is read again. */
 type Learnt = Pick<LiveRoute, 'breaker' | 'record'>;
 
 const toKey = (name: RouteName): string => JSON.stringify([name.modelId, name.provider, name.model]);
 
-/** The routes of all models. A new configuration keeps the records of routes and providers that stay. */
+/** The routes of all models. If a new configuration still has a route or provider, its state is kept. */
 export class LiveRoutes {
-  readonly #tools: LiveRouteTools;
+  readonly #dependencies: LiveRouteDependencies;
   #providers = new Map<string, LiveProvider>();
   #routes = new Map<string, readonly LiveRoute[]>();
 
-  constructor(config: RoutingConfig, tools: LiveRouteTools) {
-    this.#tools = tools;
+  constructor(config: RoutingConfig, dependencies: LiveRouteDependencies) {
+    this.#dependencies = dependencies;
     this.replace(config);
   }
 
@@ -99,7 +99,7 @@ export class LiveRoutes {
     if (live === undefined) throw new Error(`model ${route.modelId} names an unknown provider: ${route.provider}`);
     const { modelId, ...config } = route;
     const name: RouteName = { modelId, provider: route.provider, model: route.model };
-    const { clock, breaker, observer } = this.#tools;
+    const { clock, breaker, observer } = this.#dependencies;
     const known = learnt.get(toKey(name));
     return {
       ...config,

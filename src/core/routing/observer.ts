@@ -2,13 +2,13 @@ import type { UpstreamFailure, UpstreamFailureKind } from '../../generation/upst
 import type { BreakerState } from './breaker.ts';
 import type { FindingsObserver } from './route-findings.ts';
 
-/** A route as metrics and logs name it. */
+/** The names of a route, in metrics and logs. */
 export interface RouteName {
   /** The listed id of the model. */
   readonly modelId: string;
   /** The provider's name. */
   readonly provider: string;
-  /** The provider's own name of the model. */
+  /** The provider's name for the model. */
   readonly model: string;
 }
 
@@ -21,26 +21,24 @@ export interface Attempt {
   readonly number: number;
 }
 
-/** The end of an attempt. Times in ms since it began; `firstEventMs` is absent if no event came. */
+/** How an attempt ended. Times are in ms since it began; `firstEventMs` is absent if no event came. */
 export interface AttemptOutcome {
   /**
-   * `completed`: answered to the end. `cut`: the receiver stopped it after its first event, because it needed no more.
-   * `aborted`: cancelled, or stopped before its first event. `refused`: the request can't be expressed in the
-   * provider's protocol. `defect`: a fault of the gateway itself. Any other value: how the upstream failed.
+   * `completed`: the upstream answered to the end. `cut`: the gateway stopped the attempt after its first event, because no more of the answer was needed. `aborted`: the attempt was cancelled, or stopped before its first event. `refused`: the request can't be expressed in the provider's protocol. `defect`: the gateway is at fault. Any other value: how the upstream failed.
    */
   readonly result: 'completed' | 'cut' | 'aborted' | 'refused' | 'defect' | UpstreamFailureKind;
   /** The upstream's status, if it answered with an error. */
   readonly status?: number;
-  /** The failure, for the log; absent if it was not the upstream's. */
+  /** The failure of the upstream, for the log; absent if it did not fail. */
   readonly failure?: UpstreamFailure;
   readonly firstEventMs?: number;
   readonly durationMs: number;
 }
 
-/** Observes the router, for metrics and logs. Throwing is a defect of the observer. */
+/** Observes the router, for metrics and logs. The methods must not throw. */
 export interface RoutingObserver extends FindingsObserver {
   attemptStarted?(attempt: Attempt): void;
-  /** Exactly once for each started attempt. */
+  /** Called exactly once for each started attempt. */
   attemptEnded?(attempt: Attempt, outcome: AttemptOutcome): void;
   breakerChanged?(route: RouteName, state: BreakerState): void;
 }

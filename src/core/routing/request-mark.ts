@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
 
-/** Bytes at each end of a long body that distinguish it from others. */
+/** How many bytes at each end of a long body are hashed. */
 const sampledBytes = 262_144;
 
 /**
- * Returns a string that identifies a request when it is repeated: from the bytes of its body if it has them, else from its fields. Takes
- * milliseconds: used after failures only.
+ * Returns a string that is the same for a repeated request: a hash of its body if that was kept, else of its fields. It takes milliseconds, so it is called only after failures.
  */
 export function markRequest(request: object): string {
   const hash = createHash('sha256');
@@ -16,7 +15,7 @@ export function markRequest(request: object): string {
   return hash.digest('base64');
 }
 
-/** JSON has no large integers, and bytes would be written number by number. */
+/** Converts values that JSON can't have (bigint) or would write as a long list of numbers (bytes). */
 function replaceValue(_name: string, value: unknown): unknown {
   if (typeof value === 'bigint') return String(value);
   return value instanceof Uint8Array ? createHash('sha256').update(value).digest('base64') : value;

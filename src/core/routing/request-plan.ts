@@ -9,10 +9,10 @@ import type { LiveRoute } from './live-routes.ts';
 
 /** How often and how fast a request is retried. */
 export interface RetryPolicy {
-  /** Further attempts on a route before the next route. */
+  /** How many further attempts are made on a route before the next route. */
   readonly retries: number;
   readonly backoff: BackoffPolicy;
-  /** The longest `retry-after` that is waited for; for a longer one, the next route is taken. */
+  /** The longest `retry-after` that the gateway waits for; if it is longer, the next route is tried. */
   readonly retryAfterMaxMs: number;
 }
 
@@ -23,8 +23,8 @@ export const defaultRetryPolicy: RetryPolicy = {
   retryAfterMaxMs: 15_000,
 };
 
-/** The tools of a plan. */
-export interface PlanTools {
+/** The dependencies of `RequestPlan`. */
+export interface PlanDependencies {
   readonly policy: RetryPolicy;
   readonly random: Random;
   readonly sleep: Sleep;
@@ -33,28 +33,27 @@ export interface PlanTools {
 /** The routes that a request may use, in order. */
 export interface OrderedRoutes {
   readonly routes: readonly LiveRoute[];
-  /** Why the first route was chosen; undefined: the model has no other. */
+  /** Why the first route was chosen; undefined: the model has only one. */
   readonly reason: RouteReason | undefined;
 }
 
-/** The next attempt: its route, and its number within the request. */
+/** An attempt to make now. */
 export interface PlannedAttempt {
   readonly route: LiveRoute;
-  /** Why this route; undefined: the model has no other. */
+  /** Why this route was chosen; undefined: the model has only one. */
   readonly reason: RouteReason | undefined;
-  /** From 1, over all routes. */
+  /** The number of the attempt within the request, over all routes, from 1. */
   readonly number: number;
 }
 
-/** An attempt, or the client's error because none is left. */
+/** An attempt to make now, or the client's error because none is left. */
 export type NextAttempt = PlannedAttempt | Error;
 
 /**
- * Decides which attempt of a request comes next: routes in order, further attempts with growing waits, never more at once than a provider takes. Use: `next()`, then
- * exactly one of `completed()`, `failed()` or `left()`, and again `next()` if `failed()` returned nothing.
+ * Decides which attempt of a request comes next: the routes in order, further attempts on a route after growing waits, and never more at once than the provider's `concurrency`. Call `next()`, then exactly one of `completed()`, `failed()` or `left()`, and `next()` again if `failed()` returned undefined.
  */
 export class RequestPlan {
-  readonly #tools: PlanTools;
+  readonly #dependencies: PlanDependencies;
   readonly #routes: readonly LiveRoute[];
   readonly #model: string;
   readonly #caller: BreakerCaller;
@@ -65,69 +64,69 @@ export class RequestPlan {
   #slot: Release | undefined;
   #number = 0;
   #failuresHere = 0;
-  /** True if the breaker counts the last failure at this route. */
+  /** True if the breaker counts the last failure of this route. */
   #countsHere = false;
-  /** The wait before a further attempt at the same route; undefined: no further one follows. */
+  /** How long to wait before the next attempt at the same route; undefined: there is none. */
   #waitMs: number | undefined;
   #failed: GatewayError | undefined;
   #refused: GatewayError | undefined;
   #busy = false;
-  /** How long until a key of the skipped routes is usable again, at least. */
+  /** The shortest time until a key of a skipped route is usable again. */
   #restMs = Infinity;
-  /** Ends the current wait. */
+  /** Aborts the current wait; undefined: there is none. */
   #waiting: AbortController | undefined;
 
-  /** `model`: the listed id; `caller`: the requester. */
-  constructor({ routes, reason }: OrderedRoutes, model: string, caller: BreakerCaller, tools: PlanTools) {
+  /** `model`: the listed id. `caller`: the account and the request, for the breaker. */
+  constructor({ routes, reason }: OrderedRoutes, model: string, caller: BreakerCaller, dependencies: PlanDependencies) {
     this.#model = model;
     this.#caller = caller;
-    this.#tools = tools;
+    this.#dependencies = dependencies;
     this.#routes = routes;
     this.#reason = reason;
   }
 
-  /** The next attempt; a promise if it has to wait for its time or for a free slot. The promise rejects only after `abandon`. */
+  /** Returns the next attempt; a promise if the attempt has to wait, after a failure or for a free slot. The promise rejects only after `abandon`. */
   next(): NextAttempt | Promise<NextAttempt> {
     return this.#waitMs === undefined ? this.#nextRoute() : this.#sameRoute(this.#waitMs);
   }
 
-  /** Ends the current wait, because no further attempt is wanted. */
+  /** Aborts the current wait, because no further attempt is wanted. */
   abandon(): void {
     this.#waiting?.abort(new Error('the request has ended'));
   }
 
-  /** The attempt's route has begun to answer. */
+  /** Called when the attempt's answer begins. */
   answering(): void {
     this.#permit?.answering();
   }
 
-  /** The attempt was answered to the end. */
+  /** Called when the attempt was answered to the end. */
   completed(): void {
     this.#permit?.succeeded();
     this.#giveBack();
   }
 
-  /** Called when the reader stopped early: it had enough of an answer (`enough`), or no longer wants it. */
+  /** Called when the attempt was stopped: because no more of the answer was needed (`enough`), or because the answer is no longer wanted. */
   left(enough: boolean): void {
     if (enough) this.#permit?.succeeded();
     else this.#permit?.released();
     this.#giveBack();
   }
 
-  /** Called when the attempt failed. Returns the client's error if no other may follow. `delivered`: part of it can't be taken back. */
+  /** Called when the attempt failed. Returns the client's error if no other attempt may follow. `delivered`: a part of the answer was sent to the client and can't be taken back. */
   failed(failure: Error, delivered: boolean): Error | undefined {
     this.#giveBack();
     if (failure instanceof UpstreamFailure) return this.#upstreamFailed(failure, delivered);
     this.#countsHere = false;
     this.#leaveRoute();
-    // Another route's protocol may express what this one can't.
+    // A request that this route's protocol can't express may be possible on another route.
     if (!(failure instanceof GatewayError) || delivered) return failure;
     this.#refused ??= failure;
     return undefined;
   }
 
   #upstreamFailed(failure: UpstreamFailure, delivered: boolean): GatewayError | undefined {
-    const { policy, random } = this.#tools;
+    const { policy, random } = this.#dependencies;
     const verdict = toVerdict(failure, delivered);
     const requestedMs = failure.facts.retryAfterMs ?? 0;
     this.#failuresHere += 1;
@@ -143,16 +142,16 @@ export class RequestPlan {
   }
 
   async #sameRoute(waitMs: number): Promise<NextAttempt> {
-    await this.#wait(signal => this.#tools.sleep(waitMs, signal));
+    await this.#wait(signal => this.#dependencies.sleep(waitMs, signal));
     return this.#route === undefined ? this.#nextRoute() : this.#enter(this.#route);
   }
 
-  /** Returns the next route whose breaker lets the request pass. */
+  /** Returns an attempt at the next route whose breaker lets the request pass. */
   #nextRoute(): NextAttempt | Promise<NextAttempt> {
     while (this.#position < this.#routes.length) {
       const route = this.#routes[this.#position];
       this.#position += 1;
-      // All keys of its provider are resting; its breaker is not involved.
+      // All keys of its provider are resting, so the route is skipped without asking its breaker.
       if (route?.keys?.isUsable === false) {
         this.#restMs = Math.min(this.#restMs, route.keys.restMs);
         continue;
@@ -173,7 +172,7 @@ export class RequestPlan {
     return modelUnavailable(this.#model, this.#restMs === Infinity ? undefined : this.#restMs);
   }
 
-  /** Takes a slot of the route's provider. */
+  /** Takes a slot of the route's provider for the attempt. */
   #enter(route: LiveRoute): NextAttempt | Promise<NextAttempt> {
     const { semaphore } = route;
     if (semaphore !== undefined) {
@@ -196,7 +195,7 @@ export class RequestPlan {
     return { route, reason: this.#position > 1 ? 'fallback' : this.#reason, number: this.#number };
   }
 
-  /** Waits while holding the route's permit, which must not be lost if the wait is abandoned. */
+  /** Waits with a permit of the route, which is released if the wait is abandoned. */
   async #wait<Value>(begin: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
     this.#waiting = new AbortController();
     try {
@@ -209,7 +208,7 @@ export class RequestPlan {
     }
   }
 
-  /** Reports the result to the breaker after the request's last attempt at this route. */
+  /** Reports the last failure to the breaker, after the request's last attempt at this route. */
   #leaveRoute(): void {
     this.#waitMs = undefined;
     if (this.#countsHere) this.#permit?.failed();

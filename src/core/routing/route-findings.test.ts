@@ -17,7 +17,7 @@ test.each([
   expect(isSameModel(requested, answered)).toBe(same);
 });
 
-test('a model other than the requested one is reported once, and stays a finding until the requested one answers', () => {
+test('another model than the requested one is reported once, and stays a finding until the requested model answers', () => {
   const reported: string[] = [];
   const findings = new Findings({ answeredAs: (_, model) => reported.push(model) });
   for (const model of ['', 'qwen3:8b', 'llama3.2:3b', 'llama3.2:3b']) findings.answered(route, model);

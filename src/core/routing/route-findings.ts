@@ -1,14 +1,14 @@
 import type { RouteName } from './observer.ts';
 
-/** Facts about a route that its answers show without an error. */
+/** Problems of a route that its answers show, although they are no errors. */
 export interface RouteFindings {
   /** The model that the provider reports, if it differs from the requested one; undefined: it does not differ, or is not reported. */
   readonly answersAs: string | undefined;
-  /** True if its provider has read far less of a prompt than was sent. */
+  /** True if the provider has reported far fewer tokens for a prompt than were sent, so that it must have cut it. */
   readonly cutsInput: boolean;
 }
 
-/** Called once per finding. */
+/** Called once for each new finding. */
 export interface FindingsObserver {
   answeredAs?(route: RouteName, model: string): void;
   inputCut?(route: RouteName): void;
@@ -21,7 +21,7 @@ const toKey = ({ modelId, provider, model }: RouteName): string => JSON.stringif
 export class Findings {
   readonly #observer: FindingsObserver;
   readonly #found = new Map<string, RouteFindings>();
-  /** The model that each route reported last: compared first, because it is nearly always the same. */
+  /** The model that each route reported last. Only if an answer has another one, the names are compared. */
   readonly #last = new WeakMap<RouteName, string>();
   readonly #reported = new Set<string>();
 
@@ -56,8 +56,7 @@ export class Findings {
 }
 
 /**
- * Returns true if a provider probably means the same model: ignores paths, the part before the slash and upper case, and the version, date or tag that it
- * adds.
+ * Returns true if a provider's name probably means the requested model. Ignores upper case, paths, the part before the slash, and a version, date or tag that one of the names has at its end.
  */
 export function isSameModel(requested: string, answered: string): boolean {
   const [one, other] = [plainName(requested), plainName(answered)];

@@ -1,15 +1,15 @@
 import type { Clock } from '../../lib/clock.ts';
 import type { AttemptOutcome } from './observer.ts';
 
-/** The most attempts that are kept, of each kind. */
+/** The most numbers that are kept of each kind. */
 const samplesMax = 256;
-/** How long an attempt counts for the state of its route. */
+/** How long a number counts. */
 const windowMs = 5 * 60_000;
 
-/** The last numbers, of the last minutes. */
+/** Keeps the last numbers of the last minutes. */
 class Samples {
   readonly #clock: Clock;
-  /** Samples with their times, in two lists of numbers, because every attempt adds one. */
+  /** The numbers and their times, in two typed arrays, because every attempt adds a number. */
   readonly #times = new Float64Array(samplesMax);
   readonly #values = new Float64Array(samplesMax);
   #next = 0;
@@ -29,7 +29,7 @@ class Samples {
   /** Returns the numbers of the last minutes, ascending. */
   read(): number[] {
     const now = this.#clock.now();
-    // A sample with a later time was taken before the clock stepped back.
+    // Leaves out times in the future too: they are from before the clock stepped back.
     const fresh = this.#values
       .subarray(0, this.#count)
       .filter((_, index) => Math.abs(now - (this.#times[index] ?? 0)) <= windowMs);
@@ -37,29 +37,29 @@ class Samples {
   }
 }
 
-/** Durations: the median, and what 99 of 100 do not exceed. In ms. */
+/** The median and the 99th percentile of durations, in ms. */
 export interface Quantiles {
   readonly count: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
 }
 
-/** The failure of a route's last failed attempt. */
+/** How the last failed attempt of a route failed. */
 export interface RouteFailure {
   readonly atMs: number;
   readonly result: string;
   readonly status: number | undefined;
-  /** The provider's message, fit for a log; undefined: none. */
+  /** The provider's message, without what must not be logged; undefined: none. */
   readonly message: string | undefined;
 }
 
-/** The results of a route's attempts: counts since the start, and times of the last five minutes. */
+/** The results of a route's attempts: counts since the start of the gateway, and times of the last five minutes. */
 export class RouteRecord {
   attempts = 0;
   failures = 0;
   lastFailure: RouteFailure | undefined;
   readonly #clock: Clock;
-  /** Times to the first event, of streamed answers and of non-streamed ones, whose first event is their last. */
+  /** Times to the first event, of streamed answers and of answers that are not streamed (in which all events come at the end). */
   readonly #firstEvents: { readonly streamed: Samples; readonly whole: Samples };
   readonly #durations: Samples;
 
@@ -79,26 +79,26 @@ export class RouteRecord {
     this.lastFailure = { atMs: this.#clock.now(), result, status, message: failure.facts.logMessage };
   }
 
-  /** Returns the times to the first event of streamed answers; undefined: none in the last minutes. */
+  /** Returns the time to the first event of streamed answers; undefined: there were none in the last minutes. */
   firstEvent(): Quantiles | undefined {
     return quantiles(this.#firstEvents.streamed.read());
   }
 
   /**
-   * Returns the median time to the first event of one kind of answer, in ms; undefined: too few in the last minutes.
+   * Returns the median time to the first event of streamed answers, or of answers that are not streamed (`whole`), in ms; undefined: there were too few in the last minutes.
    */
   speedMs(whole: boolean): number | undefined {
     const times = this.#firstEvents[whole ? 'whole' : 'streamed'].read();
     return times.length < speedSamplesMin ? undefined : quantiles(times)?.p50Ms;
   }
 
-  /** Returns the times of whole attempts; undefined: none has completed in the last minutes. */
+  /** Returns the durations of completed attempts; undefined: none was completed in the last minutes. */
   duration(): Quantiles | undefined {
     return quantiles(this.#durations.read());
   }
 }
 
-/** Fewer say nothing: the first one has opened the connection. */
+/** The fewest attempts from which a speed is known: the first one is slower, because it opens the connection. */
 const speedSamplesMin = 3;
 
 function quantiles(ascending: readonly number[]): Quantiles | undefined {

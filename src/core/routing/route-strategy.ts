@@ -5,41 +5,40 @@ import type { LiveRoute } from './live-routes.ts';
 import type { OrderedRoutes } from './request-plan.ts';
 import { orderRoutes, type RouteStrategy } from './route-table.ts';
 
-/** The favourite of a model stays until another route is this much faster: medians of a few minutes differ by chance. */
+/** A model's favourite route changes only if another route needs less than this share of its time, because medians of a few minutes differ by chance. */
 const advantage = 0.8;
-/** Interval at which the favourite is chosen anew. */
+/** How often the favourite is chosen again. */
 const reviewMs = 1_000;
-/** One request in this many goes to a route whose speed is unknown. */
+/** One of this many requests goes to a route whose speed is unknown. */
 const measuredEvery = 10;
 
-/** The fastest route of a model as it was found last. */
+/** The fastest route of a model, when it was last chosen. */
 interface Favourite {
   readonly route: string;
   readonly reviewedAtMs: number;
 }
 
-/** The tools for ordering routes. */
-export interface StrategyTools {
+/** The dependencies of `RouteStrategies`. */
+export interface StrategyDependencies {
   readonly clock: Clock;
   readonly random: Random;
 }
 
-/** Orders the routes of models by their strategies, and remembers the fastest. */
+/** Orders the routes of models by their strategies, and remembers the fastest ones. */
 export class RouteStrategies {
-  readonly #tools: StrategyTools;
-  /** By model and kind of answer. */
+  readonly #dependencies: StrategyDependencies;
+  /** By the model, and by whether the answer is streamed. */
   readonly #favourites = new Map<string, Favourite>();
 
-  constructor(tools: StrategyTools) {
-    this.#tools = tools;
+  constructor(dependencies: StrategyDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /**
-   * Returns the order in which a request tries the routes, and why the first is first. `whole`: its answer is not
-   * streamed.
+   * Returns the routes in the order in which a request tries them, and why the first one was chosen. `whole`: the answer is not streamed.
    */
   order(routes: readonly LiveRoute[], strategy: RouteStrategy, whole: boolean): OrderedRoutes {
-    const ordered = orderRoutes(routes, this.#tools.random);
+    const ordered = orderRoutes(routes, this.#dependencies.random);
     if (ordered.length <= 1) return { routes: ordered, reason: undefined };
     if (strategy === 'cheapest') return { routes: ordered.toSorted(byCost), reason: 'cheapest' };
     return strategy === 'fastest' ? this.#bySpeed(ordered, whole) : { routes: ordered, reason: 'priority' };
@@ -48,21 +47,22 @@ export class RouteStrategies {
   #bySpeed(ordered: readonly LiveRoute[], whole: boolean): OrderedRoutes {
     const unknown = ordered.filter(route => isOpen(route) && route.record.speedMs(whole) === undefined);
     const [measured] = unknown;
-    // While nothing is known, the order of the configuration holds, and its first route is measured.
+    // While no speed is known, the configured order applies, so the first route is measured.
     if (unknown.length === ordered.length || ordered.every(route => route.record.speedMs(whole) === undefined)) {
       return { routes: ordered, reason: 'priority' };
     }
-    if (measured !== undefined && this.#tools.random() * measuredEvery < 1) return first(ordered, measured, 'measured');
+    if (measured !== undefined && this.#dependencies.random() * measuredEvery < 1)
+      return first(ordered, measured, 'measured');
     const fastest = this.#favourite(ordered, whole);
     const speed = ({ record }: LiveRoute): number => record.speedMs(whole) ?? Infinity;
     const rest = ordered.toSorted((one, other) => Math.sign(speed(one) - speed(other)) || 0);
     return first(rest, fastest, 'fastest');
   }
 
-  /** The route that was the fastest, or one that is clearly faster now. */
+  /** Returns the favourite route, or another one that is clearly faster now. */
   #favourite(ordered: readonly LiveRoute[], whole: boolean): LiveRoute {
     const key = JSON.stringify([whole, ordered[0]?.name.modelId]);
-    const now = this.#tools.clock.now();
+    const now = this.#dependencies.clock.now();
     const before = this.#favourites.get(key);
     const current = ordered.find(route => before?.route === toName(route) && isOpen(route));
     if (current !== undefined && before !== undefined && Math.abs(now - before.reviewedAtMs) < reviewMs) return current;
@@ -87,13 +87,13 @@ function first(ordered: readonly LiveRoute[], route: LiveRoute, reason: RouteRea
   return { routes: [route, ...ordered.filter(each => each !== route)], reason };
 }
 
-/** Stable: routes that cost the same keep the order of the configuration. */
+/** Compares routes by cost. Routes of the same cost keep the configured order, because sorting is stable. */
 function byCost(one: LiveRoute, other: LiveRoute): number {
   const [first, second] = [routeCost(one), routeCost(other)];
   return first < second ? -1 : first > second ? 1 : 0;
 }
 
-/** Three tokens of input to one of output, as most requests have; or an image. */
+/** Returns a price to compare routes by: that of three input tokens and one output token, which is a usual proportion, or of an image. */
 function routeCost({ cost }: LiveRoute): bigint {
   if (cost === undefined) return 0n;
   const { inputPicoUsd = 0n, outputPicoUsd = 0n, imageNanoUsd = 0n, searchNanoUsd = 0n } = cost;

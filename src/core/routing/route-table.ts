@@ -7,19 +7,19 @@ import type { Upstream } from '../../generation/upstream.ts';
 import type { Random } from '../../lib/backoff.ts';
 import type { SemaphoreLimits } from '../../lib/semaphore.ts';
 
-/** A provider of the configuration, or the simulator. */
+/** A configured provider, or the built-in models. */
 export interface Provider {
-  /** Its name in the configuration. */
+  /** The provider's name in the configuration. */
   readonly name: string;
-  /** Generates text; absent if the provider only draws. */
+  /** Generates text; absent if the provider can't. */
   readonly upstream?: Upstream;
-  /** Draws images; absent if the provider only generates text. */
+  /** Draws images; absent if the provider can't. */
   readonly images?: ImageUpstream;
   /** Embeds texts; absent if the provider can't. */
   readonly embeddings?: EmbeddingUpstream;
   /** Ranks documents; absent if the provider can't. */
   readonly reranker?: RerankUpstream;
-  /** How many attempts may run or wait there at once; undefined: any number. */
+  /** How many attempts may run and wait at the provider at once; undefined: any number. */
   readonly concurrency?: SemaphoreLimits | undefined;
 }
 
@@ -27,15 +27,15 @@ export interface Provider {
 export interface RouteConfig {
   /** The provider's name. */
   readonly provider: string;
-  /** The provider's own name of the model. */
+  /** The provider's name for the model. */
   readonly model: string;
-  /** The lower number is taken first. */
+  /** Routes with a lower number are tried first. */
   readonly priority: number;
-  /** Its share among the routes of the same priority; 0: used only if the others can't be. */
+  /** The route's share of the requests among routes of the same priority; 0: it is used only if the others can't be. */
   readonly weight: number;
-  /** Tiers that it can carry besides the standard one; undefined: all. */
+  /** The service tiers that it supports besides the standard one; undefined: all. */
   readonly tiers?: readonly ServiceTier[] | undefined;
-  /** The provider's charge to the operator; undefined: unknown. */
+  /** The provider's prices for the operator; undefined: unknown. */
   readonly cost?: Pricing | undefined;
 }
 
@@ -46,11 +46,11 @@ export type RouteStrategy = 'priority' | 'cheapest' | 'fastest';
 export interface RoutingConfig {
   readonly providers: readonly Provider[];
   readonly routes: ReadonlyMap<string, readonly RouteConfig[]>;
-  /** By listed id; absent models have `priority`. */
+  /** The strategies of models by listed id; absent models have `priority`. */
   readonly strategies?: ReadonlyMap<string, RouteStrategy>;
 }
 
-/** Returns whether a route can carry a tier; the standard one always. */
+/** Returns whether a route supports a service tier. All routes support the standard one. */
 export function carriesTier(route: RouteConfig, tier: ServiceTier): boolean {
   if (tier !== ServiceTier.FLEX && tier !== ServiceTier.PRIORITY) return true;
   return route.tiers === undefined || route.tiers.includes(tier);
@@ -68,7 +68,7 @@ function draw<Each extends RouteConfig>(routes: readonly Each[], random: Random)
   return routes.findLast(route => route.weight > 0);
 }
 
-/** Returns the order of routes for a request: by priority, within one at random by weight. */
+/** Returns the routes in the order for one request: by priority, and routes of the same priority in a random order that depends on their weights. */
 export function orderRoutes<Each extends RouteConfig>(routes: readonly Each[], random: Random): readonly Each[] {
   if (routes.length <= 1) return routes;
   const ordered: Each[] = [];

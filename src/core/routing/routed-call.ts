@@ -15,28 +15,28 @@ import type { LiveRoute } from './live-routes.ts';
 import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
 import type { NextAttempt, PlannedAttempt, RequestPlan } from './request-plan.ts';
 
-/** A generation that is to be answered. */
+/** A request for text to be answered by the routes of its model. */
 export interface RoutedRequest extends Omit<UpstreamCall, 'model' | 'attempt' | 'tap'> {
   /** The public request id, for logs. */
   readonly requestId: string;
   readonly watch?: RequestTelemetry | undefined;
   readonly timeline?: TimelineRecord | undefined;
-  /** Absent: its bodies are not kept. */
+  /** Collects its bodies; absent: they are not kept. */
   readonly bodies?: BodyRecord | undefined;
-  /** True if the receiver can discard what it got: then an answer that breaks off midway may be restarted. */
+  /** True if the receiver can discard what it got, so that an answer that breaks off can be started again. */
   readonly restartable: boolean;
 }
 
-/** An answer that begins. */
+/** What is known about an answer when it begins. */
 export interface BegunAnswer {
   readonly route: RouteName;
-  /** Its provider's charge; undefined: unknown. */
+  /** The provider's prices; undefined: unknown. */
   readonly cost: Pricing | undefined;
   /** The number of the attempt within the request, from 1. */
   readonly attempt: number;
-  /** How many upstream calls it consists of, each with the whole input. */
+  /** How many upstream calls the answer consists of, each with the whole input. */
   readonly calls: number;
-  /** The answer may end with a pause, after which the upstream expects to be called again to continue. */
+  /** True if the answer may end with a pause, after which the upstream must be called again to continue. */
   readonly mayPause: boolean;
 }
 
@@ -44,73 +44,71 @@ export interface BegunAnswer {
 export interface RoutedReceiver {
   /** Called when an attempt starts at an upstream; `isRemote`: see `Upstream`. */
   attemptStarted(route: RouteName, isRemote: boolean): void;
-  /** Called when an attempt has failed and another will follow: until that starts, nothing runs for the caller. */
+  /** Called when an attempt has failed and another one will follow. Until that one starts, nothing runs upstream. */
   attemptFailed(): void;
-  /** Called when an answer begins; anything received before is void. More than once only if the request is restartable. */
+  /** Called when an answer begins. Events that came before must be discarded. Called more than once only if the request is `restartable`. */
   begun(answer: BegunAnswer): void;
   /**
-   * Takes the next events. Returns why the answer can't continue: an `UpstreamFailure` becomes the failure of the attempt, any other error ends the request. A promise: the same, later; until then
-   * nothing more is given.
+   * Receives the next events. Returns an error if the answer can't continue: an `UpstreamFailure` is treated as a failure of the attempt, any other error ends the request. If it returns a promise, no more events are passed until that resolves.
    */
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined>;
-  /** Ends the request; called once, last. `error`: the error for the client. */
+  /** Called last, once, when the request has ended. `error`: the client's error; absent: the answer is complete. */
   end(error?: Error): void;
 }
 
-interface RoutedCallTools {
+interface RoutedCallDependencies {
   readonly plan: RequestPlan;
   readonly observer: RoutingObserver;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
-  /** Called with the route that has begun to answer, and the model it reports; '' if it reports none. */
+  /** Called when an answer begins, with its route and the model that the provider reports; '' if it reports none. */
   readonly took: (route: LiveRoute, model: string) => void;
 }
 
-/** The end of an attempt, apart from its times. */
+/** How an attempt ended, without its times. */
 type Outcome = Pick<AttemptOutcome, 'result' | 'status' | 'failure'>;
 
 /**
- * Makes the attempts of one request, one after the other: passes an upstream's events to the receiver and failures to the plan, which
- * decides what follows.
+ * Makes the attempts of one request, one after the other. It passes the upstream's events to the receiver, and failures to the plan, which decides what follows.
  */
 export class RoutedCall implements UpstreamReceiver, RunningAttempt {
-  readonly #tools: RoutedCallTools;
+  readonly #dependencies: RoutedCallDependencies;
   readonly #routed: RoutedRequest;
   readonly #receiver: RoutedReceiver;
   #attempt: PlannedAttempt | undefined;
   #running: RunningAttempt | undefined;
   #startedAtMs = 0;
-  /** Of the current attempt; undefined: no event has come. */
+  /** When the first event of the current attempt came; undefined: none has come. */
   #firstEventAtMs: number | undefined;
-  /** `completed` of the current attempt has come. */
+  /** True if `completed` of the current attempt has come. */
   #isWhole = false;
   #isOver = false;
   #isPaused = false;
-  /** Events that arrived while the receiver was deciding, in order; undefined: it is not deciding. */
+  /** What arrived while the receiver's promise was pending, in order; undefined: none is pending. */
   #held: (() => void)[] | undefined;
 
-  constructor(tools: RoutedCallTools, routed: RoutedRequest, receiver: RoutedReceiver) {
-    this.#tools = tools;
+  constructor(dependencies: RoutedCallDependencies, routed: RoutedRequest, receiver: RoutedReceiver) {
+    this.#dependencies = dependencies;
     this.#routed = routed;
     this.#receiver = receiver;
   }
 
-  /** Begins. Once. */
+  /** Makes the first attempt. Call it once. */
   start(): void {
-    const next = this.#tools.plan.next();
+    const next = this.#dependencies.plan.next();
     if (!(next instanceof Promise)) return this.#begin(next);
-    // It rejects only if the wait was abandoned: then the call is over.
+    // It rejects only if the wait was abandoned, and then the call has ended.
     next.then(
       planned => this.#begin(planned),
       () => undefined,
     );
   }
 
-  /** The answer is no longer wanted. */
+  /** Ends the call because the answer is no longer wanted. */
   cancel(): void {
     this.#leave('aborted');
   }
 
-  /** Stops the upstream because the receiver needs no more of the answer; the breaker does not count it. */
+  /** Stops the upstream because the receiver needs no more of the answer. That is not a failure of the route. */
   enough(): void {
     if (this.#isWhole) this.#leave('completed');
     else this.#leave(this.#firstEventAtMs === undefined ? 'aborted' : 'cut');
@@ -138,7 +136,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
 
   #begin(next: NextAttempt): void {
     if (this.#isOver) {
-      if (!(next instanceof Error)) this.#tools.plan.left(false);
+      if (!(next instanceof Error)) this.#dependencies.plan.left(false);
       return;
     }
     if (next instanceof Error) return this.#finish(next);
@@ -146,11 +144,11 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#attempt = next;
     this.#firstEventAtMs = undefined;
     this.#isWhole = false;
-    this.#startedAtMs = this.#tools.runtime.monotonicMs();
+    this.#startedAtMs = this.#dependencies.runtime.monotonicMs();
     this.#receiver.attemptStarted(route.name, route.upstream?.isRemote === true);
     this.#routed.watch?.attemptBegan(route.name, number, reason);
     this.#routed.timeline?.attemptBegan(route.name, reason);
-    this.#tools.observer.attemptStarted?.({ route: route.name, requestId: this.#routed.requestId, number });
+    this.#dependencies.observer.attemptStarted?.({ route: route.name, requestId: this.#routed.requestId, number });
     if (route.upstream === undefined) return this.#ended(new Error(`${route.name.provider} answers no text`));
     const tap = this.#routed.bodies?.exchange(route.name);
     this.#running = route.upstream.generate({ ...this.#routed, model: route.model, attempt: number, tap }, this);
@@ -172,7 +170,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     );
   }
 
-  /** Called when the receiver has decided about the last events. */
+  /** Continues when the receiver's promise has resolved. `refusal`: why the answer can't continue; undefined: it can. */
   #goOn(refusal: Error | undefined): void {
     const held = this.#held ?? [];
     this.#held = undefined;
@@ -192,15 +190,15 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   }
 
   #answering({ route, number }: PlannedAttempt, first: GenerationEvent | undefined): void {
-    this.#firstEventAtMs = this.#tools.runtime.monotonicMs();
-    this.#tools.plan.answering();
-    this.#tools.took(route, first?.event.case === 'started' ? first.event.value.model : '');
+    this.#firstEventAtMs = this.#dependencies.runtime.monotonicMs();
+    this.#dependencies.plan.answering();
+    this.#dependencies.took(route, first?.event.case === 'started' ? first.event.value.model : '');
     const calls = route.upstream?.callsFor?.(this.#routed.request, route.model) ?? 1;
     const mayPause = route.upstream?.mayPause === true;
     this.#receiver.begun({ route: route.name, cost: route.cost, attempt: number, calls, mayPause });
   }
 
-  /** Called when the receiver can't continue with the answer: the attempt has failed, or the request ends. */
+  /** Handles an answer that the receiver can't continue: the attempt fails, or the request ends. */
   #refused(refusal: Error): void {
     if (refusal instanceof UpstreamFailure) {
       this.#running?.cancel();
@@ -215,13 +213,13 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     if (this.#isOver) return;
     this.#running = undefined;
     if (failure === undefined) {
-      this.#tools.plan.completed();
+      this.#dependencies.plan.completed();
       this.#report({ result: 'completed' });
       return this.#finish();
     }
     const delivered = this.#firstEventAtMs !== undefined && !this.#routed.restartable;
     this.#report(toOutcome(failure));
-    const error = this.#tools.plan.failed(failure, delivered);
+    const error = this.#dependencies.plan.failed(failure, delivered);
     if (error !== undefined) return this.#finish(error);
     this.#receiver.attemptFailed();
     this.start();
@@ -233,9 +231,9 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     const running = this.#running;
     this.#running = undefined;
     running?.cancel();
-    this.#tools.plan.abandon();
+    this.#dependencies.plan.abandon();
     if (running === undefined) return;
-    this.#tools.plan.left(result !== 'aborted');
+    this.#dependencies.plan.left(result !== 'aborted');
     this.#report({ result });
   }
 
@@ -245,7 +243,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   }
 
   #report(outcome: Outcome): void {
-    const { observer, runtime } = this.#tools;
+    const { observer, runtime } = this.#dependencies;
     if (this.#attempt === undefined) return;
     const { route, number } = this.#attempt;
     const { requestId, watch, timeline, whole } = this.#routed;
@@ -262,7 +260,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   }
 }
 
-/** Maps an attempt's failure to the observer's outcome. */
+/** Converts the failure of an attempt to its outcome. */
 export function toOutcome(failure: unknown): Outcome {
   if (!(failure instanceof UpstreamFailure)) return { result: failure instanceof GatewayError ? 'refused' : 'defect' };
   const { kind, facts } = failure;

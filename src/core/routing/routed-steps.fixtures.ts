@@ -11,22 +11,25 @@ import { pull, pump } from '../../lib/push.ts';
 import type { BegunAnswer, RoutedRequest } from './routed-call.ts';
 import type { Router } from './router.ts';
 
-/** A routed answer for tests that read it step by step. */
+/** Reads a routed answer step by step, for tests. */
 
 /** One step that the reader receives. */
 export type RoutedStep =
   | ({ readonly kind: 'begun' } & BegunAnswer)
   | { readonly kind: 'events'; readonly events: GenerationEvent[] };
 
-/** The options of a test's reader. */
-export interface Reading extends Omit<RoutedRequest, 'whole' | 'requestId'> {
+/** What a test requests, and how it reads the answer. */
+export interface ReaderOptions extends Omit<RoutedRequest, 'whole' | 'requestId'> {
   readonly signal: AbortSignal;
-  /** Judges events: see `RoutedReceiver.events`. Absent: all are well. */
+  /** Returns an error if events are wrong: see `RoutedReceiver.events`. Absent: all events are accepted. */
   readonly judge?: (events: readonly GenerationEvent[]) => Error | undefined;
 }
 
-/** Reads a routed answer. A reader that stops calls `enough`; one whose signal is aborted cancels. */
-export function routedSteps(router: Router, { signal, judge, ...routed }: Reading): AsyncIterableIterator<RoutedStep> {
+/** Returns the steps of a routed answer. If the test stops reading, the call's `enough` is called; if the signal is aborted, its `cancel`. */
+export function routedSteps(
+  router: Router,
+  { signal, judge, ...routed }: ReaderOptions,
+): AsyncIterableIterator<RoutedStep> {
   return pull<RoutedStep>(sink => {
     if (signal.aborted) {
       queueMicrotask(() => sink.end());
@@ -58,17 +61,17 @@ export function routedSteps(router: Router, { signal, judge, ...routed }: Readin
   }, signal);
 }
 
-/** The behaviour of a scripted upstream during one call: events and failures in order; `hang` waits until the call is cancelled. */
-export type Act = GenerationEvent[] | Error | 'hang';
+/** One step of a scripted upstream: it sends events, fails with an error, or (`hang`) waits until the call is cancelled. */
+export type ScriptStep = GenerationEvent[] | Error | 'hang';
 
-/** Makes an upstream that answers each call by a script. */
-export class Scripted implements Upstream {
+/** An upstream that answers each call with the steps that `script` returns for it. */
+export class ScriptedUpstream implements Upstream {
   readonly calls: UpstreamCall[] = [];
-  readonly script: (call: UpstreamCall) => readonly Act[];
-  /** How many attempts were cancelled. */
-  stopped = 0;
+  readonly script: (call: UpstreamCall) => readonly ScriptStep[];
+  /** How many calls were cancelled. */
+  cancelledCount = 0;
 
-  constructor(script: (call: UpstreamCall) => readonly Act[]) {
+  constructor(script: (call: UpstreamCall) => readonly ScriptStep[]) {
     this.script = script;
   }
 
@@ -85,7 +88,7 @@ export class Scripted implements Upstream {
       resume: () => control.resume(),
       cancel: () => {
         isOver = true;
-        this.stopped += 1;
+        this.cancelledCount += 1;
         control.cancel();
       },
     };
@@ -93,17 +96,17 @@ export class Scripted implements Upstream {
 }
 
 async function* perform(
-  script: readonly Act[],
+  script: readonly ScriptStep[],
   signal: AbortSignal,
 ): AsyncGenerator<GenerationEvent[], void, undefined> {
   let isWhole = false;
-  for (const act of script) {
+  for (const step of script) {
     await Promise.resolve();
-    if (act === 'hang') await once(signal, 'abort');
-    else if (act instanceof Error) throw act;
+    if (step === 'hang') await once(signal, 'abort');
+    else if (step instanceof Error) throw step;
     else {
-      isWhole = act.at(-1)?.event.case === 'completed';
-      yield act;
+      isWhole = step.at(-1)?.event.case === 'completed';
+      yield step;
     }
   }
   if (!isWhole) throw new UpstreamFailure('truncated');

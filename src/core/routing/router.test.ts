@@ -11,12 +11,18 @@ import type { Attempt, AttemptOutcome } from './observer.ts';
 import type { RetryPolicy } from './request-plan.ts';
 import type { Provider, RouteConfig } from './route-table.ts';
 import { Router, type RouterOptions } from './router.ts';
-import { type Act, type Reading, type RoutedStep, routedSteps, Scripted } from './routed-steps.fixtures.ts';
+import {
+  type ScriptStep,
+  type ReaderOptions,
+  type RoutedStep,
+  routedSteps,
+  ScriptedUpstream,
+} from './routed-steps.fixtures.ts';
 
 const text = (added: string): GenerationEvent[] => [delta(0, [0, 0], { kind: DeltaKind.TEXT, text: added })];
 const begin = [started({})];
 const end = [finished(0, FinishReason.STOP), completed({})];
-const answer = (added: string): Act[] => [begin, text(added), end];
+const answer = (added: string): ScriptStep[] => [begin, text(added), end];
 const status = (code: number, facts: object = {}): UpstreamFailure =>
   new UpstreamFailure('status', { status: code, message: `status ${code}`, ...facts });
 
@@ -28,7 +34,7 @@ interface Setting {
 }
 
 function setUp(
-  scripts: Record<string, Upstream | ((call: UpstreamCall) => readonly Act[])>,
+  scripts: Record<string, Upstream | ((call: UpstreamCall) => readonly ScriptStep[])>,
   routes: Partial<RouteConfig>[],
   options: Partial<RouterOptions> & { concurrency?: Provider['concurrency'] } = {},
 ): Setting {
@@ -37,7 +43,7 @@ function setUp(
   const log: string[] = [];
   const providers = Object.entries(scripts).map(([name, script]) => ({
     name,
-    upstream: typeof script === 'function' ? new Scripted(script) : script,
+    upstream: typeof script === 'function' ? new ScriptedUpstream(script) : script,
     concurrency: options.concurrency,
   }));
   const name = ({ route }: Attempt): string => `${route.provider}/${route.model}`;
@@ -66,7 +72,7 @@ function setUp(
 
 interface RequestOptions {
   readonly restartable?: boolean;
-  readonly judge?: Reading['judge'];
+  readonly judge?: ReaderOptions['judge'];
   readonly signal?: AbortSignal;
   readonly tier?: ServiceTier;
 }
@@ -94,7 +100,7 @@ function shown(step: RoutedStep): string {
   return parts.join('');
 }
 
-/** Returns what the caller sees: `[` when an answer begins, texts, `.` at the end, and the error. */
+/** Returns what the caller sees: `[` for the beginning of an answer, its texts, `.` for its end, and the error. */
 async function outcome(
   router: Router,
   requested: RequestOptions = {},
@@ -119,7 +125,7 @@ const kinds = {
   reported: new UpstreamFailure('reported', { message: 'out of memory' }),
 };
 
-test('a working route answers at the first attempt, and the caller is told its name', async () => {
+test('a working route answers at the first attempt, and the caller gets its name', async () => {
   const { router, log } = setUp({ a: () => answer('hello') }, [{}]);
   const steps: RoutedStep[] = [];
   for await (const step of ask(router)) steps.push(step);
@@ -135,7 +141,7 @@ test('a working route answers at the first attempt, and the caller is told its n
 });
 
 test('an upstream gets the route’s model, the call’s limit and the number of the attempt', async () => {
-  const a = new Scripted(({ attempt }) => (attempt < 3 ? [status(500)] : answer('x')));
+  const a = new ScriptedUpstream(({ attempt }) => (attempt < 3 ? [status(500)] : answer('x')));
   const { router } = setUp({ a }, [{ model: 'its-own-name' }]);
   await outcome(router);
   expect(
@@ -159,7 +165,7 @@ describe('what follows a failure before the first event', () => {
     ['503', status(503), twoMore, true],
     ['529', status(529), twoMore, true],
     ['a stream that broke', kinds.truncated, twoMore, true],
-    ['a stream that is not its protocol', kinds.malformed, twoMore, true],
+    ['a stream that violates its protocol', kinds.malformed, twoMore, true],
     ['a reported error', kinds.reported, twoMore, true],
     ['a first-event time-out', kinds.first, 1, true],
     ['an idle time-out', kinds.idle, 1, true],
@@ -172,11 +178,11 @@ describe('what follows a failure before the first event', () => {
     ['413', status(413), 1, false],
     ['422', status(422), 1, false],
     ['a refusal reported in the stream', new UpstreamFailure('reported', { status: 400 }), 1, false],
-    ['the end of all time', kinds.total, 1, false],
+    ['a total time-out', kinds.total, 1, false],
   ];
   test.each(table)('%s', async (_, failure, tries, answered) => {
-    const a = new Scripted(() => [failure]);
-    const b = new Scripted(() => answer('from b'));
+    const a = new ScriptedUpstream(() => [failure]);
+    const b = new ScriptedUpstream(() => answer('from b'));
     const { router } = setUp({ a, b }, [{}, { provider: 'b', priority: 2 }]);
     const { seen } = await outcome(router);
     expect([a.calls.length, seen]).toEqual([tries, answered ? '[from b.' : '']);
@@ -184,8 +190,8 @@ describe('what follows a failure before the first event', () => {
 });
 
 test('after the first event nothing is retried, and the client gets the failure', async () => {
-  const a = new Scripted(() => [begin, text('half'), kinds.truncated]);
-  const b = new Scripted(() => answer('never'));
+  const a = new ScriptedUpstream(() => [begin, text('half'), kinds.truncated]);
+  const b = new ScriptedUpstream(() => answer('never'));
   const { router, log } = setUp({ a, b }, [{}, { provider: 'b', priority: 2 }]);
   const { seen, error } = await outcome(router);
   expect([seen, error?.code, error?.message]).toEqual([
@@ -197,13 +203,13 @@ test('after the first event nothing is retried, and the client gets the failure'
 });
 
 test('an answer that the caller can discard is restarted, on the same route and then on the next', async () => {
-  const a = new Scripted(({ attempt }) => [begin, text(`half${attempt}`), kinds.truncated]);
+  const a = new ScriptedUpstream(({ attempt }) => [begin, text(`half${attempt}`), kinds.truncated]);
   const { router } = setUp({ a, b: () => answer('whole') }, [{}, { provider: 'b', priority: 2 }]);
   const { seen, error } = await outcome(router, { restartable: true });
   expect([seen, error]).toEqual(['[half1[half2[half3[whole.', undefined]);
 });
 
-test('an answer that breaks off at every attempt is an upstream error, also if it can be restarted', async () => {
+test('an answer that breaks off at every attempt is an upstream error, even if it can be restarted', async () => {
   const { router, sleeps } = setUp({ a: () => [begin, text('x'), kinds.reported] }, [{}]);
   const { seen, error } = await outcome(router, { restartable: true });
   expect([seen, error?.code, error?.message]).toEqual([
@@ -214,15 +220,15 @@ test('an answer that breaks off at every attempt is an upstream error, also if i
   expect(sleeps).toEqual([250, 500]);
 });
 
-test('an upstream that ends without its end is truncated, never a success', async () => {
+test('an upstream that ends without `completed` counts as truncated, never as a success', async () => {
   const { router } = setUp({ a: () => [begin, text('x')] }, [{}]);
   const { seen, error } = await outcome(router);
   expect([seen, error?.code]).toEqual(['[x', 'upstream_error']);
 });
 
 describe('the waits between attempts', () => {
-  const first = (facts: object, policy: Partial<RetryPolicy> = {}): Setting & { a: Scripted } => {
-    const a = new Scripted(({ attempt }) => (attempt < 3 ? [status(429, facts)] : answer('x')));
+  const first = (facts: object, policy: Partial<RetryPolicy> = {}): Setting & { a: ScriptedUpstream } => {
+    const a = new ScriptedUpstream(({ attempt }) => (attempt < 3 ? [status(429, facts)] : answer('x')));
     const retry = { retries: 2, backoff: { baseMs: 500, maxMs: 8_000 }, retryAfterMaxMs: 15_000, ...policy };
     return { a, ...setUp({ a }, [{}], { retry }) };
   };
@@ -237,7 +243,7 @@ describe('the waits between attempts', () => {
     expect([(await outcome(router)).seen, sleeps]).toEqual(['[x.', [3_250, 3_250]]);
   });
 
-  test('are not waited for if the upstream requests too long a wait: the router leaves its route, and the client learns the wait', async () => {
+  test('are skipped if the upstream requests too long a wait: the next route is tried, and the client gets that wait', async () => {
     const { router, sleeps, a } = first({ retryAfterMs: 15_001 });
     const { error } = await outcome(router);
     expect([a.calls.length, sleeps, error?.code, error?.facts.retryAfterMs]).toEqual([1, [], 'upstream_error', 15_001]);
@@ -254,7 +260,7 @@ describe('the waits between attempts', () => {
     await expect(outcome(router, { signal: leaving.signal })).rejects.toThrow('client gone');
   });
 
-  test('do not exist if no retries are configured', async () => {
+  test('there are none if no retries are configured', async () => {
     const { router, sleeps, a } = first({}, { retries: 0 });
     expect([(await outcome(router)).error?.code, sleeps, a.calls.length]).toEqual(['upstream_error', [], 1]);
   });
@@ -287,18 +293,18 @@ describe('the error that the client gets', () => {
     expect(error?.facts.cause).toBe(failure);
   });
 
-  test('the wait that an overloaded upstream requests, to the end', async () => {
+  test('has the wait that an overloaded upstream requests', async () => {
     const { router } = setUp({ a: () => [status(503, { retryAfterMs: 7_000 })] }, [{}]);
     const { error } = await outcome(router);
     expect([error?.facets.http, error?.facts.retryAfterMs]).toEqual([502, 7_000]);
   });
 
-  test('the field that the upstream names', async () => {
+  test('has the field that the upstream names', async () => {
     const { router } = setUp({ a: () => [status(400, { param: 'messages.0' })] }, [{}]);
     expect((await outcome(router)).error?.facts.param).toBe('messages.0');
   });
 
-  test('what the gateway can’t express to any of the routes', async () => {
+  test('is that of the first route if no route’s protocol can express the request', async () => {
     const refuse = (param: string) => () => [new GatewayError('unsupported_parameter', `no ${param}`, { param })];
     const { router, log } = setUp({ a: refuse('x'), b: refuse('y') }, [{}, { provider: 'b', priority: 2 }]);
     expect((await outcome(router)).error?.message).toBe('no x');
@@ -306,12 +312,12 @@ describe('the error that the client gets', () => {
   });
 
   test('is none if another route supports a feature that the first lacks', async () => {
-    const a = (): Act[] => [new GatewayError('unsupported_parameter', 'no x')];
+    const a = (): ScriptStep[] => [new GatewayError('unsupported_parameter', 'no x')];
     const { router } = setUp({ a, b: () => answer('y') }, [{}, { provider: 'b', priority: 2 }]);
     expect((await outcome(router)).seen).toBe('[y.');
   });
 
-  test('a defect of the gateway unchanged', async () => {
+  test('is a defect of the gateway, unchanged', async () => {
     const { router, log } = setUp({ a: () => [new TypeError('x is undefined')] }, [{}]);
     await expect(outcome(router)).rejects.toThrow(TypeError);
     expect(log).toEqual(['1 a/big', '1 defect']);
@@ -319,8 +325,8 @@ describe('the error that the client gets', () => {
 });
 
 describe('the circuit breaker', () => {
-  const failing = (failure: UpstreamFailure): Setting & { a: Scripted } => {
-    const a = new Scripted(() => [failure]);
+  const failing = (failure: UpstreamFailure): Setting & { a: ScriptedUpstream } => {
+    const a = new ScriptedUpstream(() => [failure]);
     return { a, ...setUp({ a }, [{}]) };
   };
   const counted = [...Object.values(kinds), status(500), status(503), status(529)];
@@ -349,7 +355,7 @@ describe('the circuit breaker', () => {
     expect([ends429.router.isAvailable('m'), ends500.router.isAvailable('m')]).toEqual([true, false]);
   });
 
-  test('open on all routes: the model is refused at once, and no upstream is called', async () => {
+  test('open on all routes: requests are refused immediately, and no upstream is called', async () => {
     const { router, a } = failing(status(500));
     for (let request = 0; request < 5; request += 1) await outcome(router);
     const before = a.calls.length;
@@ -357,9 +363,9 @@ describe('the circuit breaker', () => {
     expect([error?.code, error?.facets.http, a.calls.length - before]).toEqual(['model_unavailable', 502, 0]);
   });
 
-  test('open on one route: the next one is used without an attempt at it, until one request may try it', async () => {
+  test('open on one route: the next route is used without an attempt at the first, until one request may try it', async () => {
     let healthy = false;
-    const a = new Scripted(() => (healthy ? answer('a') : [status(500)]));
+    const a = new ScriptedUpstream(() => (healthy ? answer('a') : [status(500)]));
     const { router, clock, log } = setUp({ a, b: () => answer('b') }, [{}, { provider: 'b', priority: 2 }]);
     for (let request = 0; request < 5; request += 1) expect((await outcome(router)).seen).toBe('[b.');
     const before = a.calls.length;
@@ -371,9 +377,9 @@ describe('the circuit breaker', () => {
     expect(router.breakers().map(({ state }) => state)).toEqual(['closed', 'closed']);
   });
 
-  test('half open: of many requests at once one calls the route', async () => {
+  test('half open: of many concurrent requests only one calls the route', async () => {
     let healthy = false;
-    const a = new Scripted(() => (healthy ? ['hang', ...answer('a')] : [status(500)]));
+    const a = new ScriptedUpstream(() => (healthy ? ['hang', ...answer('a')] : [status(500)]));
     const { router, clock } = setUp({ a }, [{}]);
     for (let request = 0; request < 5; request += 1) await outcome(router);
     const before = a.calls.length;
@@ -390,7 +396,7 @@ describe('the circuit breaker', () => {
     expect(router.isAvailable('m')).toBe(true);
   });
 
-  test('half open: a caller who disconnects while its next attempt waits frees the place', async () => {
+  test('half open: if the caller disconnects while its next attempt waits, another request may try', async () => {
     const leaving = new AbortController();
     let isLeaving = false;
     const { router, clock } = setUp({ a: () => [status(500)] }, [{}], {
@@ -433,14 +439,14 @@ describe('the circuit breaker', () => {
   });
 });
 
-test('an unknown model and one without routes are not available', async () => {
+test('unknown models and models without routes are not available', async () => {
   const { router } = setUp({ a: () => answer('x') }, []);
   expect([router.isAvailable('m'), router.isAvailable('unknown')]).toEqual([false, false]);
   expect((await outcome(router)).error?.code).toBe('model_unavailable');
 });
 
 describe('the order of routes', () => {
-  test('is by priority, whatever the weights', async () => {
+  test('is by priority, even against the weights', async () => {
     const scripts = { a: () => [status(401)], b: () => [status(401)], c: () => answer('c') };
     const { router, log } = setUp(scripts, [
       { provider: 'c', priority: 3, weight: 100 },
@@ -459,7 +465,7 @@ describe('the order of routes', () => {
       { provider: 'a', weight: 3 },
       { provider: 'b', weight: 1 },
     ];
-    // Every request draws three times: the first draw decides.
+    // Every request draws three random numbers, of which the first one decides.
     const { router } = setUp(scripts, routes, { random: () => (Math.floor(draws++ / 3) % 100) / 100 });
     const seen: Record<string, number> = {};
     for (let request = 0; request < 100; request += 1) {
@@ -484,8 +490,8 @@ describe('the concurrency of a provider', () => {
   const limits = { slots: 1, waitersMax: 1, waitMs: 60_000 };
   const noQueue = { ...limits, waitersMax: 0 };
 
-  test('makes requests wait for their turn, also over its models', async () => {
-    const a = new Scripted(() => answer('x'));
+  test('makes requests wait for their turn, counting all models of the provider together', async () => {
+    const a = new ScriptedUpstream(() => answer('x'));
     const { router } = setUp({ a }, [{}], { concurrency: limits });
     const first = ask(router);
     await first.next();
@@ -496,8 +502,8 @@ describe('the concurrency of a provider', () => {
     expect([(await second).seen, a.calls.length]).toEqual(['[x.', 2]);
   });
 
-  test('skips a route without room to wait; if there is no other, requests are refused with a time to retry after', async () => {
-    const a = new Scripted(() => answer('a'));
+  test('skips a route with too many waiting requests; if there is no other route, requests are refused with a `retry-after`', async () => {
+    const a = new ScriptedUpstream(() => answer('a'));
     const spare = setUp({ a, b: () => answer('b') }, [{}, { provider: 'b', priority: 2 }], {
       concurrency: noQueue,
     });
@@ -515,8 +521,8 @@ describe('the concurrency of a provider', () => {
   });
 
   test('is released after every end: completed, failed, stopped by the reader, aborted', async () => {
-    const acts: Act[][] = [answer('x'), [status(400)], ['hang'], answer('y')];
-    const a = new Scripted(() => acts.shift() ?? []);
+    const steps: ScriptStep[][] = [answer('x'), [status(400)], ['hang'], answer('y')];
+    const a = new ScriptedUpstream(() => steps.shift() ?? []);
     const { router } = setUp({ a }, [{}], { concurrency: noQueue });
     expect((await outcome(router)).seen).toBe('[x.');
     expect((await outcome(router)).error?.code).toBe('upstream_rejected');
@@ -530,23 +536,23 @@ describe('the concurrency of a provider', () => {
 });
 
 test('no upstream is called for a caller who has already disconnected', async () => {
-  const a = new Scripted(() => answer('x'));
+  const a = new ScriptedUpstream(() => answer('x'));
   const { router } = setUp({ a }, [{}]);
   await expect(outcome(router, { signal: AbortSignal.abort(new Error('gone')) })).rejects.toThrow('gone');
   expect(a.calls.length).toBe(0);
 });
 
-test('a caller that stops reading stops the upstream; having had enough is no failure', async () => {
-  const a = new Scripted(() => [begin, text('1'), text('2'), end]);
+test('if the caller stops reading, the upstream is stopped, and that is not a failure', async () => {
+  const a = new ScriptedUpstream(() => [begin, text('1'), text('2'), end]);
   const { router, log } = setUp({ a }, [{}]);
   for await (const step of ask(router)) if (step.kind === 'events') break;
-  expect([a.stopped, log]).toEqual([1, ['1 a/big', '1 cut']]);
+  expect([a.cancelledCount, log]).toEqual([1, ['1 a/big', '1 cut']]);
 });
 
-test('if the caller rejects events, the attempt fails, also with the last events', async () => {
-  const a = new Scripted(() => answer('x'));
+test('if the caller rejects events, even the last ones, the attempt fails', async () => {
+  const a = new ScriptedUpstream(() => answer('x'));
   const { router, log } = setUp({ a, b: () => answer('y') }, [{}, { provider: 'b', priority: 2 }]);
-  const judge: Reading['judge'] = events =>
+  const judge: ReaderOptions['judge'] = events =>
     events === end && log.at(-1)?.includes('a/') === true ? new UpstreamFailure('malformed') : undefined;
   const seen: string[] = [];
   for await (const step of ask(router, { restartable: true, judge })) seen.push(shown(step));
@@ -556,7 +562,7 @@ test('if the caller rejects events, the attempt fails, also with the last events
   expect(strict.error?.message).toContain('can’t be parsed');
 });
 
-test('an answer that was read to its last events is complete, whether or not the reader requests more', async () => {
+test('an answer is complete when its last events were read, even if the reader requests no more', async () => {
   const { router, log } = setUp({ a: () => answer('x') }, [{}]);
   for await (const step of ask(router)) if (step.kind === 'events' && step.events === end) break;
   expect(log).toEqual(['1 a/big', '1 completed']);

@@ -16,7 +16,7 @@ import { StickyRoutes } from './sticky-routes.ts';
 import type { Operation, RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { TimelineRecord } from '../timeline-record.ts';
 
-/** The options of a router; anything left out has its default. */
+/** The options of a router. Absent options have their defaults. */
 export interface RouterOptions {
   readonly config: RoutingConfig;
   readonly clock: Clock;
@@ -28,21 +28,21 @@ export interface RouterOptions {
   readonly sleep?: Sleep;
 }
 
-/** A request whose answer is not streamed (images, vectors), as the routes of its model see it. */
+/** A request whose answer is not streamed (images, embeddings, rerank), to be answered by the routes of its model. */
 export interface RoutedWork<Answer> {
   /** The listed id of the model. */
   readonly model: string;
-  /** The account and key of the request. */
+  /** The account and the request, for the breaker, and the hold. */
   readonly caller: BreakerCaller;
   /** The public request id, for logs. */
   readonly requestId: string;
   readonly operation: Operation;
-  /** Absent: not traced. */
+  /** Collects facts about the request; absent: they are not collected. */
   readonly telemetry?: RequestTelemetry | undefined;
   readonly timeline?: TimelineRecord | undefined;
   /** Aborted when the answer is no longer wanted. */
   readonly signal: AbortSignal;
-  /** Called when an attempt goes to an upstream. */
+  /** Called when an attempt is sent to an upstream. */
   readonly onAttempt: () => void;
   /**
    * Calls the upstream of a route. `number`: the attempt's number within the request, from 1. Throws
@@ -55,16 +55,16 @@ export interface RoutedWork<Answer> {
 export interface Routed<Answer> {
   readonly answer: Answer;
   readonly route: RouteName;
-  /** Its provider's charge; undefined: unknown. */
+  /** The provider's prices; undefined: unknown. */
   readonly cost: Pricing | undefined;
 }
 
 const unobserved: RoutingObserver = {};
 
-/** How long a provider may take to count. */
+/** The longest that a provider may take to count tokens. */
 const ownCountMs = 2_000;
 
-/** Answers requests by the routes of their model: attempts, retries, next routes, circuit breakers. Source: docs/architecture.md "Routing". */
+/** Answers requests through the routes of their model, with retries, next routes and circuit breakers. Source: docs/architecture.md "Routing". */
 export class Router {
   readonly #routes: LiveRoutes;
   readonly #observer: RoutingObserver;
@@ -93,34 +93,33 @@ export class Router {
     });
   }
 
-  /** Applies another configuration; running requests keep their routes, breakers of routes that stay keep their state. */
+  /** Applies another configuration. Running requests keep their routes. The breakers of routes that still exist keep their state. */
   replace(config: RoutingConfig, retry: RetryPolicy): void {
     this.#routes.replace(config);
     this.#config = config;
     this.#retry = retry;
   }
 
-  /** Returns whether some route of the model could be tried now; false for a model without routes. */
+  /** Returns whether any route of the model can be tried now; false for a model without routes. */
   isAvailable(modelId: string): boolean {
     return this.#routes.of(modelId).some(route => route.breaker.passable && route.keys?.isUsable !== false);
   }
 
   /**
-   * Returns true if another request of the model would find a free slot at each of its providers, with none waiting. `running`: how many
-   * run, including those still without a slot.
+   * Returns true if another request of the model would get a slot immediately at each of the model's providers. `running`: how many requests of the model run, including those that have no slot yet.
    */
   hasRoom(modelId: string, running: number): boolean {
     return this.#routes.of(modelId).every(({ semaphore }) => semaphore?.hasRoom(running) !== false);
   }
 
-  /** Returns how many ms remain until a key of an unavailable model is usable again; undefined: its keys are not the reason. */
+  /** Returns how long it takes until a key for an unavailable model is usable again, in ms; undefined: the model is not unavailable because of keys. */
   restMs(modelId: string): number | undefined {
     const rests = this.#routes.of(modelId).map(({ keys }) => keys?.restMs ?? 0);
     const shortest = Math.min(...rests.filter(ms => ms > 0));
     return shortest === Infinity ? undefined : shortest;
   }
 
-  /** Returns the most upstream calls that a route of the model makes for a request, each with the whole input. */
+  /** Returns how many upstream calls a request needs, each with the whole input, on the route of the model that needs the most. */
   callsFor(request: GenerateRequest): number {
     let most = 1;
     for (const { upstream, model } of this.#routes.of(request.model)) {
@@ -130,8 +129,7 @@ export class Router {
   }
 
   /**
-   * Counts a request's input at the provider of a route (absent: of its first route); undefined if that provider has no count, or not in
-   * time.
+   * Returns the input tokens of a request as counted by the provider of a route (`at` absent: of the first route); undefined if that provider can't count, fails, or takes too long.
    */
   async countTokens(request: GenerateRequest, at?: RouteName): Promise<number | undefined> {
     const routes = this.#routes.of(request.model);
@@ -142,29 +140,29 @@ export class Router {
     try {
       return await route.upstream.countTokens(request, route.model, leaving.signal);
     } catch {
-      // An older server, or one that is loading: the gateway has its own counts.
+      // For example an older server, or one that is loading. The gateway then counts by itself.
       return undefined;
     } finally {
       timer.cancel();
     }
   }
 
-  /** Returns every route in its present state, those of a model in the order of the configuration. */
+  /** Returns all routes in their current state; those of a model are in the configured order. */
   routes(): readonly LiveRoute[] {
     return this.#routes.all();
   }
 
-  /** The state of every route's breaker. */
+  /** Returns the state of every route's breaker. */
   breakers(): { route: RouteName; state: BreakerState }[] {
     return this.#routes.all().map(({ name, breaker }) => ({ route: name, state: breaker.state }));
   }
 
-  /** Returns what answers have shown about a route. */
+  /** Returns the findings about a route. */
   findings(route: RouteName): RouteFindings {
     return this.#findings.of(route);
   }
 
-  /** Records that the route's provider has read far less of a prompt than was sent. */
+  /** Records that the route's provider has cut a prompt. */
   inputCut(route: RouteName): void {
     this.#findings.inputCut(route);
   }
@@ -175,8 +173,7 @@ export class Router {
   }
 
   /**
-   * Returns a call that pushes the answer to `receiver` once it is started. Throws `unsupported_feature` if no route has the request's
-   * tier.
+   * Returns a call that pushes the answer to `receiver` after its `start`. Throws `unsupported_feature` if no route supports the request's service tier.
    */
   route(routed: RoutedRequest, receiver: RoutedReceiver): RoutedCall {
     const { request } = routed;
@@ -188,7 +185,7 @@ export class Router {
         runtime: this.#runtime,
         took: (route, model) => {
           this.#findings.answered(route.name, model);
-          this.#sticky.took(request, route.name, choices);
+          this.#sticky.recordRoute(request, route.name, choices);
         },
       },
       routed,
@@ -197,8 +194,7 @@ export class Router {
   }
 
   /**
-   * Returns the answer to a request, with as many attempts as it takes. Throws the error for the client, and the
-   * signal's reason once it is aborted.
+   * Returns the answer to a request, with as many attempts as it takes. Throws the client's error; if the signal is aborted, its reason.
    */
   async perform<Answer>(work: RoutedWork<Answer>): Promise<Routed<Answer>> {
     const { model, caller, signal } = work;
@@ -220,7 +216,7 @@ export class Router {
     }
   }
 
-  /** Returns the answer of one attempt; undefined: it failed, and another may follow. */
+  /** Makes one attempt. Returns the answer; undefined: the attempt failed, and another one may follow. */
   async #performOnce<Answer>(work: RoutedWork<Answer>, plan: RequestPlan): Promise<Routed<Answer> | undefined> {
     const next = await plan.next();
     if (next instanceof Error) throw next;
@@ -255,8 +251,8 @@ export class Router {
   }
 
   #plan(routes: OrderedRoutes, model: string, caller: BreakerCaller): RequestPlan {
-    const tools = { policy: this.#retry, random: this.#random, sleep: this.#sleep };
-    return new RequestPlan(routes, model, caller, tools);
+    const dependencies = { policy: this.#retry, random: this.#random, sleep: this.#sleep };
+    return new RequestPlan(routes, model, caller, dependencies);
   }
 
   #routesFor(request: GenerateRequest, whole: boolean): OrderedRoutes {

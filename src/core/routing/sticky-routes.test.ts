@@ -26,7 +26,7 @@ const listNames = (sticky: StickyRoutes, request: GenerateRequest, routes = [a, 
 
 test('a conversation returns to the route that answered it; first requests are spread by weight, even identical ones', () => {
   const sticky = new StickyRoutes();
-  sticky.took(conversation(user('hi')), b.name, 3);
+  sticky.recordRoute(conversation(user('hi')), b.name, 3);
   expect(listNames(sticky, followUp('hi'))).toEqual(['b', 'a', 'late']);
   expect(listNames(sticky, conversation(user('hi')))).toEqual(['a', 'b', 'late']);
   expect(listNames(sticky, followUp('hello'))).toEqual(['a', 'b', 'late']);
@@ -35,18 +35,18 @@ test('a conversation returns to the route that answered it; first requests are s
 test('requests with the same prompt cache key keep their route from the first one on', () => {
   const sticky = new StickyRoutes();
   const grouped = { ...conversation(user('hi')), promptCacheKey: 'k' };
-  sticky.took(grouped, b.name, 3);
+  sticky.recordRoute(grouped, b.name, 3);
   expect(listNames(sticky, grouped)).toEqual(['b', 'a', 'late']);
   expect(listNames(sticky, { ...grouped, promptCacheKey: 'other' })).toEqual(['a', 'b', 'late']);
 });
 
 test('a cached prompt does not override the priority of routes', () => {
   const sticky = new StickyRoutes();
-  sticky.took(conversation(user('hi')), late.name, 3);
+  sticky.recordRoute(conversation(user('hi')), late.name, 3);
   expect(listNames(sticky, followUp('hi'))).toEqual(['a', 'b', 'late']);
 });
 
-test('content that a provider sealed goes back to it, whatever the priority', () => {
+test('a conversation goes back to the provider that sealed content in it, whatever the priority', () => {
   const sticky = new StickyRoutes();
   const call = makeItem(toolCallContent({ signature: makeOpaque('gemini.thought_signature', 'S', 'late') }), 0);
   expect(listNames(sticky, conversation(user('hi'), call))).toEqual(['late', 'a', 'b']);
@@ -58,7 +58,7 @@ test('content that a provider sealed goes back to it, whatever the priority', ()
 
 test('only the last 10,000 conversations are remembered', () => {
   const sticky = new StickyRoutes();
-  for (let index = 0; index <= 10_000; index += 1) sticky.took(conversation(user(`${index}`)), b.name, 2);
+  for (let index = 0; index <= 10_000; index += 1) sticky.recordRoute(conversation(user(`${index}`)), b.name, 2);
   expect(listNames(sticky, followUp('0'))).toEqual(['a', 'b', 'late']);
   expect(listNames(sticky, followUp('1'))).toEqual(['b', 'a', 'late']);
 });

@@ -3,47 +3,46 @@ import { type Item, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts'
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { RouteName } from './observer.ts';
 
-/** The most conversations that are kept; the least recently used one is removed first. */
+/** The most conversations that are remembered; the least recently used one is forgotten first. */
 const conversationsMax = 10_000;
-/** How many characters of a text are compared to tell conversations apart. */
+/** How many characters of each text are hashed to tell conversations apart. */
 const charactersMax = 4_096;
 
-/** A route as the order of routes sees it. */
-interface Ordered {
+/** The fields of a route that ordering needs. */
+interface OrderedRoute {
   readonly name: RouteName;
   readonly priority: number;
 }
 
 /**
- * Remembers the route of each conversation, so that it takes the same one again: that upstream has the prompt cached, and only it can read
- * what it has sealed. Source: docs/architecture.md "Routing".
+ * Remembers the route of each conversation, so that its later requests use it again: that upstream has the prompt cached. Providers that have sealed content in the conversation (signed or encrypted reasoning) come first, because only they can read it. Source: docs/architecture.md "Routing".
  */
 export class StickyRoutes {
   readonly #routes = new Map<string, string>();
 
   /**
-   * Returns the same routes with the conversation's own first. Sealed content outranks priority, a cache never does; with `onlySealed` no
-   * cache counts.
+   * Returns the routes in the order to try them. Routes of a provider that has sealed content in the conversation come first, whatever their priority; then the remembered route, unless its priority is lower than that of the first
+   * route. `onlySealed`: the remembered route is ignored.
    */
-  ordered<Each extends Ordered>(
+  ordered<Each extends OrderedRoute>(
     routes: readonly Each[],
     request: GenerateRequest,
     onlySealed = false,
   ): readonly Each[] {
     const [first, second] = routes;
     if (first === undefined || second === undefined) return routes;
-    const makers = listMakers(request);
-    const taken = !onlySealed && goesOn(request) ? this.#routes.get(toKey(request)) : undefined;
+    const sealingProviders = listSealingProviders(request);
+    const taken = !onlySealed && continuesConversation(request) ? this.#routes.get(toKey(request)) : undefined;
     const rank = ({ name, priority }: Each): number => {
-      if (makers.has(name.provider)) return 0;
+      if (sealingProviders.has(name.provider)) return 0;
       return taken === toText(name) && priority === first.priority ? 1 : 2;
     };
     return routes.toSorted((one, other) => rank(one) - rank(other));
   }
 
-  /** Records the route that has begun to answer a conversation; `choices`: of how many routes. */
-  took(request: GenerateRequest, name: RouteName, choices: number): void {
-    if (choices < 2) return;
+  /** Remembers the route that has begun to answer a conversation. `routeCount`: how many routes the model has; with one, there is nothing to remember. */
+  recordRoute(request: GenerateRequest, name: RouteName, routeCount: number): void {
+    if (routeCount < 2) return;
     const key = toKey(request);
     this.#routes.delete(key);
     this.#routes.set(key, toText(name));
@@ -57,34 +56,34 @@ export class StickyRoutes {
 
 const toText = ({ provider, model }: RouteName): string => JSON.stringify([provider, model]);
 
-/** Returns true if a request continues a conversation: first requests are spread by weight, however similar they are. */
-function goesOn({ items, promptCacheKey, cache }: GenerateRequest): boolean {
+/** Returns true if a request continues a conversation, or names a cache. First requests are spread by weight, even if they are similar. */
+function continuesConversation({ items, promptCacheKey, cache }: GenerateRequest): boolean {
   if (promptCacheKey !== undefined || cache !== undefined) return true;
   return items.some(({ content }) => content.case !== 'message' || content.value.role === Role.ASSISTANT);
 }
 
-/** Returns the part of a conversation that stays the same: its beginning. */
+/** Returns a hash of a conversation's beginning, which stays the same: model, cache key, instructions, and the items up to the first message of the user. */
 function toKey({ model, promptCacheKey, instructions, items }: GenerateRequest): string {
   const hash = createHash('sha256').update(JSON.stringify([model, promptCacheKey ?? '', cut(instructions ?? '')]));
   for (const item of items) {
-    hash.update(JSON.stringify(saidIn(item)));
+    hash.update(JSON.stringify(listTexts(item)));
     if (item.content.case === 'message' && item.content.value.role === Role.USER) break;
   }
   return hash.digest('base64');
 }
 
-function saidIn({ content }: Item): readonly string[] {
+function listTexts({ content }: Item): readonly string[] {
   if (content.case !== 'message') return [content.case ?? ''];
   return content.value.parts.map(part => (part.content.case === 'text' ? cut(part.content.value.text) : ''));
 }
 
 const cut = (text: string): string => text.slice(0, charactersMax);
 
-/** Returns the providers that have sealed something in the conversation. */
-function listMakers({ items }: GenerateRequest): ReadonlySet<string> {
-  const makers = new Set<string>();
+/** Returns the providers of the conversation's sealed content: signatures, and encrypted reasoning or compactions. */
+function listSealingProviders({ items }: GenerateRequest): ReadonlySet<string> {
+  const providers = new Set<string>();
   const add = (blob: { readonly provider: string } | undefined): void => {
-    if (blob !== undefined && blob.provider !== '') makers.add(blob.provider);
+    if (blob !== undefined && blob.provider !== '') providers.add(blob.provider);
   };
   const addParts = (parts: readonly Part[]): void => {
     for (const part of parts) add(part.signature);
@@ -97,5 +96,5 @@ function listMakers({ items }: GenerateRequest): ReadonlySet<string> {
     else if (content.case === 'compaction') add(content.value.opaque);
     else if (content.case === 'message') addParts(content.value.parts);
   }
-  return makers;
+  return providers;
 }

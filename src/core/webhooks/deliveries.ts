@@ -11,18 +11,18 @@ export interface DeliveryOptions {
   readonly outbox: Pick<Outbox, 'hasWebhooks' | 'listDueDeliveries' | 'reportDelivery' | 'remindOfExpiry'>;
   readonly box: SealedBox;
   readonly runtime: Runtime;
-  /** Posts a message. Returns the status of the response. */
+  /** Sends a message. Returns the HTTP status of the response. */
   readonly send: (message: WebhookMessage, signal: AbortSignal) => Promise<number>;
-  /** Called with each error of the loop, which then continues. */
+  /** Called with each error of the delivery loop, which then continues. */
   readonly failed: (error: unknown) => void;
 }
 
-/** Interval at which the outbox is polled. */
+/** How often the outbox is polled. */
 const pollMs = 1_000;
-/** Interval at which keys that expire soon are searched for. */
+/** How often keys that expire soon are searched for. */
 const remindMs = 30_000;
 const timeoutMs = 10_000;
-/** Attempts that run at once. */
+/** The most attempts that run at once. */
 const runningMax = 20;
 const seconds = 1_000;
 const minutes = 60 * seconds;
@@ -32,14 +32,13 @@ const delaysMs = [4 * seconds, 25 * seconds, 2 * minutes, 10 * minutes, 30 * min
 const errorLengthMax = 300;
 
 /**
- * Delivers events to webhooks: at least once each, in order within a scope, retried for three days. Without webhooks it
- * does nothing until `start` is called again.
+ * Delivers events to webhooks: each at least once, in order within a scope, retried for three days. If there are no webhooks, it does nothing until `start` is called again.
  */
 export class Deliveries {
   readonly #options: DeliveryOptions;
-  /** Running deliveries by webhook id and event id. The outbox lists only the oldest event of each scope, so the next waits. */
+  /** The running deliveries, by webhook id and event id. The outbox lists only the oldest event of each scope, so later events wait. */
   readonly #running = new Map<string, AbortController>();
-  /** Deliveries that ended while the outbox was read: the list may still contain them. */
+  /** Deliveries that ended while the outbox was being read, whose result may still contain them. */
   readonly #ended = new Set<string>();
   #timer: ReturnType<Runtime['after']> | undefined;
   #isStopped = false;
@@ -55,7 +54,7 @@ export class Deliveries {
     return this.#timer !== undefined;
   }
 
-  /** Starts the loop if there are webhooks. Call it again when one was created. */
+  /** Starts the loop if there are webhooks. Call it again when a webhook was created. */
   async start(): Promise<void> {
     try {
       if (this.#timer === undefined && !this.#isStopped && (await this.#options.outbox.hasWebhooks())) this.#schedule();
@@ -65,7 +64,7 @@ export class Deliveries {
     }
   }
 
-  /** Stops the loop. Running attempts are aborted, and repeated after the next start. */
+  /** Stops the loop. Running attempts are aborted; the next process repeats them. */
   stop(): void {
     this.#isStopped = true;
     this.#timer?.cancel();

@@ -1,10 +1,10 @@
 import { createHmac, randomBytes } from 'node:crypto';
 
-/** Signatures of Standard Webhooks (specification 1.0.0, symmetric): HMAC-SHA256 of id, time and body. */
+/** Signs messages as Standard Webhooks specifies (version 1.0.0, symmetric signatures): HMAC-SHA256 of id, time and body. */
 
 const prefix = 'whsec_';
 
-/** Returns a fresh secret as its owner is shown it. */
+/** Returns a new secret, in the form that its owner gets. */
 export function makeWebhookSecret(): string {
   return prefix + randomBytes(32).toString('base64');
 }

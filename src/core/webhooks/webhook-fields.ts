@@ -19,7 +19,7 @@ import {
 import { findAddressFault } from '../../upstreams/webhook-sender.ts';
 import { invalidField, notFound } from '../account-fields.ts';
 
-/** Webhooks between the contract and the ledger. */
+/** Converts webhooks between the protobuf API and the ledger. */
 
 const urlMax = 2_000;
 const states: readonly DeliveryState[] = ['pending', 'delivered', 'failed'];
@@ -37,12 +37,12 @@ export function readEventId(text: string): number {
   return id;
 }
 
-/** Returns a secret in the ledger's stored form. `accountId` 0: the operator's. */
+/** Encrypts a secret for the ledger. `accountId` 0: the webhook is the operator's. */
 export function sealSecret(box: SealedBox, secret: string, accountId: number): string {
   return box.seal(Buffer.from(secret), sealingContext(accountId));
 }
 
-/** Returns the secret of a webhook. Throws if the server secret that sealed it is gone. */
+/** Decrypts the secret of a webhook. Throws if the server secret that encrypted it no longer exists. */
 export function openSecret(
   box: SealedBox,
   { secret, accountId }: { readonly secret: string; readonly accountId: number },
@@ -50,7 +50,7 @@ export function openSecret(
   const opened = box.open(secret, sealingContext(accountId));
   if (opened === undefined) {
     throw new Error(
-      'the webhook’s secret can’t be read: server.secret lacks the line that sealed it; make the webhook again',
+      'the webhook’s secret can’t be decrypted, because server.secret no longer has the line that encrypted it; create the webhook again',
     );
   }
   return Buffer.from(opened).toString();
@@ -60,14 +60,14 @@ function sealingContext(accountId: number): string {
   return `webhook secret of account ${accountId}`;
 }
 
-/** The webhook's owner, and whether its address may be in the operator's own network. */
+/** The webhook's owner, and whether its URL may be in the operator's own network. */
 export interface SettingsContext {
-  /** 0: the operator's. */
+  /** The account of the webhook; 0: it is the operator's. */
   readonly accountId: number;
   readonly allowPrivate: boolean;
 }
 
-/** Reads and checks the settings from a caller. */
+/** Reads and checks the settings of a webhook. */
 export function readWebhookSettings(
   message: SettingsMessage | undefined,
   context: SettingsContext,
@@ -97,23 +97,23 @@ function readUrl(url: string, allowPrivate: boolean): string {
     ...(allowPrivate
       ? {}
       : {
-          tip: 'Use an https address of the public internet, or have the operator set webhooks: { allow_private: true }.',
+          tip: 'Use an https URL on the public internet, or have the operator set webhooks: { allow_private: true }.',
         }),
   });
 }
 
 function readEvents(types: readonly string[], accountId: number): EventType[] {
   const known = eventsFor(accountId);
-  if (types.length === 0) throw invalidField('events', `name at least one of ${known.join(', ')}`, types);
+  if (types.length === 0) throw invalidField('events', `must have at least one of ${known.join(', ')}`, types);
   for (const [index, type] of types.entries()) {
     if (!known.some(each => each === type))
       throw invalidField(`events.${index}`, `must be one of ${known.join(', ')}`, type);
   }
-  // In the order of the list, so that equal sets are shown alike.
+  // Sorted as in the list of types, so that equal sets look equal.
   return known.filter(type => types.includes(type));
 }
 
-/** Reads the requested state of deliveries; undefined: all. */
+/** Reads the state by which deliveries are filtered; undefined: any. */
 export function readState(text: string): DeliveryState | undefined {
   if (text === '') return undefined;
   const state = states.find(each => each === text);
@@ -121,7 +121,7 @@ export function readState(text: string): DeliveryState | undefined {
   return state;
 }
 
-/** Converts a webhook to its contract message; `secret` only in the answer that created it. */
+/** Converts a webhook to its protobuf message. `secret`: only in the response to its creation; '' otherwise. */
 export function toWebhook(row: WebhookRow, secret = ''): MessageInitShape<typeof WebhookSchema> {
   const { url, disabled } = row;
   return {
@@ -135,7 +135,7 @@ export function toWebhook(row: WebhookRow, secret = ''): MessageInitShape<typeof
   };
 }
 
-/** Converts a webhook's event to its contract message. */
+/** Converts the delivery of an event to its protobuf message. */
 export function toWebhookEvent(row: DeliveryRow): MessageInitShape<typeof WebhookEventSchema> {
   const time = (ms: number | null): bigint | undefined => (ms === null ? undefined : BigInt(ms));
   return defined({

@@ -13,7 +13,7 @@ import type { PushedService } from '../../lib/pushed-service.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { WebhookRow } from '../../ledger/webhooks.ts';
-import { requireFound, readId, invalidField, notFound } from '../account-fields.ts';
+import { requireRow, readId, invalidField, notFound } from '../account-fields.ts';
 import { readPage } from '../account-history.ts';
 import { authenticate, type Caller, type Scope } from '../credential.ts';
 import { makeWebhookSecret } from './signature.ts';
@@ -27,10 +27,10 @@ import {
   toWebhookEvent,
 } from './webhook-fields.ts';
 
-/** The tools that webhooks need. */
+/** The options of webhooks. */
 export interface WebhookOptions {
   readonly box: SealedBox;
-  /** Returns true if addresses may be in the operator's own network. */
+  /** Returns true if URLs may be in the operator's own network. */
   readonly allowPrivate: () => boolean;
   /** Called for each new webhook. */
   readonly made: () => void;
@@ -38,10 +38,10 @@ export interface WebhookOptions {
 
 type WebhookMessage = MessageInitShape<typeof WebhookSchema>;
 type EventMessage = MessageInitShape<typeof WebhookEventSchema>;
-/** The owner: an account, 0 the operator, undefined any. */
+/** The owner of a webhook: the id of an account; 0: the operator; undefined: any owner. */
 type Owner = number | undefined;
 
-/** Webhooks of any owner. Each method throws the error for its caller. */
+/** The methods for webhooks, which are the same for all owners. They throw the client's error. */
 class Webhooks {
   readonly #ledger: Ledger;
   readonly #options: WebhookOptions;
@@ -69,7 +69,7 @@ class Webhooks {
       });
     }
     made();
-    return { webhook: toWebhook(requireFound(row, 'account', accountId), secret) };
+    return { webhook: toWebhook(requireRow(row, 'account', accountId), secret) };
   }
 
   async get(id: bigint, accountId: Owner): Promise<{ webhook: WebhookMessage }> {
@@ -85,7 +85,7 @@ class Webhooks {
     const context = { accountId: owner, allowPrivate: this.#options.allowPrivate() };
     const change = readWebhookSettings(message, context);
     const row = await this.#ledger.updateWebhook({ webhookId, accountId, change });
-    return { webhook: toWebhook(requireFound(row, 'webhook', webhookId)) };
+    return { webhook: toWebhook(requireRow(row, 'webhook', webhookId)) };
   }
 
   async delete(id: bigint, accountId: Owner): Promise<object> {
@@ -105,16 +105,16 @@ class Webhooks {
   async replay(id: bigint, accountId: Owner, event: string): Promise<{ event: EventMessage }> {
     const webhookId = readId(id, 'webhook');
     const row = await this.#ledger.replayDelivery({ webhookId, accountId, eventId: readEventId(event) });
-    return { event: toWebhookEvent(requireFound(row, 'event of this webhook', event)) };
+    return { event: toWebhookEvent(requireRow(row, 'event of this webhook', event)) };
   }
 
   async #find(id: bigint, accountId: Owner): Promise<WebhookRow> {
     const webhookId = readId(id, 'webhook');
-    return requireFound(await this.#ledger.findWebhook({ webhookId, accountId }), 'webhook', id);
+    return requireRow(await this.#ledger.findWebhook({ webhookId, accountId }), 'webhook', id);
   }
 }
 
-/** The webhooks of the caller's account. */
+/** The methods for webhooks of the caller's account. */
 export function accountWebhooks(
   ledger: Ledger,
   options: WebhookOptions,
@@ -156,7 +156,7 @@ export function accountWebhooks(
   };
 }
 
-/** The webhooks of all accounts, and the operator's own. */
+/** The methods for webhooks of all accounts, and for the operator's webhooks. */
 export function adminWebhooks(
   ledger: Ledger,
   options: WebhookOptions,
@@ -171,7 +171,7 @@ export function adminWebhooks(
 > {
   const webhooks = new Webhooks(ledger, options);
   const readOwner = async (id: bigint): Promise<number> =>
-    id === 0n ? 0 : requireFound(await ledger.findAccount(readId(id, 'account')), 'account', id).accountId;
+    id === 0n ? 0 : requireRow(await ledger.findAccount(readId(id, 'account')), 'account', id).accountId;
   return {
     async listAccountWebhooks({ accountId }) {
       return webhooks.list(await readOwner(accountId));

@@ -1,4 +1,4 @@
-/** Why a backup or a restore was refused or failed, worded for the operator. Contains no secrets. */
+/** Says why a backup or a restore was refused or failed, in words for the operator. Contains no secrets. */
 export class BackupError extends Error {
   override readonly name = 'BackupError';
 

@@ -10,18 +10,17 @@ export interface FileSum {
   readonly sha256: string;
 }
 
-/** Returns the sum of a file. Throws the file system's error. */
+/** Returns the length and checksum of a file. Throws the file system's error. */
 export async function sumFile(path: string): Promise<FileSum> {
   return sumWhile(path, () => Promise.resolve());
 }
 
 /**
- * Copies a file to a new one, mode 0600, and returns the checksum of the written bytes; they are on the disk when this resolves. Throws the
- * file system's error.
+ * Copies a file to a new file with mode 0600. Returns the length and checksum of the written bytes, which are on the disk when this resolves. Throws the file system's error.
  */
 export async function copyFile(source: string, target: string): Promise<FileSum> {
   makeDirectory(dirname(target));
-  // Opened before the target is made, so that a missing source leaves nothing behind.
+  // Opened before the target is created, so that no empty target is left if the source is missing.
   const from = await open(source, 'r');
   try {
     const to = await open(target, 'wx', 0o600);
@@ -37,7 +36,7 @@ export async function copyFile(source: string, target: string): Promise<FileSum>
   }
 }
 
-/** Makes the names of the files in these folders, and so the files, survive a power cut. */
+/** Syncs the folders of files, so that the files survive a power cut. */
 export async function syncFolders(root: string, paths: readonly string[]): Promise<void> {
   for (const folder of new Set([root, ...paths.map(path => dirname(join(root, path)))])) {
     const handle = await open(folder, 'r');

@@ -1,21 +1,21 @@
 import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The files of a data directory, as paths relative to it, sorted. */
+/** The files of a data directory, as sorted paths relative to it. */
 export interface DataFiles {
-  /** Copied by SQLite, because a gateway may write them. */
+  /** The databases, which SQLite must copy, because a gateway may be writing them. */
   readonly databases: readonly string[];
-  /** Secrets and images: each is written or replaced in one step, never changed in place. */
+  /** All other files, such as secrets and images. They are written or replaced in one step, and never changed in place. */
   readonly files: readonly string[];
 }
 
-/** The folder of a data directory that may contain backups; backups leave it out. */
+/** The folder of a data directory in which backups may be. It is not backed up itself. */
 export const backupsFolder = 'backups';
 
-/** Exists in a data directory while a restore into it is incomplete. Its text tells the operator why no gateway starts there. */
+/** The name of a file that is in a data directory while a restore to it is incomplete. Its text tells the operator why no gateway starts there. */
 export const restoreMark = 'restore.incomplete';
 
-/** Files that belong to the running process, and databases and files that are being written. */
+/** Files that are not backed up: those that belong to the running process, and files that are still being written. */
 const passing = /(?:^lock\.sqlite|^restore\.incomplete$|-wal$|-shm$|-journal$|\.draft$)/;
 
 const magic = 'SQLite format 3\0';
@@ -27,12 +27,12 @@ export function listDataFiles(dataDir: string): DataFiles {
   return { databases, files: paths.filter(path => !databases.includes(path)) };
 }
 
-/** Returns every file below a folder, as sorted relative paths with `/`. A file that disappears meanwhile is left out. */
+/** Returns every file below a folder, as sorted relative paths with `/`. Files that disappear meanwhile are left out. */
 export function listFiles(folder: string, below = ''): string[] {
   const paths: string[] = [];
   for (const name of readdirSync(join(folder, below)).sort()) {
     const path = below === '' ? name : `${below}/${name}`;
-    // Links are followed: an operator may keep the images on another disk.
+    // Links are followed, because the operator may keep the images on another disk.
     const found = statSync(join(folder, path), { throwIfNoEntry: false });
     if (found?.isDirectory() === true) paths.push(...listFiles(folder, path));
     else if (found?.isFile() === true) paths.push(path);
@@ -41,7 +41,7 @@ export function listFiles(folder: string, below = ''): string[] {
 }
 
 function isDatabase(path: string): boolean {
-  // All content of a new database may still be in its log.
+  // The database file may be empty, because all content of a new database may still be in its log.
   if (existsSync(`${path}-wal`)) return true;
   const start = Buffer.alloc(magic.length);
   const file = openSync(path, 'r');

@@ -13,15 +13,15 @@ import { type Manifest, writeManifest } from './manifest.ts';
 /** The directory to back up, and the target. */
 export interface BackupOptions {
   readonly dataDir: string;
-  /** Made, mode 0700; one that is there must be empty. */
+  /** Created with mode 0700; if it exists, it must be empty. */
   readonly target: string;
-  /** The present time in ms. */
+  /** Returns the current time in ms. */
   readonly now: () => number;
 }
 
 /**
- * Copies a data directory to a new folder, with or without a running gateway: all databases as of one moment, then the files. The copy's
- * ledger keeps every invariant. Throws `BackupError`, or the error of the file system or SQLite; then no complete backup exists.
+ * Copies a data directory to a new folder, with or without a running gateway: all databases as of one moment, then the files. Checks the invariants of the copied ledger, unless an older version of the program wrote it. Throws `BackupError`, or
+ * the error of the file system or SQLite; then the copy is removed.
  */
 export async function makeBackup({ dataDir, target, now }: BackupOptions): Promise<Manifest> {
   checkSource(dataDir);
@@ -33,7 +33,7 @@ export async function makeBackup({ dataDir, target, now }: BackupOptions): Promi
     const files: Manifest['files'] = [];
     try {
       createdAt = isoTime(now());
-      // Listed again: a document of the snapshot may name an image that was stored since.
+      // Lists the files again: a document in the snapshot may name an image that was stored after the first listing.
       files.push(
         ...(await copyAll(dataDir, target, { ...listDataFiles(dataDir), databases: found.databases }, snapshot)),
       );
@@ -42,7 +42,7 @@ export async function makeBackup({ dataDir, target, now }: BackupOptions): Promi
     }
     const violations = checkLedgerFile(target);
     if (violations !== 'older' && violations.length > 0) {
-      throw new BackupError(`The ledger does not keep its invariants; nothing was backed up: ${violations.join('; ')}`);
+      throw new BackupError(`The ledger violates its invariants; nothing was backed up: ${violations.join('; ')}`);
     }
     await syncFolders(
       target,
@@ -60,11 +60,11 @@ export async function makeBackup({ dataDir, target, now }: BackupOptions): Promi
 function checkSource(dataDir: string): void {
   if (!existsSync(ledgerPath(dataDir))) throw new BackupError(`There is no ledger in ${dataDir}.`);
   if (existsSync(join(dataDir, restoreMark))) {
-    throw new BackupError(`A restore to ${dataDir} has not ended: there is nothing to back up.`);
+    throw new BackupError(`A restore to ${dataDir} was not finished: there is nothing to back up.`);
   }
 }
 
-/** Makes the folder; returns false if it was there and empty. */
+/** Creates the folder. Returns false if it existed, and throws if it was not empty or would be part of its own backup. */
 function makeTarget(dataDir: string, target: string): boolean {
   const own = realpathSync(dataDir);
   const place = relative(own, join(resolveNewPath(dirname(resolve(target))), basename(resolve(target))));
@@ -107,7 +107,7 @@ async function copyAll(
   return copied;
 }
 
-/** Returns undefined if the file is gone: the hour of an image was over. */
+/** Copies a file; returns undefined if it is gone, for example because it is an image that has expired. */
 async function copyIfThere(source: string, target: string): Promise<FileSum | undefined> {
   try {
     return await copyFile(source, target);

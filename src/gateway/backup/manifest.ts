@@ -7,16 +7,16 @@ import { BackupError } from './backup-error.ts';
 import { listFiles } from './data-files.ts';
 import { sumFile, syncFolders } from './copy-file.ts';
 
-/** The file that makes a folder a complete backup: it is written last. */
+/** The name of the file that marks a folder as a complete backup. It is written last. */
 export const manifestName = 'manifest.json';
 
 const format = 1;
 
 const contentSchema = z.strictObject({
   format: z.int(),
-  /** The version of Tollgate that made it. */
+  /** The version of Tollgate that made the backup. */
   tollgate: z.string(),
-  /** The moment that the backup shows, as an ISO time. */
+  /** The time of the backed-up state, in ISO 8601. */
   created_at: z.string(),
   files: z.array(z.strictObject({ path: z.string(), bytes: z.int(), sha256: z.string() })),
 });
@@ -25,7 +25,7 @@ const manifestSchema = contentSchema.extend({ sha256: z.string() });
 /** The contents of a backup. */
 export type Manifest = Omit<z.infer<typeof contentSchema>, 'format'>;
 
-/** Writes the manifest of a backup whose files are on the disk; it appears whole or not at all. */
+/** Writes the manifest of a backup whose files are already on the disk. The manifest appears completely or not at all. */
 export async function writeManifest(folder: string, manifest: Manifest): Promise<void> {
   const content = { format, ...manifest };
   const draft = join(folder, `${manifestName}.draft`);
@@ -40,7 +40,7 @@ export async function writeManifest(folder: string, manifest: Manifest): Promise
   await syncFolders(folder, []);
 }
 
-/** Returns the manifest of a complete backup, after every file was compared with it. Throws `BackupError` if it is incomplete or changed. */
+/** Compares every file of a backup with its manifest, and returns the manifest. Throws `BackupError` if the backup is incomplete or was changed. */
 export async function readCheckedManifest(folder: string): Promise<Manifest> {
   const manifest = readManifest(folder);
   const expected = new Map(manifest.files.map(({ path, ...sum }) => [path, sum]));
@@ -48,7 +48,7 @@ export async function readCheckedManifest(folder: string): Promise<Manifest> {
     if (path === manifestName) continue;
     const sum = expected.get(path);
     expected.delete(path);
-    if (sum === undefined) throw changed(folder, `${path} is no part of it`);
+    if (sum === undefined) throw changed(folder, `${path} does not belong to it`);
     const found = await sumFile(join(folder, path));
     if (found.bytes !== sum.bytes || found.sha256 !== sum.sha256)
       throw changed(folder, `${path} is not what was written`);
@@ -66,7 +66,7 @@ function readManifest(folder: string): Manifest {
     const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
     if (!isMissing) throw error;
     throw new BackupError(
-      `${folder} is no complete backup: it has no ${manifestName}, which is written last. Use another backup.`,
+      `${folder} is not a complete backup: it has no ${manifestName}, which is written last. Use another backup.`,
       error,
     );
   }

@@ -12,13 +12,12 @@ import { type Manifest, readCheckedManifest } from './manifest.ts';
 export interface RestoreOptions {
   /** The folder of the backup. */
   readonly source: string;
-  /** Empty, or made. */
+  /** The directory to restore to. It must be empty; if it does not exist, it is created. */
   readonly dataDir: string;
 }
 
 /**
- * Puts a complete backup into an empty data directory. Throws `BackupError` if the backup is incomplete or was changed, or the directory has something in it; then nothing
- * was written. If it fails or is killed later, no gateway starts on the directory until it is emptied.
+ * Restores a complete backup to an empty data directory. Throws `BackupError` if the backup is incomplete or was changed, or if the directory is not empty; then nothing was written. If it fails or is killed later, no gateway starts on the directory until the directory is emptied.
  */
 export async function restoreBackup({ source, dataDir }: RestoreOptions): Promise<Manifest> {
   if (!existsSync(source)) throw new BackupError(`There is no backup ${source}.`);
@@ -27,13 +26,13 @@ export async function restoreBackup({ source, dataDir }: RestoreOptions): Promis
   checkEmpty(dataDir);
   const lock = acquireNodeLock(dataDir);
   try {
-    // A gateway may have started, and ended, before the lock was ours.
+    // Checked again, because a gateway may have started and ended before the lock was taken.
     checkEmpty(dataDir, 'lock.sqlite');
     markIncomplete(dataDir);
     await copyBack(source, dataDir, manifest);
     const violations = checkLedgerFile(dataDir);
     if (violations !== 'older' && violations.length > 0) {
-      throw new BackupError(`The ledger of ${source} does not keep its invariants: ${violations.join('; ')}`);
+      throw new BackupError(`The ledger of ${source} violates its invariants: ${violations.join('; ')}`);
     }
     rmSync(join(dataDir, restoreMark));
     await syncFolders(dataDir, []);
@@ -43,7 +42,7 @@ export async function restoreBackup({ source, dataDir }: RestoreOptions): Promis
   }
 }
 
-/** Throws `BackupError` if a restore to this data directory has not ended: it may contain only a part of a backup. */
+/** Throws `BackupError` if a restore to this data directory was not finished, so that it may contain only a part of a backup. */
 export function refuseUnfinishedRestore(dataDir: string): void {
   if (!existsSync(join(dataDir, restoreMark))) return;
   throw new BackupError(
@@ -51,7 +50,7 @@ export function refuseUnfinishedRestore(dataDir: string): void {
   );
 }
 
-/** `own`: the prefix of file names that may be there. */
+/** Throws `BackupError` if the directory has files. `own`: a prefix of names of files that may be there. */
 function checkEmpty(dataDir: string, own?: string): void {
   const others = readdirSync(dataDir).filter(name => own === undefined || !name.startsWith(own));
   if (others.length === 0) return;

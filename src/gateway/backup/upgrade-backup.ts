@@ -12,9 +12,7 @@ import { BackupError } from './backup-error.ts';
 import { backupsFolder } from './data-files.ts';
 
 /**
- * Backs up a data directory that an older version has written, before anything in it is changed, so that a downgrade
- * is possible. Returns the folder of the backup; undefined if nothing has to be upgraded. Throws `BackupError` if the
- * backup fails: the data stays unchanged.
+ * Backs up a data directory that an older version has written, before anything in it is changed, so that a downgrade is possible. Returns the folder of the backup; undefined if nothing has to be upgraded. Throws `BackupError` if the backup fails; the data is then unchanged.
  */
 export async function backUpBeforeUpgrade(dataDir: string, now: () => number): Promise<string | undefined> {
   const isOlder =
@@ -23,7 +21,7 @@ export async function backUpBeforeUpgrade(dataDir: string, now: () => number): P
   if (!isOlder) return undefined;
   const moment = isoTime(now()).replaceAll(/[:.]/g, '-');
   const target = join(dataDir, backupsFolder, `before-${version}-${moment}`);
-  // Loaded only for an upgrade: other starts are faster without it.
+  // Loaded only for an upgrade, because other starts are faster without it.
   const { makeBackup } = await import('./make-backup.ts');
   try {
     await makeBackup({ dataDir, target, now });
@@ -37,8 +35,7 @@ export async function backUpBeforeUpgrade(dataDir: string, now: () => number): P
 }
 
 /**
- * Returns true if a database exists and lacks migrations. False for one of a newer version or an unreadable one: opening it reports what to
- * do.
+ * Returns true if a database exists and lacks migrations. Returns false for a database of a newer version, or that can't be read, because opening it reports what to do.
  */
 function isBehind(path: string, known: number): boolean {
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return false;

@@ -4,42 +4,41 @@ import { type Sendable, toArray, type Value } from '../../lib/postgres/values.ts
 import type { Connection } from '../../lib/sqlite/database.ts';
 
 /**
- * Describes how one table is copied from SQLite to PostgreSQL. Its columns have the same names in both, except those that each computes for
- * itself.
+ * Copies one table from SQLite to PostgreSQL. Its columns have the same names in both, except columns that each database computes itself.
  */
 
-/** Rows of a step; a body may be large, so that its table takes fewer. */
+/** How many rows are copied in one step; fewer of a table with bodies, which may be large. */
 const stepRows = 2_000;
 const stepRowsOfBytes = 50;
 
 /** A table to copy. */
 export interface CopiedTable {
   readonly name: string;
-  /** Its name in PostgreSQL; absent: the same. */
+  /** The table's name in PostgreSQL; absent: the same name. */
   readonly target?: string;
-  /** Columns that only PostgreSQL has, made of a row. */
+  /** Columns that only PostgreSQL has, computed from a row. */
   readonly added?: Readonly<Record<string, (row: Readonly<Record<string, Sendable>>) => Sendable>>;
-  /** Columns that PostgreSQL has in another form. */
+  /** Columns that have another form in PostgreSQL, each with the conversion. */
   readonly changed?: Readonly<Record<string, (value: Sendable) => Sendable>>;
-  /** Returns what its digest is made of. */
+  /** Returns the values of a row from which its digest is computed; absent: the table has no digest. */
   readonly digested?: (row: Readonly<Record<string, Sendable>>) => readonly Sendable[];
-  /** The column that the database numbers. */
+  /** The column whose values PostgreSQL generates; absent: none. */
   readonly numbered?: string;
   readonly isLarge?: boolean;
 }
 
-/** The content of a table on one side: its number of rows, and the sum of each integer column. */
+/** Checksums of a table in one of the databases: the number of rows, and the sum of each integer column. */
 export type TableSums = ReadonlyMap<string, bigint>;
 
 /** The progress of copying. */
 export interface CopyPlace {
-  /** Rows of earlier runs. */
+  /** How many rows earlier runs have copied. */
   readonly done: number;
-  /** Called in the transaction of each step. */
+  /** Called in the transaction of each step, with the number of copied rows. */
   readonly advance: (connection: PostgresConnection, rows: number) => Promise<void>;
 }
 
-/** A table on both sides. */
+/** A table in both databases. */
 export class TableCopy {
   readonly #table: CopiedTable;
   readonly #from: Connection;
@@ -60,7 +59,7 @@ export class TableCopy {
     return this.#table.target ?? this.#table.name;
   }
 
-  /** Copies the rows that are not copied yet, step by step. Returns the number of rows. */
+  /** Copies the rows that were not copied yet, step by step. Returns the number of rows of the table. */
   async run(place: CopyPlace): Promise<number> {
     const { name, isLarge = false } = this.#table;
     const limit = isLarge ? stepRowsOfBytes : stepRows;
@@ -85,7 +84,7 @@ export class TableCopy {
     return done;
   }
 
-  /** Returns the rows and sums on both sides. */
+  /** Returns the number of rows and the sums of both databases. */
   async compare(): Promise<{ readonly from: TableSums; readonly to: TableSums }> {
     const integers = this.#columns.filter(column => /^(?:int[248]|numeric)$/.test(this.#type(column)));
     const parts = integers.map(column => `sum("${column}") AS "${column}"`);
@@ -115,7 +114,7 @@ export class TableCopy {
     await connection.run([{ text, values }], 600_000);
   }
 
-  /** The database numbers new rows above those that were copied. */
+  /** Makes PostgreSQL number new rows above those that were copied. */
   async #setNumber(): Promise<void> {
     const { numbered } = this.#table;
     if (numbered === undefined) return;
@@ -124,7 +123,7 @@ export class TableCopy {
     );
   }
 
-  /** The order of the steps, so that an interrupted run continues where it stopped: nothing changes in between. */
+  /** Returns the order in which rows are copied. It is always the same, so that an interrupted run can be continued. */
   #order(): string {
     const keys = this.#from
       .prepare<[string], { name: string }>('SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk')

@@ -3,7 +3,7 @@ import type { Sendable } from '../../lib/postgres/values.ts';
 import type { CopiedTable } from './copied-table.ts';
 
 const numbered = 'id';
-/** A table of the dictionary, whose rows are found by a digest of their content. */
+/** Returns a table of the dictionary, whose rows are found by a digest of their content. */
 const words = (name: string, ...columns: string[]): CopiedTable => ({
   name,
   numbered,
@@ -11,7 +11,7 @@ const words = (name: string, ...columns: string[]): CopiedTable => ({
 });
 const kinds = ['model_id', 'provider_id', 'endpoint_id'];
 
-/** A request's part is a number or a text, in one column. The cast holds: it stays what it is, or is a text. */
+/** Converts the column with a request's part, which is a number or a text. The cast holds, because the value is unchanged or becomes a text. */
 const writeRequest = (part: Sendable): Sendable => writePart(part) as Sendable;
 
 /** The tables of the ledger, in an order in which each may be copied. */
@@ -25,7 +25,7 @@ export const ledgerTables: readonly CopiedTable[] = [
   words('tag_set', 'tags'),
   words('price', 'input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output', 'image'),
   { name: 'call_kind', numbered, digested: row => kinds.map(column => Number(row[column])) },
-  // Whatever ends by itself is looked for at the first sweep.
+  // 0, so that the first sweep looks for everything that has expired.
   { name: 'account', added: { due_at_ms: (): Sendable => 0 } },
   { name: 'api_key' },
   { name: 'applied', numbered: 'number' },

@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { serverSecrets } from '../../core/secret-files.ts';
-import { parseEnding } from '../../generation/images/image-type.ts';
+import { parseExtension } from '../../generation/images/image-type.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { acquireNodeLock } from '../../ledger/sqlite/node-lock.ts';
 import { ledgerPath } from '../../ledger/sqlite/verify.ts';
@@ -20,7 +20,7 @@ import { documentTables, ledgerTables } from './copied-tables.ts';
 
 /** Moves the SQLite data of a stopped gateway to PostgreSQL. */
 
-/** Why nothing is moved, in words for the operator. */
+/** Says why nothing is moved, in words for the operator. */
 export class MigrationRefused extends Error {
   override readonly name = 'MigrationRefused';
 }
@@ -29,17 +29,17 @@ export class MigrationRefused extends Error {
 export interface MigrationOptions {
   /** The data directory of a gateway that is stopped. */
   readonly dataDir: string;
-  /** `postgres://…` */
+  /** The URL of the database: `postgres://…`. */
   readonly url: string;
-  /** Opens the stores once and closes them, so that nothing is left to be recovered or upgraded. Throws `LedgerStartError`. */
+  /** Opens the SQLite stores and closes them again, so that nothing is left to be recovered or upgraded. Throws `LedgerStartError`. */
   readonly settle: () => Promise<void>;
-  /** Brings the tables of the ledger in the database up to date, and opens it. */
+  /** Migrates the tables of the ledger in PostgreSQL, and opens the ledger. */
   readonly openTarget: () => Promise<Pick<Ledger, 'verify' | 'close'>>;
-  /** Called with each table that is copied. */
+  /** Called for each table that is copied. */
   readonly progress: (table: string, rows: number) => void;
 }
 
-/** The moved rows; `already`: an earlier run had moved all of it. */
+/** How many rows were moved. `already`: an earlier run had moved everything. */
 export interface Migrated {
   readonly already: boolean;
   readonly rows: number;
@@ -48,7 +48,7 @@ export interface Migrated {
 const stateText = `CREATE TABLE IF NOT EXISTS store_migration (part text PRIMARY KEY, source text NOT NULL, rows bigint NOT NULL)`;
 const whole = 'all of it';
 
-/** Moves everything, or what an earlier run has left. Throws `MigrationRefused`, and `LedgerStartError` if a gateway runs. */
+/** Moves everything that an earlier run has not moved yet. Throws `MigrationRefused`, and `LedgerStartError` if a gateway runs. */
 export async function migrateStore(options: MigrationOptions): Promise<Migrated> {
   const { dataDir, url } = options;
   if (!existsSync(ledgerPath(dataDir))) throw new MigrationRefused(`There is no ledger in ${dataDir}.`);
@@ -66,7 +66,8 @@ export async function migrateStore(options: MigrationOptions): Promise<Migrated>
       await note(to, 'begun', source, 0);
       const rows = await copyAll({ ...options, to, source });
       const violations = await verify(options);
-      if (violations.length > 0) throw new MigrationRefused(`The moved ledger does not hold: ${violations.join('; ')}`);
+      if (violations.length > 0)
+        throw new MigrationRefused(`The moved ledger violates its invariants: ${violations.join('; ')}`);
       await note(to, whole, source, rows);
       return { already: false, rows };
     } finally {
@@ -77,7 +78,7 @@ export async function migrateStore(options: MigrationOptions): Promise<Migrated>
   }
 }
 
-/** Returns violated invariants of the ledger in the database, in words. */
+/** Returns the violated invariants of the ledger in PostgreSQL, in words. */
 async function verify({ openTarget }: MigrationOptions): Promise<string[]> {
   const ledger = await openTarget();
   try {
@@ -100,7 +101,8 @@ async function checkTarget(to: PostgresConnection, source: string): Promise<'new
   if (live !== undefined) throw new MigrationRefused('Gateways use this database. Stop them first.');
   if (parts.length > 0) return 'begun';
   const [used] = await to.query('SELECT 1 AS one FROM account UNION ALL SELECT 1 FROM document LIMIT 1');
-  if (used !== undefined) throw new MigrationRefused('The database is in use: it has accounts or documents.');
+  if (used !== undefined)
+    throw new MigrationRefused('The database already has accounts or documents. Use an empty database.');
   return 'new';
 }
 
@@ -149,13 +151,13 @@ async function copyTables(
   return rows;
 }
 
-/** Throws `MigrationRefused` if the sides have other rows or sums. */
+/** Throws `MigrationRefused` if the number of rows or the sums differ between the databases. */
 async function compare(copy: TableCopy): Promise<void> {
   const { from, to } = await copy.compare();
   for (const [name, sum] of from) {
     if (to.get(name) === sum) continue;
     throw new MigrationRefused(
-      `The table ${copy.target} differs: ${name} is ${sum} in SQLite and ${String(to.get(name))} in PostgreSQL. Empty the database and begin again.`,
+      `The table ${copy.target} differs: ${name} is ${sum} in SQLite and ${String(to.get(name))} in PostgreSQL. Empty the database and start the migration again.`,
     );
   }
 }
@@ -170,7 +172,7 @@ async function copyMeta(to: PostgresConnection, ledger: Connection): Promise<voi
   }
 }
 
-/** Copies secrets, images, large files and journals, again if they are already there. */
+/** Copies secrets, images, large files and journals, including those that an earlier run has copied. */
 async function copyFiles({ dataDir, to, url }: Copying): Promise<void> {
   for (const [index, secret] of serverSecrets(dataDir).toReversed().entries()) {
     await to.query('INSERT INTO secret VALUES ($1::integer, $2::text) ON CONFLICT (number) DO NOTHING', [
@@ -181,7 +183,7 @@ async function copyFiles({ dataDir, to, url }: Copying): Promise<void> {
   const images = join(dataDir, 'images');
   for (const name of existsSync(images) ? readdirSync(images) : []) {
     const [, token, expires, ending] = /^([0-9a-f]{32})\.(\d{1,16})\.([a-z]+)$/.exec(name) ?? [];
-    if (token === undefined || parseEnding(ending ?? '') === undefined || Number(expires) <= systemClock.now())
+    if (token === undefined || parseExtension(ending ?? '') === undefined || Number(expires) <= systemClock.now())
       continue;
     await to.query('INSERT INTO picture VALUES ($1::text, $2::bytea, $3::bigint) ON CONFLICT (name) DO NOTHING', [
       `${token}.${ending ?? ''}`,
@@ -211,7 +213,7 @@ async function copyBulk(dataDir: string, url: string): Promise<void> {
 
 type Bulk = ReturnType<typeof openDiskBulkFiles>;
 
-/** Positions of records differ between the two sides: the reader of a journal reads all of it. */
+/** Copies a journal record by record. The positions of records differ between the stores, but a journal is always read from its beginning. */
 async function copyJournal(name: string, from: Bulk, to: Bulk): Promise<void> {
   const [source, target] = [await from.openJournal(name), await to.openJournal(name)];
   const records: Uint8Array[] = [];

@@ -5,7 +5,7 @@ import { systemClock } from '../../lib/clock.ts';
 import { openSqliteDocuments } from '../../store/sqlite/documents/sqlite-documents.ts';
 import { type Migrated, type MigrationOptions, migrateStore } from './migrate-store.ts';
 
-/** Moves a stopped gateway's data as its configuration has it. Throws what `migrateStore` throws. */
+/** Moves the data of a stopped gateway to PostgreSQL, with the settings of its configuration. Throws what `migrateStore` throws. */
 export function runMigration(
   {
     dailyLimitUnit,

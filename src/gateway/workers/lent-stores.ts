@@ -11,7 +11,7 @@ import type { Files } from '../../store/files.ts';
 import { openLentDocuments } from '../../store/sqlite/documents/sqlite-documents.ts';
 import type { Stores } from '../stores.ts';
 
-/** Opens the stores in a worker: it reads the files, and what changes them goes to the main thread. */
+/** Opens the stores in a worker. Reads are made in the worker; everything that changes a store is sent to the main thread. */
 export function openLentStores(
   dataDir: string,
   { port, credentialVersion }: { readonly port: CallPort; readonly credentialVersion: SharedArrayBuffer },
@@ -33,12 +33,12 @@ export function openLentStores(
     sharedClaims: claims,
     secrets: serverSecrets(dataDir),
     openBulk: () => {
-      throw new Error('large files are the main thread’s');
+      throw new Error('large files are opened only by the main thread');
     },
   };
 }
 
-/** The stores that requests use are opened here; everything else is called on the main thread. */
+/** Opens the parts of the ledger that requests need here. All other methods are called on the main thread. */
 function openLentLedger(path: string, port: CallPort, credentialVersion: SharedArrayBuffer): Ledger {
   const db = openForReading(path);
   const requests = new RequestCommands({
@@ -86,7 +86,7 @@ function openLentLedger(path: string, port: CallPort, credentialVersion: SharedA
   return there as Ledger;
 }
 
-/** Only the main thread's service reads images. */
+/** Returns the store of images, which a worker only writes: images are read by the main thread's service. */
 function lentFiles(port: CallPort): Files {
   return {
     put: (bytes, type) => port.call('files.put', bytes, type),

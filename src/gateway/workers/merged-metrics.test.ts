@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { Metrics } from '../../telemetry/metrics.ts';
 import { MergedMetrics } from './merged-metrics.ts';
 
-/** The metrics of a thread that has answered that many requests and has that many open streams. */
+/** Returns the metrics of a thread that has answered `requests` requests and has `streams` open streams. */
 function said(requests: number, streams: number): string {
   const metrics = new Metrics('1');
   const sample = { endpoint: '/v1/chat/completions', status: 200, durationMs: 20 };
@@ -27,7 +27,7 @@ test('counters, histograms and open streams add up; gauges that are the same in 
   expect(values(merged.text(said(0, 0)))).toEqual(['7', '7', '3', '1']);
 });
 
-test('what an ended thread had counted stays counted, and its gauges are gone', () => {
+test('the counts of an ended thread are kept, and its gauges are removed', () => {
   const merged = new MergedMetrics();
   merged.keep(1, said(3, 2));
   merged.keep(2, said(4, 1));

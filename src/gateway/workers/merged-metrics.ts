@@ -1,9 +1,9 @@
-/** Gauges that are summed over threads. Every other gauge measures the same thing in each thread, and the highest value is shown. */
+/** Gauges that are added up over threads. All other gauges measure the same in each thread, and the highest value is shown. */
 const summedGauges: ReadonlySet<string> = new Set(['tollgate_open_streams', 'tollgate_held_dollars']);
-/** Metrics of the process, which its main thread reports. */
+/** The prefixes of metrics of the process, which only the main thread reports. */
 const ownPrefixes = ['process_', 'nodejs_heap'];
 
-/** A metric family: its lines that begin with `#`, and the values of its series by name and labels. */
+/** A metric family: its comment lines, and the values of its series by name and labels. */
 interface ReadFamily {
   readonly head: string;
   readonly type: string;
@@ -17,12 +17,12 @@ export class MergedMetrics {
   /** The counts of ended threads. */
   #ended: Map<string, ReadFamily> = new Map();
 
-  /** Takes a thread's report. */
+  /** Keeps the latest metrics of a thread. */
   keep(thread: number, text: string): void {
     this.#last.set(thread, text);
   }
 
-  /** A thread has ended. */
+  /** Called when a thread has ended. */
   ended(thread: number): void {
     const text = this.#last.get(thread);
     this.#last.delete(thread);

@@ -34,7 +34,7 @@ import type { Stores } from '../stores.ts';
 import { openTls } from '../tls.ts';
 import { workerInstance } from './worker-data.ts';
 
-/** The options of a worker. */
+/** What a worker is opened with. */
 interface WorkerResources {
   readonly number: number;
   readonly environment: Environment;
@@ -44,21 +44,21 @@ interface WorkerResources {
   readonly metrics: Metrics;
   readonly startTrace: GatewayResources['startTrace'];
   readonly readAgain: () => Promise<Config>;
-  /** To the main thread. */
+  /** The port to the main thread. */
   readonly port: CallPort;
 }
 
 /** An open worker. */
 export interface WorkerGateway {
-  /** Takes the main thread's message about a stream. Returns whether it was one. */
+  /** Handles a message from the main thread if it belongs to a stream. Returns whether it did. */
   take(name: string, args: readonly unknown[]): boolean;
-  /** Executes the main thread's commands. */
+  /** Executes a command of the main thread. Returns its reply. */
   answer(name: string, args: readonly unknown[]): unknown;
-  /** Ends like the gateway: takes no new requests, and open streams get the grace period. */
+  /** Stops as a gateway does: takes no new requests, and lets running ones continue for the grace period. */
   stop(): Promise<void>;
 }
 
-/** Services that a worker runs itself. */
+/** The services that run in the worker. */
 const ownServices: ReadonlySet<DescService> = new Set([
   CredentialService,
   CatalogService,
@@ -67,7 +67,7 @@ const ownServices: ReadonlySet<DescService> = new Set([
   RerankService,
 ]);
 /**
- * Methods that also run in the worker, because their answers belong to the caller's connection. Work that continues without a connection runs on the main thread.
+ * Methods of other services that also run in the worker, because their answers belong to the client's connection. Work that continues without a connection runs on the main thread.
  */
 const ownMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
   ResponseService.method.createResponse,
@@ -78,7 +78,7 @@ const ownMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
   ImageService.method.edit,
 ]);
 
-/** Opens a listening worker. Throws what listening throws. */
+/** Opens a worker that listens. Throws the error of listening. */
 export async function openWorker(resources: WorkerResources): Promise<WorkerGateway> {
   const { environment, config, stores, logger, port, number } = resources;
   const live = new LiveConfig(config, resources.readAgain);
@@ -89,7 +89,7 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
     live.current.publicUrl ?? listenerUrl(environment.host, environment.port, config.tls !== undefined);
   const parts = { ...resources, health, live, ids, publicUrl };
   const core = makeRequestCore(parts);
-  // Files are the main thread's to look at.
+  // The sizes of files are left out, because the main thread reports them.
   resources.metrics.show({ ...gaugeSources(environment.dataDir, core), fileBytes: () => ({}) });
   const tls = openTls(config, logger);
   const people = new People({ ...core, config, publicUrl });
@@ -108,7 +108,7 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
     },
     () => !state.serving,
   );
-  // Known to Node.js, not to the framework's types.
+  // Node.js has the option `reusePort`, but the framework's types lack it.
   const shared = { host: environment.host, port: environment.port, reusePort: true };
   await edge.listen(shared);
   void core.discovery.start();
@@ -129,7 +129,7 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
   };
   return {
     take: (name, args) => home.take(name, args),
-    // The cast holds: the main thread sends what each name takes.
+    // The cast holds, because the main thread sends the arguments that each name takes.
     answer: (name, args) => answers[name]?.(...(args as never[])),
     stop: async () => {
       state.serving = false;
@@ -142,7 +142,7 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
   };
 }
 
-/** Returns a transport that runs a call here or on the main thread. */
+/** Returns a transport that makes a call here or on the main thread. */
 function routeCalls(here: PushTransport, home: PushTransport): PushTransport {
   return new RoutedTransport((method, request) => {
     if (method === ResponseService.method.createResponse && (request as CreateResponseRequest).background) return home;

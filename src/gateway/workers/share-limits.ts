@@ -1,8 +1,7 @@
 import type { Config, ProviderSettings } from '../../config/settings.ts';
 
 /**
- * Returns the configuration of each of that many threads: limits for the whole gateway that each thread counts for itself are divided. A
- * provider keeps at least one call in each.
+ * Returns the configuration for each of `threads` threads. Limits of the whole gateway that each thread counts separately are divided; each provider keeps at least one call per thread.
  */
 export function shareLimits(config: Config, threads: number): Config {
   if (threads === 1) return config;

@@ -1,23 +1,23 @@
 /** The data that a worker starts with. */
 export interface WorkerData {
-  /** From 1 on. */
+  /** The number of the worker, from 1. */
   readonly number: number;
-  /** The number of workers. */
+  /** How many workers there are. */
   readonly count: number;
   readonly host: string;
   readonly port: number;
-  /** `--config` of the command line. */
+  /** The option `--config` of the command line; undefined: it was not given. */
   readonly configPath: string | undefined;
   /** See `KnownCredentials`. */
   readonly credentialVersion: SharedArrayBuffer;
-  /** A number that the worker raises while its event loop turns. */
+  /** A number that the worker raises as long as its event loop runs. */
   readonly pulse: SharedArrayBuffer;
 }
 
-/** Interval at which a worker raises its pulse. */
+/** How often a worker raises its pulse. */
 export const pulseMs = 500;
 
-/** Returns the instance number in the ids that a worker makes. Edges in other processes have numbers from 1 up, so workers are numbered from 63 down. */
+/** Returns the instance number in the ids that a worker makes. Workers have numbers from 63 down, because edges in other processes have numbers from 1 up. */
 export function workerInstance(number: number): number {
   return 64 - number;
 }

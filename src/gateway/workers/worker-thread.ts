@@ -16,49 +16,49 @@ import type { ImageType } from '../../generation/images/image-type.ts';
 import type { LendingStores } from '../stores.ts';
 import type { WorkerData } from './worker-data.ts';
 
-/** The services of this thread for a worker. */
-export interface WorkerTools {
+/** What a worker uses of the main thread. */
+export interface WorkerDependencies {
   readonly stores: LendingStores;
   readonly transport: PushTransport;
   readonly services: readonly DescService[];
   readonly failed: (accountId: bigint, keyId: bigint, code: string) => void;
   readonly wroteOff: (id: number, nanoUsd: bigint) => void;
-  /** The file of documents is damaged. */
+  /** Called if the file of the documents is damaged. */
   readonly documentsLost: (cause: Error) => void;
   readonly metricsText: (reader: 'anyone') => Promise<string>;
-  /** Called once when it has ended, with the reason and its run time. */
+  /** Called once when the worker has ended, with the reason and how long it ran. */
   readonly ended: (error: Error, livedMs: number) => void;
 }
 
 type Answers = Readonly<Record<string, (...args: never[]) => unknown>>;
 
-/** One worker as seen from this thread: executes its requests, and releases its holds when it ends. */
+/** One worker, on the side of the main thread: executes the worker's commands, and voids its holds when it ends. */
 export class WorkerThread {
   readonly number: number;
-  /** Resolves when it listens. Rejects with what ended it. */
+  /** Resolves when the worker listens. Rejects with the reason if the worker ends before that. */
   readonly ready: Promise<this>;
   isReady = false;
   readonly #worker: Worker;
   readonly #port: CallPort;
-  readonly #tools: WorkerTools;
+  readonly #dependencies: WorkerDependencies;
   readonly #calls: PortCalls;
   readonly #claims: Claims;
   readonly #answers: Answers;
   readonly #pulse: Int32Array;
   readonly #startedAtMs = performance.now();
-  /** The requests that it holds funds for. */
+  /** The ids of the worker's requests that have holds. */
   readonly #held = new SlotMap<number>();
   readonly #gone = Promise.withResolvers<void>();
   #isGone = false;
   #lastPulse = 0;
   #still = 0;
 
-  constructor(data: Omit<WorkerData, 'pulse'>, tools: WorkerTools) {
+  constructor(data: Omit<WorkerData, 'pulse'>, dependencies: WorkerDependencies) {
     const pulse = new SharedArrayBuffer(4);
     this.number = data.number;
-    this.#tools = tools;
+    this.#dependencies = dependencies;
     this.#pulse = new Int32Array(pulse);
-    this.#claims = tools.stores.allClaims.of(data.number);
+    this.#claims = dependencies.stores.allClaims.of(data.number);
     this.#worker = new Worker(siblingModule(import.meta.url, 'worker'), {
       workerData: { ...data, pulse } satisfies WorkerData,
     });
@@ -67,7 +67,9 @@ export class WorkerThread {
       writeError,
       readError,
     });
-    this.#calls = new PortCalls(tools.transport, tools.services, (name, ...args) => this.#port.tell(name, ...args));
+    this.#calls = new PortCalls(dependencies.transport, dependencies.services, (name, ...args) =>
+      this.#port.tell(name, ...args),
+    );
     this.#answers = this.#makeAnswers();
     this.ready = this.#watch();
   }
@@ -80,7 +82,7 @@ export class WorkerThread {
     return this.#port.call<Reply>(name, ...args);
   }
 
-  /** Returns for how many checks in a row its event loop has not turned. */
+  /** Returns for how many checks in a row the worker's event loop has not run. */
   countStill(): number {
     const pulse = Atomics.load(this.#pulse, 0);
     this.#still = pulse === this.#lastPulse ? this.#still + 1 : 0;
@@ -88,13 +90,13 @@ export class WorkerThread {
     return this.#still;
   }
 
-  /** Lets it end its requests; resolves when it has ended. */
+  /** Stops the worker, which first ends its requests. Resolves when it has ended. */
   async stop(): Promise<void> {
     this.tell('stop');
     await this.#gone.promise;
   }
 
-  /** Ends it wherever it is. */
+  /** Ends the worker immediately. */
   async kill(): Promise<void> {
     await this.#worker.terminate();
     await this.#gone.promise;
@@ -110,7 +112,7 @@ export class WorkerThread {
         this.#onExit(cause);
         reject(cause);
       });
-      // Callers learn of it from the promise; there may be none.
+      // Rejections are reported through the promise, which nobody may be waiting for.
       this.#port.call('ready').then(
         () => {
           this.isReady = true;
@@ -122,7 +124,7 @@ export class WorkerThread {
   }
 
   #onExit(cause: Error): void {
-    const { stores, ended } = this.#tools;
+    const { stores, ended } = this.#dependencies;
     this.#isGone = true;
     this.isReady = false;
     this.#port.end(cause);
@@ -135,14 +137,14 @@ export class WorkerThread {
 
   #answer(name: string, args: readonly unknown[]): unknown {
     const answer = this.#answers[name];
-    // The cast is safe: the worker sends what its own end of each name has.
+    // The cast holds, because the worker sends the arguments that each name takes.
     return answer === undefined ? this.#calls.answer(name, args) : answer(...(args as never[]));
   }
 
   #makeAnswers(): Answers {
-    const { stores, failed, wroteOff, documentsLost, metricsText } = this.#tools;
+    const { stores, failed, wroteOff, documentsLost, metricsText } = this.#dependencies;
     const { ledger, documents, files } = stores;
-    // The cast holds: only names of the ledger's methods are sent.
+    // The cast holds, because only names of the ledger's methods are sent.
     const methods = ledger as unknown as Readonly<Record<string, (...args: readonly unknown[]) => unknown>>;
     return {
       'ledger.send': (command: WireCommand, isBounded: boolean) => this.#send(command, isBounded),
@@ -162,12 +164,12 @@ export class WorkerThread {
     };
   }
 
-  /** Sends a command of the worker, and records from its reply what the worker holds. */
+  /** Sends a command of the worker to the ledger, and records from the reply which holds the worker has. */
   async #send(command: WireCommand, isBounded: boolean): Promise<unknown> {
-    const reply = await this.#tools.stores.ledger.send(command, isBounded);
+    const reply = await this.#dependencies.stores.ledger.send(command, isBounded);
     if (command[0] === 'admit') {
       const [, , id, , , , , , , expiresAtMs] = command;
-      // A denial is not an array.
+      // Only the reply to an admission that was not denied is an array.
       if (!Array.isArray(reply) || expiresAtMs !== null) return reply;
       if (this.#isGone) this.#void(id);
       else this.#held.set(id, id);
@@ -177,10 +179,10 @@ export class WorkerThread {
     return reply;
   }
 
-  /** Voids the hold of an ended worker's request; does nothing if it was settled. */
+  /** Voids the hold of an ended worker's request, unless it was settled. */
   #void(id: number): void {
-    const { ledger } = this.#tools.stores;
-    // A failed void is not reported: the writer repeats what storage can't take now.
+    const { ledger } = this.#dependencies.stores;
+    // Errors are ignored, because the writer repeats what can't be stored now.
     ledger.send(['void', systemClock.now(), id, 'restarted']).catch(() => undefined);
   }
 }

@@ -12,14 +12,14 @@ import { openWorker, type WorkerGateway } from './open-worker.ts';
 import { shareLimits } from './share-limits.ts';
 import { pulseMs, type WorkerData } from './worker-data.ts';
 
-/** The program of a worker: opens the core, serves the public listener, and executes the main thread's commands. */
+/** The program of a worker thread: opens the services that answer requests, serves the public listener, and executes the main thread's commands. */
 
 const data = workerData as WorkerData;
 const main = parentPort;
-if (main === null) throw new Error('a worker is a thread');
+if (main === null) throw new Error('worker.ts must run in a worker thread');
 
 const opened = Promise.withResolvers<WorkerGateway>();
-// The main thread learns of a failed start by the end of this thread.
+// If the start fails, this thread ends, which tells the main thread.
 opened.promise.catch(() => undefined);
 const port = new CallPort(main, { answer, writeError, readError });
 const pulse = new Int32Array(data.pulse);
@@ -47,7 +47,7 @@ const gateway = await openWorker({
 });
 opened.resolve(gateway);
 
-/** Replies to the main thread. */
+/** Returns the reply to a command of the main thread. */
 function answer(name: string, args: readonly unknown[]): unknown {
   if (name === 'ready') return opened.promise.then(() => undefined);
   return opened.promise.then(worker => {

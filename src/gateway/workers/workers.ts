@@ -8,14 +8,14 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { StorageHealth } from '../storage-health.ts';
 import type { LendingStores } from '../stores.ts';
 import { MergedMetrics } from './merged-metrics.ts';
-import { WorkerThread, type WorkerTools } from './worker-thread.ts';
+import { WorkerThread, type WorkerDependencies } from './worker-thread.ts';
 
 /** The first and the longest wait before a worker that ended is replaced. */
 const againMs = { min: 100, max: 5_000 };
-/** If a worker ran this long, its start was not the reason for its end. */
+/** If a worker ran at least this long, its start is not the reason for its end. */
 const soundMs = 30_000;
 const lookMs = 500;
-/** A worker whose event loop has not turned for this many checks is ended: 15 s during which this thread was running. */
+/** A worker whose event loop has not run for this many checks (15 s, in which the main thread was running) is ended. */
 const stuckLooks = 30;
 
 /** The options of workers. */
@@ -27,19 +27,18 @@ export interface WorkersOptions {
   readonly health: Pick<StorageHealth, 'reason' | 'ledgerWatch' | 'documentWatch'>;
 }
 
-/** The services that workers call on this thread, and their notifications. */
+/** What workers call on the main thread. */
 export interface WorkerHome {
   readonly transport: PushTransport;
   readonly services: readonly DescService[];
-  /** Called for every request that was refused or failed. */
-  readonly failed: WorkerTools['failed'];
-  /** Returns the metrics of this thread in Prometheus' text format. */
+  /** Called for every request of a worker that was refused or failed. */
+  readonly failed: WorkerDependencies['failed'];
+  /** Returns the metrics of the main thread, in Prometheus' text format. */
   readonly ownMetrics: (reader?: 'anyone') => string;
 }
 
 /**
- * Threads that serve the public listener, each with a core of its own. Stores and background work stay on this
- * thread, so that a worker may end at any time.
+ * The threads that serve the public listener, each with its own request services. The stores and background work stay on the main thread, so that a worker may end at any time.
  */
 export class Workers implements StoppableService {
   readonly #options: WorkersOptions;
@@ -60,7 +59,7 @@ export class Workers implements StoppableService {
     return this.#at.port;
   }
 
-  /** Starts the workers; resolves when all of them listen. Throws what listening throws. */
+  /** Starts the workers. Resolves when all of them listen. Throws the error of listening. */
   async listen(at: { readonly host: string; readonly port: number }, home: WorkerHome): Promise<void> {
     this.#home = home;
     this.#at = { host: at.host, port: await findPort(at) };
@@ -71,12 +70,12 @@ export class Workers implements StoppableService {
     this.#timer = setInterval(() => this.#look(), lookMs).unref();
   }
 
-  /** They take requests from now on. */
+  /** Lets the workers accept requests. */
   serve(): void {
     this.#tellAll('serve');
   }
 
-  /** Lets all workers read the configuration; resolves when they have. One that fails logs it. */
+  /** Makes all workers read the configuration again. Resolves when they have; a worker that fails logs the reason. */
   async reload(): Promise<void> {
     await this.#askAll('reload');
   }
@@ -88,7 +87,7 @@ export class Workers implements StoppableService {
     return this.#metrics.text(this.#home?.ownMetrics(reader) ?? '');
   }
 
-  /** Returns what runs in the workers. */
+  /** Returns the running requests of the workers. */
   async listRunning(accountId: number | undefined, keyId: number | undefined): Promise<RunningFacts[]> {
     const lists = await this.#askAll<RunningFacts[]>('running', accountId, keyId);
     return [...lists.values()].flat();
@@ -103,7 +102,7 @@ export class Workers implements StoppableService {
     await this.#draining;
   }
 
-  cutAll(): void {
+  interruptAll(): void {
     this.#tellAll('cut');
   }
 
@@ -111,16 +110,16 @@ export class Workers implements StoppableService {
     this.#tellAll('revoke', keyId);
   }
 
-  /** Ends the workers that still run. */
+  /** Stops the workers that still run. */
   async close(): Promise<void> {
     await Promise.all(Array.from(this.#threads.values(), thread => thread.kill()));
   }
 
   #start(number: number): WorkerThread {
     const home = this.#home;
-    if (home === undefined) throw new Error('workers are started by listen');
+    if (home === undefined) throw new Error('listen must be called before workers can be started');
     const { stores, health, configPath, logger } = this.#options;
-    const tools: WorkerTools = {
+    const dependencies: WorkerDependencies = {
       ...home,
       stores,
       wroteOff: (id, nanoUsd) => health.ledgerWatch.wroteOff(id, nanoUsd),
@@ -130,7 +129,7 @@ export class Workers implements StoppableService {
     };
     const { credentialVersion } = stores.ledger;
     const { count } = this.#options;
-    const thread = new WorkerThread({ number, count, ...this.#at, configPath, credentialVersion }, tools);
+    const thread = new WorkerThread({ number, count, ...this.#at, configPath, credentialVersion }, dependencies);
     this.#threads.set(number, thread);
     logger.debug({ worker: number }, 'a worker is started');
     return thread;
@@ -146,13 +145,13 @@ export class Workers implements StoppableService {
       if (this.#draining !== undefined) return;
       this.#start(number).ready.then(
         thread => thread.tell('serve'),
-        // It has ended, and is replaced for that.
+        // The new worker has ended too, and is replaced because of that.
         () => undefined,
       );
     }, this.#waitMs);
   }
 
-  /** Tells the workers whether storage can be written, and ends those that are stuck. */
+  /** Sends the workers the reason why storage can't be written, if there is one, and ends workers that are stuck. */
   #look(): void {
     this.#tellAll('unready', this.#options.health.reason);
     for (const thread of this.#threads.values()) {
@@ -171,7 +170,7 @@ export class Workers implements StoppableService {
     for (const thread of this.#threads.values()) if (thread.isReady) thread.tell(name, ...args);
   }
 
-  /** Asks all workers. Those that end meanwhile do not reply. */
+  /** Calls all workers, and returns their replies. Workers that end meanwhile are left out. */
   async #askAll<Reply>(name: string, ...args: readonly unknown[]): Promise<Map<number, Reply>> {
     const ready = [...this.#threads.values()].filter(({ isReady }) => isReady);
     const replies = await Promise.allSettled(ready.map(thread => thread.ask<Reply>(name, ...args)));
@@ -184,8 +183,7 @@ export class Workers implements StoppableService {
 }
 
 /**
- * Returns the port that workers can share: for 0, one that the system picks. Throws `EADDRINUSE` if another program
- * listens there, which workers would not notice: a shared port accepts any listener.
+ * Returns the port for the workers to share; for 0, one that the system chooses. Throws `EADDRINUSE` if another program listens there. Workers would not notice that, because a shared port accepts any listener.
  */
 async function findPort({ host, port }: { readonly host: string; readonly port: number }): Promise<number> {
   const server = createServer();
@@ -199,7 +197,7 @@ async function findPort({ host, port }: { readonly host: string; readonly port: 
   return typeof address === 'object' && address !== null ? address.port : port;
 }
 
-/** Throws `LedgerStartError` if sockets of this system can't share a port. */
+/** Throws `LedgerStartError` if sockets can't share a port on this system. */
 export function refuseWithoutSharedPorts(): void {
   if (['linux', 'freebsd', 'dragonfly', 'sunos', 'aix'].includes(process.platform)) return;
   throw new LedgerStartError(

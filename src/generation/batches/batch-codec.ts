@@ -4,36 +4,36 @@ import type { Endpoint, GenerateRequest } from '../../gen/tollgate/v1/request_pb
 import type { CreateResponseRequest, ResponseHead } from '../../gen/tollgate/v1/response_pb.ts';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 
-/** The lines of a batch's files in the format of its interface: the code that runs the items does not depend on it. */
+/** Reads and writes the lines of a batch's files. The code that runs batches depends only on these types, not on the format of an interface. */
 
-/** A line of requests. */
+/** A line of an input file. */
 export interface BatchLine {
-  /** The caller's name of the item, of which no two of a batch may be the same. */
+  /** The client's name for the item, unique in its batch. */
   readonly customId: string;
-  /** The body of the request, whatever JSON it is. */
+  /** The body of the request: any JSON. */
   readonly body: unknown;
 }
 
-/** The item of a result line. */
+/** The names of an item in its result line. */
 export interface ItemName {
   readonly customId: string;
-  /** The gateway's own name of the item. */
+  /** The gateway's name for the item. */
   readonly itemId: string;
   readonly endpoint: Endpoint;
 }
 
-/** An item with the name of its request. */
+/** The same, with the id of the item's request. */
 export interface RequestedItem extends ItemName {
   readonly requestId: string;
 }
 
-/** A result line around the place of its cost; `tail` undefined: it has no cost. */
+/** A result line, split where its cost is inserted: `head`, the cost, `tail`. `tail` undefined: the line has no cost. */
 export interface ResultLine {
   readonly head: Uint8Array;
   readonly tail: Uint8Array | undefined;
 }
 
-/** A decoded body, and how its answer is rendered: complete, and not charged yet. */
+/** A decoded body, and a function that renders its complete answer before it is charged. */
 export type BatchCall =
   | {
       readonly kind: 'generation';
@@ -54,11 +54,11 @@ export type BatchCall =
 /** Reads and writes the lines of batches. */
 export interface BatchCodec {
   /**
-   * Reads a line of requests. `isNew`: it is the first time, so that its bounds are checked too. Rejects with `validation_error` or
-   * `invalid_request`, with the wrong member as `param`.
+   * Reads a line of an input file. `isNew`: it is read for the first time, so its bounds are checked too. Rejects with `validation_error` or
+   * `invalid_request`, with the invalid member as `param`.
    */
   readLine(line: Buffer, endpoint: Endpoint, isNew?: boolean): Promise<BatchLine>;
-  /** Decodes the body of a line. Rejects with the error that the caller of such a request would get. */
+  /** Decodes the body of a line. Rejects with the error that a client with such a request would get. */
   decode(line: BatchLine, endpoint: Endpoint): Promise<BatchCall>;
   /** Renders the line of an item that has failed. */
   renderFailure(item: RequestedItem, error: GatewayError): Uint8Array;

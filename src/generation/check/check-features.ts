@@ -4,7 +4,7 @@ import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { type GenerateRequest, ReasoningEffort, ThinkingMode } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName, type RequestField } from './field-names.ts';
 
-/** Refuses features that the model lacks: 400 `unsupported_feature` with the name of the field. Source: docs/errors.md "Codes". */
+/** Throws `unsupported_feature`, with the name of the field, if a request uses a feature that the model lacks. Source: docs/errors.md "Codes". */
 export function checkFeatures(request: GenerateRequest, model: Model): void {
   const missing = (field: RequestField, what: string, capability: string): GatewayError =>
     new GatewayError('unsupported_feature', `${model.id} does not ${what}.`, {

@@ -21,13 +21,13 @@ function request(text: string) {
   });
 }
 
-test('an input that can’t fit by the lowest estimate is refused, naming the field', () => {
+test('an input whose lowest estimate exceeds the context is refused, and the error names the field', () => {
   expect(() => checkLength(request('word '.repeat(10_000)), model)).toThrow(
     expect.objectContaining({ code: 'context_length_exceeded', facts: { param: 'messages' } }),
   );
 });
 
-test('an input only near the limit passes, and so does every input if the model has no limit', () => {
+test('an input that is only near the limit passes, and so does any input if the model has no limit', () => {
   expect(() => checkLength(request('word '.repeat(1_050)), model)).not.toThrow();
   expect(() => checkLength(request('word '.repeat(10_000)), create(ModelSchema, { id: 'acme/large' }))).not.toThrow();
 });

@@ -5,15 +5,14 @@ import { measureInput } from '../tokens.ts';
 import { fieldName } from './field-names.ts';
 
 /**
- * Refuses an input that can't fit the model's context by the lowest estimate: 400 `context_length_exceeded`, before funds are checked,
- * because no balance would help. Inputs near the limit are counted afterwards.
+ * Throws `context_length_exceeded` if even the lowest estimate of the input exceeds the model's context. This is checked before the funds, because no balance would help. Inputs near the limit are counted later.
  */
 export function checkLength(request: GenerateRequest, model: Model, { low } = measureInput(request)): void {
   const contextLength = inputTokensMax(request, model);
   if (contextLength !== undefined && low > contextLength) throw tooLong(request, { id: model.id, contextLength }, low);
 }
 
-/** Returns the most input tokens of a request; undefined if the model's context is not known. The model reads each prompt of a legacy completion separately. */
+/** Returns the most input tokens that a request may have; undefined if the model's context length is unknown. In a legacy completion each prompt may have that many, because the model reads them separately. */
 export function inputTokensMax(
   { endpoint, items }: Pick<GenerateRequest, 'endpoint' | 'items'>,
   { contextLength }: Pick<Model, 'contextLength'>,
@@ -23,7 +22,7 @@ export function inputTokensMax(
     : contextLength * items.length;
 }
 
-/** Returns the error for an input with at least that many tokens, more than the model's context. */
+/** Returns the error for an input that is longer than the model's context. `tokens`: the fewest tokens that it has. */
 export function tooLong(
   request: GenerateRequest,
   { id, contextLength }: { readonly id: string; readonly contextLength: number },
@@ -31,7 +30,7 @@ export function tooLong(
 ): GatewayError {
   return new GatewayError(
     'context_length_exceeded',
-    `The input has at least ${tokens} tokens; ${id} takes ${contextLength} with its answer.`,
+    `The input has at least ${tokens} tokens; the context of ${id} is ${contextLength} tokens, with the answer.`,
     { param: fieldName(request.endpoint, 'items') },
   );
 }

@@ -14,7 +14,7 @@ const says = (role: Role, text: string): ItemInit => ({
 const user = says(Role.USER, 'hi');
 const tool = (name: string) => ({ tool: { case: 'function' as const, value: { name, parametersJson: '{}' } } });
 
-/** Returns the refusal's code and field; undefined if the request passes. */
+/** Returns the code and field of the error; undefined if the request passes. */
 function refusal(init: Init): [string, string | undefined] | undefined {
   try {
     checkRequest(create(GenerateRequestSchema, { endpoint: Endpoint.CHAT_COMPLETIONS, ...init }));
@@ -50,7 +50,7 @@ describe('checkRequest', () => {
     ['a message without a role', { items: [user, says(Role.UNSPECIFIED, 'x')] }, 'validation_error', 'messages.1.role'],
     ['temperature over 2', { items: [user], sampling: { temperature: 2.1 } }, 'validation_error', 'temperature'],
     [
-      'temperature that is no number',
+      'a temperature that is not a number',
       { items: [user], sampling: { temperature: Number.NaN } },
       'validation_error',
       'temperature',

@@ -4,8 +4,7 @@ import { type GenerateRequest, type Tool, ToolChoiceMode } from '../../gen/tollg
 import { fieldName, type RequestField } from './field-names.ts';
 
 /**
- * Checks a request by the rules for all interfaces: the edge's schemas define a public body, this defines a generation. Ranges are those of
- * docs/interfaces/README.md "Requests"; an interface's stricter ones are in its schema.
+ * Checks a request by the rules that all interfaces share. The edge's schemas check public bodies before this. The ranges are those of docs/interfaces/README.md "Requests"; an interface with narrower ranges has them in its schema.
  */
 export function checkRequest(request: GenerateRequest): void {
   checkNumbers(request);
@@ -53,14 +52,14 @@ function checkNumbers(request: GenerateRequest): void {
 
 function checkItem(request: GenerateRequest, item: Item, index: number): void {
   const { content } = item;
-  // The path is built only if something is wrong.
+  // A function, because the path is needed only for an error.
   const at = (): string => `${fieldName(request.endpoint, 'items')}.${index}`;
-  if (content.case === undefined) throw invalid(request, 'items', 'an item must say what it is', at());
+  if (content.case === undefined) throw invalid(request, 'items', 'an item must have a known type', at());
   if (content.case === 'message' && content.value.role === Role.UNSPECIFIED)
     throw invalid(request, 'items', 'a message needs a role', `${at()}.role`);
   const hasParts = content.case === 'message' || content.case === 'toolResult';
   if (hasParts && content.value.parts.some(isNothing))
-    throw invalid(request, 'items', 'a part must say what it is', at());
+    throw invalid(request, 'items', 'a part must have a known type', at());
 }
 
 function isNothing({ content }: Part): boolean {
@@ -79,7 +78,7 @@ function checkTools(request: GenerateRequest): void {
   for (const [index, tool] of request.tools.entries()) {
     const name = toolName(tool);
     if (name === undefined) continue;
-    // Names are unique in their group.
+    // Names must be unique within their group.
     const whole = tool.namespace === undefined ? name : `${tool.namespace.name}.${name}`;
     if (wholeNames.has(whole)) throw invalid(request, 'tools', `there are two tools named ${whole}`, `tools.${index}`);
     wholeNames.add(whole);

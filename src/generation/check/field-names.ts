@@ -1,6 +1,6 @@
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 
-/** The places of a request that a check can name. */
+/** The fields of a request that a check can name. */
 export type RequestField =
   | 'items'
   | 'tools'
@@ -44,7 +44,7 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
   },
 };
 
-/** Returns the caller's name of a field, so that an error names it as the caller does. */
+/** Returns the name of a field in the client's interface, for errors. */
 export function fieldName(endpoint: Endpoint, field: RequestField): string {
   return (byEndpoint[endpoint] ?? canonical)[field];
 }

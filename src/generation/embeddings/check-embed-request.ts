@@ -3,10 +3,10 @@ import type { EmbedRequest } from '../../gen/tollgate/v1/embedding_pb.ts';
 
 /** The most inputs of a request. */
 export const inputsMax = 2048;
-/** More numbers than any model gives. */
+/** The most dimensions that can be requested: more than any model has. */
 const dimensionsMax = 65_536;
 
-/** Returns how errors name an input: as the public interface does. */
+/** Returns the name of an input in errors, as in the public interface. */
 export function inputName({ listed }: Pick<EmbedRequest, 'listed'>, index: number): string {
   return listed ? `input[${index}]` : 'input';
 }
@@ -20,7 +20,7 @@ export function invalidEmbedField(param: string, message: string): GatewayError 
   });
 }
 
-/** Checks the request's own fields. Throws `validation_error` with the name of the field. */
+/** Checks what can be checked without the model. Throws `validation_error` with the name of the field. */
 export function checkEmbedRequest(request: EmbedRequest): void {
   const { inputs, dimensions } = request;
   if (request.model === '') throw invalidEmbedField('model', 'must not be empty');

@@ -3,14 +3,14 @@ import type { DirectAnswer, DirectCall } from '../direct-call.ts';
 
 /** An upstream's answer. */
 export interface Embedded extends DirectAnswer {
-  /** One for each input, in their order, as the upstream wrote them. */
+  /** One vector for each input, in the order of the inputs, in the form in which the upstream sent it. */
   readonly vectors: readonly Vector[];
 }
 
-/** Something that embeds: a provider over HTTP, or the built-in model. */
+/** Makes embeddings: a provider over HTTP, or the built-in model. */
 export interface EmbeddingUpstream {
-  /** Inputs may be token ids. */
+  /** True if inputs may be token ids. */
   readonly takesTokenIds: boolean;
-  /** Embeds all inputs of a request. Throws `UpstreamFailure`, and the signal's reason once it is aborted. */
+  /** Embeds all inputs of a request. Throws `UpstreamFailure`; if the signal is aborted, its reason. */
   embed(call: DirectCall<EmbedRequest>): Promise<Embedded>;
 }

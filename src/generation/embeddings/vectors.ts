@@ -1,7 +1,7 @@
 import { type EmbedRequest, type Vector, VectorForm } from '../../gen/tollgate/v1/embedding_pb.ts';
 import { UpstreamFailure } from '../upstream.ts';
 
-/** Bytes of a number of a `float32` vector. */
+/** How many bytes a number of a `float32` vector has. */
 const floatBytes = 4;
 
 /** Returns a vector of numbers. */
@@ -19,7 +19,7 @@ export function countNumbers({ numbers, float32 }: Vector): number {
   return numbers.length > 0 ? numbers.length : float32.length / floatBytes;
 }
 
-/** Returns a vector in the requested form; unchanged if it has that form, so that no bit changes. */
+/** Returns a vector in the requested form. A vector that already has the form is returned unchanged, so that no bit changes. */
 export function inForm(vector: Vector, form: VectorForm): Vector {
   const { numbers, float32 } = vector;
   const wantsFloats = form === VectorForm.FLOAT32;
@@ -31,8 +31,7 @@ export function inForm(vector: Vector, form: VectorForm): Vector {
 }
 
 /**
- * Checks an upstream's answer: a vector for each input, all of one length (the requested one, if any), every number
- * finite. Throws `UpstreamFailure` `malformed`.
+ * Checks that an upstream's answer has a vector for each input, that all have one length (the requested one, if any), and that all numbers are finite. Throws `UpstreamFailure` `malformed`.
  */
 export function checkVectors(
   vectors: readonly Vector[],
@@ -44,7 +43,7 @@ export function checkVectors(
   for (const [index, vector] of vectors.entries()) {
     const own = countNumbers(vector);
     if (own === 0 || own !== length) throw malformed(`vector ${index} with ${own} numbers, not ${length}`);
-    // Bounds of 32 bits too: a larger number would turn infinite in a client that reads floats.
+    // Numbers must be finite as 32-bit floats too, which is how many clients read them.
     const numbers = vector.numbers.length > 0 ? vector.numbers : readFloats(vector.float32);
     if (!numbers.every(number => Number.isFinite(Math.fround(number)))) {
       throw malformed(`a number in vector ${index} that is not finite`);

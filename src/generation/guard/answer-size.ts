@@ -1,7 +1,7 @@
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 
-/** The most memory that an answer may take, in bytes. */
+/** The limits of an answer's size, in bytes. */
 export interface AnswerBounds {
   /** For one choice. */
   readonly choiceBytesMax: number;
@@ -11,21 +11,21 @@ export interface AnswerBounds {
   readonly bytesMax: number;
 }
 
-/** The size of an event besides its texts, and of one token's logprob besides its alternatives. */
+/** The assumed size of an event without its texts, and of a token's log probability without its alternatives. */
 const eventBytes = 64;
 const logprobBytes = 120;
 
-/** Text of a choice is not judged below this, whatever the model's limit: short limits are kept by counting tokens. */
+/** Less text than this is always allowed, because short limits are enforced by counting tokens. */
 const textLeast = 65_536;
-/** No vocabulary has tokens that are longer than this on average. */
+/** The tokens of a long text are never longer than this on average, in any vocabulary. */
 const bytesPerToken = 64;
 
-/** Returns how much text a choice may have if its model gives at most that many tokens; Infinity if unknown. */
+/** Returns how many bytes of text a choice may have if its model has a limit of `outputTokensMax`; Infinity if that is undefined. */
 export function textMost(outputTokensMax: number | undefined): number {
   return outputTokensMax === undefined ? Infinity : Math.max(textLeast, outputTokensMax * bytesPerToken);
 }
 
-/** Counts what an upstream sends of an answer, whatever it sends, so that none grows without end. */
+/** Measures everything that an upstream sends for an answer, so that no answer can grow without limit. */
 export class AnswerSize {
   readonly #bounds: AnswerBounds;
   /** By choice. */
@@ -37,7 +37,7 @@ export class AnswerSize {
     this.#bounds = bounds;
   }
 
-  /** Adds new events. Returns false once a bound is exceeded. */
+  /** Adds events. Returns false if a limit is exceeded. */
   take(events: readonly GenerationEvent[]): boolean {
     const { choiceBytesMax, choiceTextMax, bytesMax } = this.#bounds;
     for (const { choice, event } of events) {

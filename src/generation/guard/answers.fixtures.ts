@@ -3,7 +3,7 @@ import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgat
 import { delta, finished, itemClosed, itemOpened, partClosed, partOpened } from '../events.ts';
 import type { EventStep } from './step.ts';
 
-/** Small answers, for the tests of the steps that enforce limits on an answer. */
+/** Small answers for the tests of the guard's steps. */
 
 const item = (content: Item['content']): Item => ({
   $typeName: 'tollgate.v1.Item',

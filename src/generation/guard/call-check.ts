@@ -6,7 +6,7 @@ import { PerChoice } from './per-choice.ts';
 import type { EventStep } from './step.ts';
 
 /**
- * Returns whether `stop` stays together with calls: in Chat, if the client named the one function to call. Source:
+ * Returns whether an answer with calls keeps the finish reason `stop`, as Chat requires if the client named the function to call. Source:
  * docs/interfaces/README.md "Tool calls".
  */
 export function keepsStop({ endpoint, toolChoice }: GenerateRequest): boolean {
@@ -14,9 +14,8 @@ export function keepsStop({ endpoint, toolChoice }: GenerateRequest): boolean {
 }
 
 /**
- * Makes finish reasons and calls agree, so that agents can rely on them: a call whose arguments are not a JSON object is incomplete, which
- * only a cut explains, and an answer with complete calls that ended by itself gets the finish reason for calls. Throws `UpstreamFailure`
- * `malformed` if the upstream reports an answer with an incomplete call as whole. Takes events one item at a time.
+ * Makes finish reasons and calls consistent, so that agents can rely on them. A call whose arguments are not a JSON object is marked as incomplete, which is valid only if the answer was cut off. An answer with complete calls that was not cut off gets the finish reason for calls. Throws `UpstreamFailure` `malformed` if the upstream reports
+ * success for an answer with an incomplete call. Items must not interleave.
  */
 export class CallCheck implements EventStep {
   readonly #choices: PerChoice<CheckedChoice>;
@@ -59,9 +58,9 @@ export class CallCheck implements EventStep {
 
 class CheckedChoice {
   readonly #stopStays: boolean;
-  /** The kind of the call that is open; undefined: none is. */
+  /** The kind of the open call; undefined: no call is open. */
   #kind: ToolKind | undefined;
-  /** The arguments of the function call that is open. */
+  /** The arguments of the open function call so far. */
   #arguments = '';
   #hasComplete = false;
   #hasIncomplete = false;

@@ -31,14 +31,14 @@ describe('CallFilter', () => {
     expect(through(filter(anything), answer)).toEqual(answer);
   });
 
-  test('calls beyond the limit are left out whole, and the items are numbered without gaps', () => {
+  test('calls beyond the limit are left out completely, and the items are numbered without gaps', () => {
     expect(listNames(through(filter({ ...anything, callsMax: 1 }), answer))).toEqual([
       [0, 'text'],
       [1, 'a'],
     ]);
   });
 
-  test('calls of tools outside the choice are left out, later ones move up', () => {
+  test('calls of tools that the tool choice does not allow are left out, and later items get lower numbers', () => {
     const out = through(filter({ ...anything, callable: new Set(['b']) }), answer);
     expect(listNames(out)).toEqual([
       [0, 'text'],
@@ -47,13 +47,13 @@ describe('CallFilter', () => {
     expect(listFinishes(out)).toEqual([[FinishReason.TOOL_CALLS, undefined]]);
   });
 
-  test('a choice whose calls were all left out does not have the finish reason of calls', () => {
+  test('a choice whose calls were all left out does not have the finish reason for calls', () => {
     const out = through(filter({ ...anything, callsMax: 0 }), answer);
     expect(listNames(out)).toEqual([[0, 'text']]);
     expect(listFinishes(out)).toEqual([[FinishReason.STOP, undefined]]);
   });
 
-  test('choices that no one requested are left out', () => {
+  test('choices that were not requested are left out', () => {
     const out = through(filter(anything), [
       ...textItem(['a']),
       ...textItem(['b'], { choice: 1 }),

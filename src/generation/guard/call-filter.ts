@@ -4,7 +4,7 @@ import { PerChoice } from './per-choice.ts';
 import { itemNumber, withItem } from './serialise.ts';
 import type { EventStep } from './step.ts';
 
-/** The calls and content that a request allows in its answer. */
+/** The calls and choices that a request allows in its answer. */
 export interface CallRules {
   /** The number of requested choices. */
   readonly candidates: number;
@@ -14,7 +14,7 @@ export interface CallRules {
   readonly callable: ReadonlySet<string> | undefined;
 }
 
-/** The rules that a request sets. */
+/** Returns the rules of a request. */
 export function callRules(request: GenerateRequest): CallRules {
   const { toolChoice } = request;
   const named = toolChoice?.mode === ToolChoiceMode.NAMED || toolChoice?.restricted === true;
@@ -31,13 +31,12 @@ export function callRules(request: GenerateRequest): CallRules {
 }
 
 /**
- * Removes from an upstream's answer what the client did not allow: further choices, calls beyond the limit, calls of tools outside the tool
- * choice. Items are renumbered without gaps; the finish reason of a choice whose calls were all removed is corrected.
+ * Removes from an upstream's answer what the client did not allow: choices beyond the requested number, calls beyond the limit, and calls of tools that the tool choice does not allow. Items are renumbered without gaps. If all calls of a choice were removed, its finish reason is corrected.
  */
 export class CallFilter implements EventStep {
   readonly #next: EventStep;
   readonly #rules: CallRules;
-  /** Calls are limited at all. */
+  /** True if calls are limited. */
   readonly #isFiltering: boolean;
   readonly #choices = new PerChoice(newChoice);
 

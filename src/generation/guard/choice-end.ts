@@ -3,20 +3,19 @@ import type { FinishReason, GenerationEvent } from '../../gen/tollgate/v1/event_
 import { finished, type FinishFacts, itemClosed, partClosed } from '../events.ts';
 
 /**
- * Tracks what is open in one choice, so that the gateway can end the choice properly at any moment; afterwards it drops whatever the
- * upstream still sends for it. Takes events after serialiser and validator: one item, one part at a time.
+ * Tracks what is open in one choice, so that the gateway can end the choice with valid events at any moment. It follows the serialiser and the validator, so at most one item and one part are open at a time.
  */
 export class ChoiceEnd {
   #item = -1;
   #part = -1;
   #itemOpen = false;
   #partOpen = false;
-  /** The gateway ended the choice. */
+  /** True if the gateway ended the choice. */
   isCut = false;
-  /** The choice has ended, by itself or cut. */
+  /** True if the choice has ended, by itself or through the gateway. */
   isOver = false;
 
-  /** Follows an event that is passed on to the client. */
+  /** Records an event that is passed on to the client. */
   follow({ event }: GenerationEvent): void {
     switch (event.case) {
       case 'itemOpened':
@@ -40,7 +39,7 @@ export class ChoiceEnd {
     }
   }
 
-  /** Closes what is open and finishes the choice. `status` is the status of the open item. */
+  /** Returns events that close what is open and finish the choice. `status`: the status of the open item. */
   cut(choice: number, reason: FinishReason, how: FinishFacts & { status: ItemStatus }): GenerationEvent[] {
     const events: GenerationEvent[] = [];
     if (this.#partOpen) events.push(partClosed(choice, [this.#item, this.#part]));

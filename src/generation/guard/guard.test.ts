@@ -21,7 +21,7 @@ const request = (init: Parameters<typeof create<typeof GenerateRequestSchema>>[1
 const unlimited: OutputLimit = { limit: Infinity, tolerance: 1 };
 
 describe('a plain answer', () => {
-  test('passes on the same events', () => {
+  test('passes unchanged, as the same objects', () => {
     const guard = new Guard(request(), unlimited);
     const answer = [started({}), ...textItem(['Hello', ', world']), stop(), completed({})];
     const shown = answer.flatMap(event => guard.push([event]));
@@ -38,7 +38,7 @@ describe('a plain answer', () => {
   });
 });
 
-test('a limit that is lowered counts what was shown before', async () => {
+test('a lowered limit includes the text that was already sent', async () => {
   const tokenizer = await loadTokenizer();
   const guard = new Guard(request(), unlimited);
   const words = 'The quick brown fox jumps over the lazy dog.';
@@ -51,7 +51,7 @@ test('a limit that is lowered counts what was shown before', async () => {
   expect(guard.isDone).toBe(true);
 });
 
-/** The same steps with all of them always at work and every text counted. */
+/** A guard in which all steps always run, and which counts every text. */
 class WholeChain {
   readonly #shown: GenerationEvent[] = [];
   readonly #candidates: number;
@@ -135,7 +135,7 @@ const texts = fc.array(
 );
 const items = fc.array(fc.oneof(texts, fc.constantFrom('a', 'b')), { maxLength: 4 });
 
-/** Choices whose items interleave, cut into batches; the last batch may be missing. */
+/** Answers with interleaved items, split into batches of events, of which the last one may be missing. */
 const answers = fc
   .record({
     choices: fc.array(items, { minLength: 1, maxLength: 3 }),
@@ -166,7 +166,7 @@ function interleaved(choices: readonly (readonly (readonly string[] | string)[])
   return events;
 }
 
-test('the steps that a request needs give the same result as all steps', async () => {
+test('running only the steps that a request needs gives the same result as running all steps', async () => {
   await loadTokenizer();
   const limits = fc.oneof(fc.integer({ min: 0, max: 40 }), fc.constantFrom(200, Infinity));
   const lowered = fc.option(fc.record({ at: fc.nat({ max: 10 }), limit: fc.integer({ min: 0, max: 20 }) }));

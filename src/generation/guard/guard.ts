@@ -12,21 +12,20 @@ import { Validator } from './validate.ts';
 
 /** The output limit of a choice. */
 export interface OutputLimit {
-  /** Output tokens of one choice; Infinity for none. */
+  /** The most output tokens of one choice; Infinity: no limit. */
   readonly limit: number;
   /** See `LengthCutter`. */
   readonly tolerance: number;
 }
 
 /**
- * Checks an upstream's events before the client sees them: order, validity, and the client's limits that an upstream may ignore. An event
- * goes through all steps in one call.
+ * Checks an upstream's events before the client sees them: their order and validity, and the client's limits, which an upstream may ignore. Each event goes through all steps synchronously.
  */
 export class Guard {
   readonly #candidates: number;
   readonly #shown = new Shown();
   readonly #length: LengthCutter;
-  /** Absent: the request has no stop sequences. */
+  /** Undefined: the request has no stop sequences. */
   readonly #stop: StopCutter | undefined;
   readonly #validator: Validator;
   readonly #first: LastFinish;
@@ -40,7 +39,7 @@ export class Guard {
     this.#first = new LastFinish(new Serialiser(this.#validator));
   }
 
-  /** True if the gateway has cut the answer and needs nothing more: the upstream can be stopped. */
+  /** True if the gateway has cut the answer, so that the upstream can be stopped. */
   get isDone(): boolean {
     return this.#shown.finished >= this.#candidates && this.#hasCut;
   }
@@ -49,21 +48,21 @@ export class Guard {
     return this.#length.hasCut || this.#stop?.hasCut === true;
   }
 
-  /** Returns what must be waited for before these events can be pushed: the tokenizer, if a limit could be near. */
+  /** Returns a promise to wait for before these events can be pushed (loading the tokenizer, if a limit could be near); undefined: nothing to wait for. */
   waitsFor(events: readonly GenerationEvent[]): Promise<unknown> | undefined {
     return loadedTokenizer() === undefined && this.#length.needsTokenizer(events) ? loadTokenizer() : undefined;
   }
 
-  /** Takes the upstream's events and returns those for the client. Throws `UpstreamFailure` `malformed`. */
+  /** Takes events of the upstream, and returns those for the client. Throws `UpstreamFailure` `malformed`. */
   push(events: readonly GenerationEvent[]): GenerationEvent[] {
     this.#length.announce(events);
     for (const event of events) this.#first.push(event);
-    // The choices that were not cut have finished: no more is expected of them.
+    // If all choices that were not cut have finished, no more is expected, and their finish events are sent.
     if (this.#first.waiting > 0 && this.#hasCut) this.#first.release(this.#candidates - this.#shown.finished);
     return this.#shown.take();
   }
 
-  /** The upstream has ended. Throws `UpstreamFailure` `truncated` if it ended too early. */
+  /** Called when the upstream has ended. Throws `UpstreamFailure` `truncated` if the answer is incomplete. */
   end(): void {
     this.#validator.end();
   }
@@ -74,7 +73,7 @@ export class Guard {
   }
 }
 
-/** The last step. */
+/** The last step: collects the events for the client. */
 class Shown implements EventStep {
   finished = 0;
   #events: GenerationEvent[] = [];

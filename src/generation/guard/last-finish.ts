@@ -3,14 +3,14 @@ import { PerChoice } from './per-choice.ts';
 import type { EventStep } from './step.ts';
 
 interface Ending {
-  /** The latest finish so far; undefined: none has come. */
+  /** The latest finish event; undefined: none has come. */
   finish: GenerationEvent | undefined;
   /** The number of open items. */
   open: number;
 }
 
 /**
- * Keeps the finish of each choice until the answer is whole: upstreams send text, calls and further finishes after one, and the last finish is the one that holds. Source:
+ * Keeps the finish event of each choice until the answer is complete. Some upstreams send text, calls and further finish events after a finish event; the last one counts. Source:
  * docs/interfaces/README.md "Finish reasons".
  */
 export class LastFinish implements EventStep {
@@ -22,7 +22,7 @@ export class LastFinish implements EventStep {
     this.#next = next;
   }
 
-  /** The number of choices whose finish waits. */
+  /** How many choices have a finish event that was not emitted yet. */
   get waiting(): number {
     return this.#waiting;
   }
@@ -46,7 +46,7 @@ export class LastFinish implements EventStep {
     this.#next.push(event);
   }
 
-  /** Emits the finishes of choices with nothing open, if there are at least `wanted`: nothing more of the answer is read. */
+  /** Emits the kept finish events of choices without open items, if there are at least `wanted` of them. Called if no more of the answer will be read. */
   release(wanted: number): void {
     const closed = this.#choices.all().filter(({ finish, open }) => finish !== undefined && open === 0);
     if (closed.length >= wanted) this.#release(closed);

@@ -18,7 +18,7 @@ function limited(limit: number, events: readonly GenerationEvent[]): GenerationE
 }
 
 describe('LengthCutter', () => {
-  test('an answer below its limit passes unchanged', () => {
+  test('an answer of exactly its limit passes unchanged', () => {
     const answer = [...textItem(tokenizer.split(words)), stop()];
     expect(limited(tokenizer.count(words), answer)).toEqual(answer);
   });
@@ -32,7 +32,7 @@ describe('LengthCutter', () => {
     }
   });
 
-  test('however the text is cut into deltas, no more tokens than the limit come out, and at most one less', () => {
+  test('however the text is split into deltas, the result has at most as many tokens as the limit, and at most one token fewer than would fit', () => {
     const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 5, maxLength: 60 });
     fc.assert(
       fc.property(sizes, fc.integer({ min: 1, max: 80 }), (cuts, limit) => {
@@ -50,7 +50,7 @@ describe('LengthCutter', () => {
     );
   });
 
-  test('a limit that is lowered while the answer runs applies from then on', () => {
+  test('a limit that is lowered during the answer applies from then on', () => {
     const out: GenerationEvent[] = [];
     const cutter = new LengthCutter(out, Infinity);
     const first = words.slice(0, 400);

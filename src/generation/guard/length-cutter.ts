@@ -7,17 +7,16 @@ import type { EventStep } from './step.ts';
 import { TokenMeter } from './token-meter.ts';
 
 /**
- * Ends each choice at its output limit, whatever the upstream does. The limit can be lowered while the answer runs (when funds end); `tolerance` allows
- * for an upstream that counts with another tokenizer, so that one that keeps the limit is never cut by the difference.
+ * Ends each choice at its output limit, even if the upstream ignores it. The limit can be lowered during the answer (if the funds end). `tolerance`: the factor by which the count may exceed the limit, so that an upstream that keeps the limit with another tokenizer is not cut.
  */
 export class LengthCutter implements EventStep {
   readonly #next: EventStep;
   #limit: number;
-  /** UTF-8 bytes of all text that was announced: no tokenizer makes more tokens of it. */
+  /** The UTF-8 bytes of all announced text, which is an upper bound of its tokens in any tokenizer. */
   #bytes = 0;
   readonly #choices: PerChoice<LengthChoice>;
 
-  /** `limit` in tokens a choice; Infinity for none. */
+  /** `limit`: in tokens per choice; Infinity: none. */
   constructor(next: EventStep, limit: number, tolerance = 1) {
     this.#next = next;
     this.#limit = Math.floor(limit * tolerance);
@@ -28,17 +27,17 @@ export class LengthCutter implements EventStep {
     return this.#choices.all().some(choice => choice.end.isCut);
   }
 
-  /** Lowers the limit from now on, without tolerance; never raises it. */
+  /** Lowers the limit from now on, without tolerance. A higher value than the current limit has no effect. */
   lower(limit: number): void {
     this.#limit = Math.min(this.#limit, limit);
   }
 
-  /** Returns whether the tokenizer must be loaded before the text of these events can be taken. */
+  /** Returns whether the tokenizer must be loaded before these events can be pushed. */
   needsTokenizer(events: readonly GenerationEvent[]): boolean {
     return this.#limit < Infinity && this.#bytes + textBytes(events) > this.#limit;
   }
 
-  /** Announces events whose text will be pushed, at once or later. Every event must be announced before its text is pushed. */
+  /** Announces events that will be pushed, now or later. Every event must be announced before it is pushed. */
   announce(events: readonly GenerationEvent[]): void {
     this.#bytes += textBytes(events);
   }
@@ -50,7 +49,7 @@ export class LengthCutter implements EventStep {
   }
 }
 
-/** The bytes of all text in the events, and of the `{}` that a call without arguments gets at its end. */
+/** Returns the bytes of all text in the events, including the `{}` that a call without arguments gets when it closes. */
 function textBytes(events: readonly GenerationEvent[]): number {
   let bytes = 0;
   for (const { event } of events) {

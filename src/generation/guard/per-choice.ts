@@ -1,6 +1,5 @@
 /**
- * One state per choice of an answer, made when the choice first appears. Most answers have one choice, number 0,
- * which costs no look-up.
+ * A state for each choice of an answer, created when the choice first appears. Choice 0, the only one of most answers, needs no look-up.
  */
 export class PerChoice<State> {
   readonly #make: (choice: number) => State;
@@ -11,7 +10,7 @@ export class PerChoice<State> {
     this.#make = make;
   }
 
-  /** The state of a choice. */
+  /** Returns the state of a choice. */
   get(choice: number): State {
     if (choice === 0) return (this.#first ??= this.#make(0));
     this.#others ??= new Map();

@@ -38,7 +38,7 @@ function readArguments(events: readonly GenerationEvent[]): string[] {
 }
 
 describe('Serialiser', () => {
-  test('two interleaved calls come out one after the other, each whole, in the order in which they opened', () => {
+  test('two interleaved calls come out one after the other, in the order in which they opened', () => {
     const events = serialised([
       itemOpened(0, 0, call('a')),
       argumentsDelta(0, '{"x"'),
@@ -70,7 +70,7 @@ describe('Serialiser', () => {
     expect(closing(ToolKind.FUNCTION, ItemStatus.INCOMPLETE)).toEqual(['']);
   });
 
-  test('any interleaving of calls comes out valid, with the arguments of each whole', () => {
+  test('any interleaving of calls comes out in a valid order, each with its complete arguments', () => {
     const schedule = fc.array(fc.array(fc.string({ minLength: 1, maxLength: 3 }), { maxLength: 4 }), {
       minLength: 1,
       maxLength: 5,
@@ -90,7 +90,7 @@ describe('Serialiser', () => {
   });
 });
 
-/** Interleaves items: each opens, emits its parts and closes; the next item is picked anew for every event. */
+/** Interleaves the events of items, which open, emit their parts and close. `picks` selects the item of each event. */
 function interleave(items: readonly (readonly string[])[], picks: Iterable<number>): GenerationEvent[] {
   const queues = items.map((parts, item) => [
     itemOpened(0, item, call(`t${item}`)),

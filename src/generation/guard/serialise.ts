@@ -5,9 +5,7 @@ import { PerChoice } from './per-choice.ts';
 import type { EventStep } from './step.ts';
 
 /**
- * Puts interleaved items one after the other: clients lose or merge parallel calls that interleave (docs/interfaces/chat-completions.md "Stream"). The item that opened
- * first streams on; what belongs to the others waits until it is closed. Items are renumbered in the order in which they
- * leave. A function call that ends whole without arguments gets `{}`, since strict clients refuse an empty text.
+ * Puts interleaved items one after the other, because clients lose or merge parallel calls that interleave (docs/interfaces/chat-completions.md "Stream"). The item that opened first is streamed; the events of the others wait until it is closed. Items are renumbered in the order in which they are passed on. A complete function call without arguments gets `{}`, because strict clients refuse an empty text.
  */
 export class Serialiser implements EventStep {
   readonly #next: EventStep;
@@ -42,7 +40,7 @@ export function itemNumber({ event }: GenerationEvent): number | undefined {
   }
 }
 
-/** Returns the event with another number of its item. */
+/** Returns the event with another item number. */
 export function withItem(event: GenerationEvent, item: number): GenerationEvent {
   if (itemNumber(event) === item) return event;
   const { case: kind, value } = event.event;
@@ -57,9 +55,9 @@ interface Waiting {
 
 class SerialChoice {
   readonly #next: EventStep;
-  /** Items that have opened and not yet left whole, in order; the first is the one that streams. */
+  /** The items that have opened but were not passed on completely, in order. The first one is streamed. */
   readonly #queue: Waiting[] = [];
-  /** The number of items that have begun to be passed on; the number of the streaming one is one less. */
+  /** How many items were passed on, at least in part; the number of the streamed item is one less. */
   #left = 0;
   #emptyCall = false;
 
@@ -92,7 +90,7 @@ class SerialChoice {
     this.#next.push(withItem(event, this.#left - 1));
   }
 
-  /** Events of the item that streams; its end lets the next ones go. */
+  /** Passes on an event of the streamed item. When it closes, the next item is streamed. */
   #stream(event: GenerationEvent): void {
     const number = this.#left - 1;
     const { event: step } = event;

@@ -18,7 +18,7 @@ describe('StopCutter', () => {
     expect(cutter.hasCut).toBe(true);
   });
 
-  test('text that only begins a stop sequence is shown in the end', () => {
+  test('text that only begins like a stop sequence is shown in the end', () => {
     const out: GenerationEvent[] = [];
     const cutter = new StopCutter(out, ['END']);
     for (const event of answer(['the E', 'N'])) cutter.push(event);
@@ -27,7 +27,7 @@ describe('StopCutter', () => {
     expect(cutter.hasCut).toBe(false);
   });
 
-  test('however a text is cut into deltas, it ends before the sequence that is complete first, and no part of one is shown', () => {
+  test('however a text is split into deltas, it ends before the sequence that is complete first, and no part of that sequence is shown', () => {
     const letters = fc.string({ unit: fc.constantFrom('a', 'b', '😀'), maxLength: 24 });
     const stops = fc.array(fc.string({ unit: fc.constantFrom('a', 'b', '😀'), minLength: 1, maxLength: 4 }), {
       minLength: 1,
@@ -54,7 +54,7 @@ function cutAt(text: string, sizes: readonly number[]): string[] {
   return parts;
 }
 
-/** The plain definition: the shortest beginning of the text that ends with a sequence, without the longest such sequence. */
+/** Computes the expected text from the definition: the shortest beginning of the text that ends with a sequence, without the longest sequence that it ends with. */
 function expectedText(text: string, sequences: readonly string[]): string {
   for (let end = 1; end <= text.length; end += 1) {
     const seen = text.slice(0, end);

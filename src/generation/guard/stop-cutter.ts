@@ -6,14 +6,13 @@ import { PerChoice } from './per-choice.ts';
 import type { EventStep } from './step.ts';
 
 /**
- * Ends a choice before the first stop sequence in its visible text, whatever the upstream does, and never shows part of one: a tail
- * that could begin a sequence waits until it is clear.
+ * Ends a choice before the first stop sequence in its visible text, even if the upstream does not. It never shows a part of that sequence: text at the end that could begin a sequence is held back.
  */
 export class StopCutter implements EventStep {
   readonly #next: EventStep;
   readonly #choices: PerChoice<StopChoice>;
 
-  /** `stop`: the sequences, at least one. */
+  /** `stop`: the stop sequences, at least one. */
   constructor(next: EventStep, stop: readonly string[]) {
     this.#next = next;
     this.#choices = new PerChoice(choice => new StopChoice(next, choice, stop));
@@ -36,7 +35,7 @@ class StopChoice {
   readonly #choice: number;
   readonly #stop: readonly string[];
   readonly #tailMax: number;
-  /** Text that could begin a stop sequence, and the log probabilities of the tokens that overlap it. */
+  /** The text that is held back because it could begin a stop sequence, and the log probabilities of its tokens. */
   #tail = '';
   #logprobs: TokenLogprob[] = [];
 
@@ -55,7 +54,7 @@ class StopChoice {
       return;
     }
     this.end.follow(event);
-    // No sequence came: the tail is ordinary text after all.
+    // The part has closed without a sequence, so the tail is ordinary text.
     if (step.case === 'partClosed') this.#release([step.value.item, step.value.part], this.#tail.length);
     this.#next.push(event);
   }
@@ -98,8 +97,7 @@ class StopChoice {
 }
 
 /**
- * The stop sequence that is complete first, so that the answer does not depend on how the text was cut into deltas; of several that end at one
- * place the longest.
+ * Returns the stop sequence that is complete first (of several with the same end, the longest), so that the answer does not depend on how the text was split into deltas.
  */
 function firstMatch(text: string, stop: readonly string[]): { at: number; stop: string } | undefined {
   let best: { at: number; end: number; stop: string } | undefined;

@@ -13,76 +13,76 @@ import { type TextKind, TextSample } from '../text-kind.ts';
 import { estimateTokens, loadTokenizer, type Tokenizer } from '../tokens.ts';
 import { addBuckets, sumInput, toBuckets, toUsage, type UsageBuckets } from '../usage-buckets.ts';
 
-/** Usage as it is charged, and who counted it. */
+/** The usage that is charged, and whether the upstream reported it or the gateway estimated it. */
 export interface CountedUsage {
   readonly buckets: UsageBuckets;
   readonly source: 'reported' | 'estimated';
 }
 
-/** The most that one call of a model can produce: its token limits, over all candidates. Infinity: none is known. */
+/** The token limits of a model for one call, all candidates together; Infinity: unknown. */
 export interface CallLimits {
   readonly candidates: number;
   readonly input: number;
   readonly output: number;
 }
 
-/** Corrects the gateway's own count if the upstream has reported none. */
+/** Corrects the gateway's count if the upstream has reported none. */
 export interface CountCorrection {
-  /** Input tokens of one call; undefined: nothing is known. Never rejects. */
+  /** Returns the input tokens of one call; undefined: unknown. Never rejects. */
   readonly input: () => Promise<number | undefined>;
-  /** Output tokens of a text with that upper bound; undefined: nothing is known. */
+  /** Returns the output tokens of a text; undefined: unknown. */
   readonly output: (text: MeasuredText) => number | undefined;
   /** Returns all reasoning tokens so far, shown or not; `isShown`: some of it was shown. Undefined: unknown. */
   readonly reasoning: (isShown: boolean) => number | undefined;
 }
 
-/** A text of the output. */
+/** A measured text of the output. */
 export interface MeasuredText {
-  /** Upper bound of its tokens. */
+  /** An upper bound of its tokens. */
   readonly estimate: number;
   readonly kind: TextKind;
 }
 
-/** Tokens of one call, and who counted them. */
+/** The tokens of one call, and whether they were reported or estimated. */
 interface Counts {
   readonly input: number;
   readonly output: number;
-  /** Undefined: as reported. */
+  /** Absent: the reported number applies. */
   readonly reasoning?: number;
   readonly source: CountedUsage['source'];
 }
 
-/** Records what the gateway received from an upstream: the reported counts, and the text in case none are reported. */
+/** Records the counts that an upstream reports, and measures the text in case it reports none. */
 export class Tally {
   readonly #limits: CallLimits;
-  /** Reported while the answer runs: only its input is final. */
+  /** Usage that was reported during the answer; only its input is final. */
   #interim: Usage | undefined;
-  /** The latest running count of output, and the upper bound of the output at that moment. */
+  /** The latest output count that was reported during the answer, and the upper bound of the output at that moment. */
   #running: { readonly tokens: number; readonly high: number; readonly length: number } | undefined;
-  /** Reported after the finish of every choice: it covers the whole answer, even if the formal end is still missing. */
+  /** Usage that was reported after every choice had finished. It covers the whole answer, even if the formal end is missing. */
   #afterFinish: Usage | undefined;
-  /** Reported for the whole answer. */
+  /** Usage that was reported at the end of the answer. */
   #final: Usage | undefined;
   #finished: number[] = [];
   #output = new GrowingText();
   #outputHigh = 0;
-  /** The part of it that is reasoning. */
+  /** The part of that which is reasoning. */
   #reasoningHigh = 0;
   #isEnded = false;
-  /** Something other than reasoning has come. */
+  /** True if anything but reasoning has come. */
   #hasAnswer = false;
-  /** Usage of earlier calls for the same answer (a continued pause). */
+  /** The usage of earlier calls of the same answer, after which the upstream paused. */
   #before: CountedUsage | undefined;
-  /** The number of calls that the answer consists of, each with the whole input. */
+  /** How many upstream calls the answer consists of, each with the whole input. */
   calls = 1;
-  /** The tier that the upstream reports; undefined if it reports none. */
+  /** The service tier that the upstream reports; undefined if it reports none. */
   serviceTier: ServiceTier | undefined;
 
   constructor(limits: CallLimits) {
     this.#limits = limits;
   }
 
-  /** Adds a batch as it came from the upstream, before anything is enforced. */
+  /** Adds events as they came from the upstream, before the guard changes them. */
   take(events: readonly GenerationEvent[]): void {
     for (const { choice, event } of events) {
       if (event.case === 'delta') this.#delta(event.value);
@@ -102,22 +102,22 @@ export class Tally {
     return this.#output.length === 0 && this.#before === undefined;
   }
 
-  /** Output tokens so far, never too few. */
+  /** An upper bound of the output tokens so far. */
   get outputTokensHigh(): number {
     return this.#outputHigh + (this.#before?.buckets.output ?? 0);
   }
 
-  /** The answer itself has begun: all reasoning before it is done. */
+  /** True if the answer itself has begun, so that the reasoning before it has ended. */
   get hasAnswer(): boolean {
     return this.#hasAnswer;
   }
 
-  /** The upstream's plausible report of a whole answer of one call; undefined if there is none. */
+  /** The usage that the upstream reported for a whole answer of one call; undefined if there is none, or if it is not plausible. */
   get reported(): Usage | undefined {
     return this.#before === undefined ? this.#believable(this.#final) : undefined;
   }
 
-  /** The upstream has ended its answer, whether or not it reported. */
+  /** True if the upstream has ended its answer, with or without a report of usage. */
   get isEnded(): boolean {
     return this.#isEnded;
   }
@@ -127,20 +127,19 @@ export class Tally {
     return { text: this.#measure(this.#outputHigh), reasoningHigh: this.#reasoningHigh };
   }
 
-  /** Members of the upstream's own usage, for clients of its protocol. */
+  /** The unknown members of the upstream's usage, for clients of the same protocol. */
   get extra(): Usage['extra'] {
     return this.#final?.extra;
   }
 
   /**
-   * Accepts usage that arrives after the client disconnected: it pays what the upstream reported for the whole answer, if it did
-   * (docs/accounting.md "Settlement").
+   * Uses the usage that the upstream reports for the whole answer even if the client disconnected before (docs/accounting.md "Settlement").
    */
   acceptLateUsage(): void {
     this.#final ??= this.#afterFinish;
   }
 
-  /** Discards an attempt whose output was not delivered. */
+  /** Forgets an attempt whose output was not delivered. */
   restart(): void {
     this.#interim = undefined;
     this.#afterFinish = undefined;
@@ -154,7 +153,7 @@ export class Tally {
     this.#isEnded = false;
   }
 
-  /** Ends one call of an answer that continues with another: their usage is summed. */
+  /** Keeps the usage of a call, because the answer continues in another call; their usage is added up. */
   async carry(request: GenerateRequest): Promise<void> {
     const counted = await this.count(request);
     this.restart();
@@ -162,10 +161,8 @@ export class Tally {
   }
 
   /**
-   * Returns the usage of all calls: as reported if the upstream reported it; else, and if it reports more input than
-   * the model accepts, counted here, which needs the tokenizer. Output is never more than `outputMax`, and of one
-   * call never more than the model's own limit: a wrong report must not empty an account. `correction`: how the
-   * upstream's counts differ from the gateway's; absent: only what has come is counted, by the gateway.
+   * Returns the usage of all calls: as the upstream reported it, or, if it reported none or more input than the model accepts, counted here, which needs the tokenizer. The output is never more than `outputMax`, and for one call never more than the model's limit, because a wrong report must not empty an account. `correction`: how the
+   * upstream's counts differ from the gateway's; absent: what has come is counted without a correction.
    */
   count(
     request: GenerateRequest,
@@ -193,7 +190,7 @@ export class Tally {
     return this.#total(reported, { input, ...counted, source: 'estimated' }, outputMax);
   }
 
-  /** Returns the output of an answer without a final report: the upstream's last running count, and an estimate of what came after it. */
+  /** Returns the output of an answer without a final report: the last count that was reported during the answer, plus an estimate of what came after it. */
   async #countOutput(
     tokenizer: Tokenizer,
     correction: CountCorrection | undefined,
@@ -204,7 +201,7 @@ export class Tally {
     const learned = this.#outputHigh === high ? 0 : correction?.output(since);
     const text = this.#output.toString();
     const visible = learned ?? (await countInPieces([length === 0 ? text : text.slice(length)], tokenizer));
-    // A running count has the reasoning that is not shown in it.
+    // The reported count includes reasoning that is not shown.
     if (running !== undefined) return { output: tokens + visible };
     const shown = this.#outputHigh === 0 ? 0 : Math.round((visible * this.#reasoningHigh) / this.#outputHigh);
     const reasoning = Math.max(shown, correction?.reasoning(this.#reasoningHigh > 0) ?? 0);
@@ -225,7 +222,7 @@ export class Tally {
     return sum(this.#before, { buckets, source: counts.source });
   }
 
-  /** Returns the report without input counts that can't be true. */
+  /** Returns the report without input counts that are impossible. */
   #believable(reported: Usage | undefined): Usage | undefined {
     if (reported === undefined) return undefined;
     if (sumInput(toBuckets(reported)) <= this.#limits.input) return reported;
@@ -258,7 +255,7 @@ export class Tally {
   }
 
   #delta({ kind, text }: Delta): void {
-    // A repetition of the prompt is not output.
+    // The repetition of the prompt (`echo`) is not output.
     if (kind === DeltaKind.ECHO) return;
     const high = this.#text(text);
     if (kind === DeltaKind.REASONING || kind === DeltaKind.SUMMARY) this.#reasoningHigh += high;
@@ -279,14 +276,14 @@ function sum(before: CountedUsage | undefined, now: CountedUsage): CountedUsage 
   return { buckets: addBuckets(before.buckets, now.buckets), source };
 }
 
-/** The charged usage as clients see it. */
+/** Converts the charged usage to the message that clients get. */
 export function usageMessage({ buckets }: CountedUsage, extra: Usage['extra']): Usage {
   const usage = toUsage(buckets);
   if (extra !== undefined) usage.extra = extra;
   return usage;
 }
 
-/** Converts the source to its contract value. */
+/** Converts the source of usage to its protobuf value. */
 export function usageSource(source: CountedUsage['source']): UsageSource {
   return source === 'reported' ? UsageSource.REPORTED : UsageSource.ESTIMATED;
 }

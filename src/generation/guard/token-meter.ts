@@ -2,16 +2,15 @@ import assert from 'node:assert/strict';
 import { GrowingText } from '../../lib/growing-text.ts';
 import { loadedTokenizer, type TokenPiece } from '../tokens.ts';
 
-/** A text has at most as many tokens as UTF-8 bytes, and a UTF-16 code unit takes at most three bytes. */
+/** The most tokens of a UTF-16 code unit: a text has at most as many tokens as UTF-8 bytes, and a code unit takes at most three bytes. */
 const tokensPerUnitMax = 3;
-/** Counted text longer than this is dropped, except for its last tokens. */
+/** How much counted text is kept at least; text before it is dropped. */
 const keptLengthMax = 128;
-/** How many of the last tokens (more exactly: pieces) the next addition may still change. */
+/** How many of the last pieces (tokens, nearly) the next addition may still change. */
 const openPieces = 8;
 
 /**
- * Measures output as it arrives, and returns where a limit cuts it. It counts only if the limit could be near, and only the new part of the
- * text: for a stream of small deltas it reads the text about once.
+ * Counts output as it arrives, and cuts it at a limit. It counts only if the limit could be near, and only the new part of the text, so that in a stream of small deltas the text is read about once.
  */
 export class TokenMeter {
   /** The number of tokens of the dropped text. */
@@ -21,8 +20,7 @@ export class TokenMeter {
   #uncounted = new GrowingText();
 
   /**
-   * Returns as much of the addition as the limit allows: all of it below the limit, '' above it. The
-   * tokenizer must be loaded if the limit could be near.
+   * Adds text. Returns the part of the addition that the limit allows; '' if the limit was reached before. The tokenizer must be loaded if the limit could be near.
    */
   take(addition: string, limit: number): string {
     const lengthBefore = this.#text.length + this.#uncounted.length;
@@ -46,7 +44,7 @@ export class TokenMeter {
     return addition;
   }
 
-  /** Drops text whose count is final: all but the last tokens, which the next addition may still change. */
+  /** Drops text whose count is final: all except the last pieces, which the next addition may still change. */
   #dropFinal(pieces: readonly TokenPiece[]): void {
     if (this.#text.length < keptLengthMax) return;
     for (const piece of pieces.slice(0, -openPieces)) {

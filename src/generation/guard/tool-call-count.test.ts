@@ -45,19 +45,19 @@ const reports = (usage: object) => ({
 });
 const count = (request: GenerateRequest, events: readonly GenerationEvent[] = []): ToolCallCount => {
   const calls = new ToolCallCount(request, pricing);
-  calls.take(events);
+  calls.count(events);
   return calls;
 };
 const text = (calls: ToolCallCount, report: Parameters<ToolCallCount['charges']>[0] = silent): string[] =>
   calls.charges(report).map(({ tool: name, calls: times }) => `${name} ${times}`);
 
 describe('calls of priced tools', () => {
-  test('are those of the items, whatever the name of the tool that runs code', () => {
+  test('are those of the answer’s items, for all names of code-execution tools', () => {
     const events = ['web_search', 'bash_code_execution', 'text_editor_code_execution'].map(ran);
     expect(text(count(both, events))).toEqual(['web_search 1', 'code_execution 2']);
   });
 
-  test('are those that the usage reports, none included', () => {
+  test('are those that the usage reports, even if it reports none', () => {
     const events = [ran('web_search'), ran('web_search')];
     expect(text(count(both, events), reports({ server_tool_use: { web_search_requests: 1 } }))).toEqual([
       'web_search 1',
@@ -65,21 +65,21 @@ describe('calls of priced tools', () => {
     expect(text(count(both, events), reports({ server_tool_use: { web_search_requests: 0 } }))).toEqual([]);
   });
 
-  test('are never more than the request allows, nor than a thousand', () => {
+  test('are never more than the request allows, and never more than a thousand', () => {
     const usage = { server_tool_use: { web_search_requests: 50, code_execution_requests: 1e9 } };
     expect(text(count(both), reports(usage))).toEqual(['web_search 3', 'code_execution 1000']);
   });
 
-  test('of an answer that paused are summed; those of a failed attempt are not charged', () => {
+  test('are added up if the answer paused; those of a failed attempt are not charged', () => {
     const calls = count(both, [ran('web_search')]);
     calls.restart();
-    calls.take([ran('web_search')]);
+    calls.count([ran('web_search')]);
     calls.carry(silent);
-    calls.take([ran('web_search')]);
+    calls.count([ran('web_search')]);
     expect(text(calls)).toEqual(['web_search 2']);
   });
 
-  test('for a member count one per answer, unless the provider reports a number, did not get the member, or sent nothing', () => {
+  test('that a field of the request switches on count as one per candidate, unless the provider reports a number, did not get the field, or sent nothing', () => {
     expect(text(count(searches))).toEqual(['web_search 1']);
     expect(text(count(create(GenerateRequestSchema, { ...searches, candidates: 2 })))).toEqual(['web_search 2']);
     expect(text(count(searches), reports({ num_search_queries: 4 }))).toEqual(['web_search 4']);

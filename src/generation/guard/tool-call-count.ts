@@ -9,72 +9,72 @@ import { readToolTerms, type ToolTerm } from '../tool-terms.ts';
 
 const none: readonly ToolCharge[] = [];
 
-/** No more calls than this are charged for one answer: a wrong report must not empty an account. */
-const callsMost = 1_000;
+/** No more calls of one tool than this are charged for a request: a wrong report must not empty an account. */
+const callsPerRequestMax = 1_000;
 
-/** Facts about a call that has ended: the members of the upstream's own usage, and whether anything of an answer arrived. */
+/** What an attempt that has ended reported about tools. `extra`: the unknown members of the upstream's usage. `isEmpty`: nothing of an answer arrived. */
 export interface ToolReport {
   readonly extra: Extra | undefined;
   readonly isEmpty: boolean;
 }
 
-/** Counts an upstream's calls of priced tools: by its usage, else by the items that report them. */
+/** Counts the calls of priced tools that an upstream has made: from its usage if that has a count, else from the items of its answer. */
 export class ToolCallCount {
   readonly #terms: readonly ToolTerm[];
-  readonly #answers: number;
+  readonly #candidates: number;
   #items = new Map<string, number>();
-  /** Members of the request that the upstream did not get. */
+  /** Fields of the request that the upstream did not get. */
   #dropped: readonly string[] = [];
-  /** The counts of earlier calls for the same answer (continued after a pause). */
+  /** The counts of earlier attempts of the same answer, which was continued after a pause. */
   readonly #before = new Map<string, number>();
 
   constructor(request: GenerateRequest, pricing: Pricing | undefined) {
     this.#terms = pricing === undefined ? [] : readToolTerms(request, pricing);
-    this.#answers = request.candidates ?? 1;
+    this.#candidates = request.candidates ?? 1;
   }
 
-  /** The tools that the upstream may run; undefined: none. */
+  /** The priced tools that the upstream may run; undefined: none. */
   get paidTools(): readonly string[] | undefined {
     return this.#terms.length === 0 ? undefined : this.#terms.map(({ tool }) => tool);
   }
 
-  /** Adds a batch as it came from the upstream. */
-  take(events: readonly GenerationEvent[]): void {
+  /** Counts the tool calls in events as they came from the upstream. */
+  count(events: readonly GenerationEvent[]): void {
     if (this.#terms.length === 0) return;
     for (const { event } of events) {
       if (event.case === 'started') this.#dropped = event.value.warnings.flatMap(listDropped);
       if (event.case !== 'itemOpened') continue;
       const content = event.value.content?.content;
-      const feature = content?.case === 'serverTool' ? findCall(content.value) : undefined;
+      const feature = content?.case === 'serverTool' ? findPricedFeature(content.value) : undefined;
       if (feature !== undefined) this.#items.set(feature, (this.#items.get(feature) ?? 0) + 1);
     }
   }
 
-  /** Discards an attempt whose output was not delivered. */
+  /** Forgets the calls of an attempt whose output was not delivered. */
   restart(): void {
     this.#items = new Map();
   }
 
-  /** Ends one call of an answer that continues with another. */
+  /** Keeps the counts of an attempt that has ended, because the answer continues in another attempt. */
   carry(report: ToolReport): void {
     for (const { tool, calls } of this.charges(report)) this.#before.set(tool, calls);
     this.restart();
   }
 
-  /** Returns the charges. */
+  /** Returns the charges of all attempts of the answer; `extra` and `isEmpty` are those of its last attempt. */
   charges({ extra, isEmpty }: ToolReport): readonly ToolCharge[] {
     if (this.#terms.length === 0) return none;
-    const answers = this.#answers;
-    const reported = readReported(extra);
-    return this.#terms.flatMap(({ tool, nanoUsd, callsMax = callsMost, member }) => {
+    const candidates = this.#candidates;
+    const readCount = reportedCountReader(extra);
+    return this.#terms.flatMap(({ tool, nanoUsd, callsMax = callsPerRequestMax, member }) => {
       const seen = this.#items.get(tool) ?? 0;
-      const report = reported(tool);
+      const reportedCount = readCount(tool);
       const isSure = member !== undefined && !isEmpty && !this.#dropped.includes(member);
-      const least = isSure ? answers : 0;
-      // Several answers may be several calls, of which one report is left.
-      const now = answers > 1 ? Math.max(report ?? 0, seen) : (report ?? seen);
-      const made = (this.#before.get(tool) ?? 0) + (report === undefined ? Math.max(now, least) : now);
-      const calls = Math.min(made, callsMax * answers, callsMost);
+      const least = isSure ? candidates : 0;
+      // Several candidates may come from several upstream requests, of whose reports only one is known.
+      const now = candidates > 1 ? Math.max(reportedCount ?? 0, seen) : (reportedCount ?? seen);
+      const made = (this.#before.get(tool) ?? 0) + (reportedCount === undefined ? Math.max(now, least) : now);
+      const calls = Math.min(made, callsMax * candidates, callsPerRequestMax);
       return calls === 0 ? [] : [{ tool, calls, nanoUsd }];
     });
   }
@@ -85,17 +85,17 @@ function listDropped(warning: string): string[] {
   return names?.split(',') ?? [];
 }
 
-/** Returns what call an item shows; undefined: it is the result of one, or a free step. */
-function findCall({ protocol, json }: ServerTool): string | undefined {
+/** Returns the priced feature that an item is a call of; undefined if the item is a result, or a step that is free. */
+function findPricedFeature({ protocol, json }: ServerTool): string | undefined {
   const item = JSON.parse(json) as Record<string, unknown>;
   const { type, name, action } = item;
   if (protocol === Protocol.MESSAGES) {
     if (type !== 'server_tool_use' || typeof name !== 'string') return undefined;
-    // Anthropic runs code by tools of several names.
+    // Anthropic's code-execution tools have several names.
     return name.endsWith('code_execution') ? 'code_execution' : nameFeature(name);
   }
   if (typeof type !== 'string' || !type.endsWith('_call')) return undefined;
-  // OpenAI charges for searches, not for opening what they have found.
+  // OpenAI charges for searches, not for opening the pages that they found.
   const step = typeof action === 'object' && action !== null && 'type' in action ? action.type : 'search';
   return step === 'search' || type !== 'web_search_call' ? nameFeature(type) : undefined;
 }
@@ -104,7 +104,7 @@ function findCall({ protocol, json }: ServerTool): string | undefined {
  * Returns a function that reads the count of a tool from an upstream's usage. Sources: Anthropic and OpenRouter (`server_tool_use`),
  * Perplexity (`num_search_queries`), 2026-11.
  */
-function readReported(extra: Extra | undefined): (tool: string) => number | undefined {
+function reportedCountReader(extra: Extra | undefined): (tool: string) => number | undefined {
   if (extra === undefined) return () => undefined;
   const usage = JSON.parse(extra.json) as Record<string, unknown>;
   const { server_tool_use: byTool, num_search_queries: queries } = usage;

@@ -49,7 +49,7 @@ describe('Validator', () => {
     }
   });
 
-  test('any single event left out before the end is malformed', () => {
+  test('an answer without any one of its events before the end is malformed', () => {
     for (const left of [0, 1, 2, 4, 5, 6]) {
       expect([left, findFailureKind(whole.filter((_, index) => index !== left))]).toEqual([left, 'malformed']);
     }
@@ -59,7 +59,7 @@ describe('Validator', () => {
     ['an event before started', [text]],
     ['started twice', [started({}), started({})]],
     ['two open items', [...open.slice(0, 2), itemOpened(0, 1, message)]],
-    ['an item out of turn', [started({}), itemOpened(0, 1, message)]],
+    ['an item whose number is not the next one', [started({}), itemOpened(0, 1, message)]],
     ['two open parts', [...open, partOpened(0, [0, 1], part)]],
     ['a delta of another kind', [...open.slice(0, 3), delta(0, [0, 0], { kind: DeltaKind.REFUSAL, text: 'no' })]],
     ['arguments outside a call', [...open.slice(0, 2), delta(0, [0, 0], { kind: DeltaKind.ARGUMENTS, text: '{' })]],

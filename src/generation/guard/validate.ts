@@ -5,11 +5,8 @@ import { PerChoice } from './per-choice.ts';
 import type { EventStep } from './step.ts';
 
 /**
- * Checks what an upstream sends before a client sees it, and passes nothing that breaks the order of events:
- * `started` first, open before delta, one open item at a time in a choice, every open closed before `finished`,
- * exactly one `finished` per choice, `completed` last. A breach is `UpstreamFailure` `malformed`, and so are a part
- * that its item can't have and an answer without a requested choice: what passes can be rendered. An end without
- * `completed` is `truncated`, never an invented finish.
+ * Checks the order of an upstream's events before a client sees them: `started` comes first; an item or part opens before its deltas; a choice has one open item at a time; every item is closed before `finished`; each choice has exactly one `finished`; `completed` comes last. Throws `UpstreamFailure` `malformed` if the order is violated, if an item has a part that it
+ * can't have, or if a requested choice is missing, so that everything that passes can be rendered. An end without `completed` is `truncated`; no finish is invented.
  */
 export class Validator implements EventStep {
   readonly #next: EventStep;
@@ -17,7 +14,7 @@ export class Validator implements EventStep {
   #state: 'new' | 'started' | 'completed' = 'new';
   readonly #choices = new PerChoice(() => new ValidChoice());
 
-  /** `candidates`: how many choices must have finished at the end, from number 0. */
+  /** `candidates`: how many choices, from number 0 on, must have finished at the end. */
   constructor(next: EventStep, candidates = 0) {
     this.#next = next;
     this.#candidates = candidates;
@@ -28,7 +25,7 @@ export class Validator implements EventStep {
     this.#next.push(event);
   }
 
-  /** The upstream has ended. Throws `truncated` before `completed`. */
+  /** Called when the upstream has ended. Throws `truncated` if `completed` has not come. */
   end(): void {
     if (this.#state !== 'completed') throw new UpstreamFailure('truncated');
   }
@@ -61,7 +58,7 @@ function malformed(what: string): UpstreamFailure {
   return new UpstreamFailure('malformed', { message: `The upstream's answer is out of order: ${what}.` });
 }
 
-/** The part that each kind of delta adds to; arguments add to the item itself. */
+/** The kind of part that each kind of delta adds to; arguments add to the item. */
 const partByDelta: Readonly<Record<DeltaKind, Part['content']['case'] | 'item' | undefined>> = {
   [DeltaKind.UNSPECIFIED]: undefined,
   [DeltaKind.TEXT]: 'text',
@@ -72,7 +69,7 @@ const partByDelta: Readonly<Record<DeltaKind, Part['content']['case'] | 'item' |
   [DeltaKind.ECHO]: 'text',
 };
 
-/** Returns whether an item may have such a part. Calls, results of the upstream's tools and compactions have none. */
+/** Returns whether an item may have a part of that kind. Calls, items of tools that the upstream runs, and compactions have no parts. */
 function mayHave(item: Item['content']['case'], part: Part['content']['case']): boolean {
   if (part === 'unknown') return item === 'message' || item === 'reasoning';
   const isReasoning = part === 'reasoningText' || part === 'summaryText';
@@ -120,7 +117,7 @@ class ValidChoice {
 
   #openItem(item: number, content: Item | undefined): void {
     if (this.#open !== undefined) throw malformed('two open items');
-    if (item !== this.#items) throw malformed(`item ${item} where ${this.#items} comes next`);
+    if (item !== this.#items) throw malformed(`item ${item} instead of item ${this.#items}`);
     if (content?.content.case === undefined) throw malformed('an item without content');
     this.#open = content.content.case;
     this.#items += 1;
@@ -130,7 +127,7 @@ class ValidChoice {
   #openPart(value: PartOpened): void {
     this.#requireItem(value.item);
     if (this.#part !== undefined) throw malformed('two open parts');
-    if (value.part !== this.#parts) throw malformed(`part ${value.part} where ${this.#parts} comes next`);
+    if (value.part !== this.#parts) throw malformed(`part ${value.part} instead of part ${this.#parts}`);
     const kind = value.content?.content.case;
     if (kind === undefined) throw malformed('a part without content');
     if (!mayHave(this.#open, kind)) throw malformed(`a ${kind} part in a ${this.#open ?? 'nameless item'}`);

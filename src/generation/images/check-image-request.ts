@@ -3,7 +3,7 @@ import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
 import { parseImageSize } from './image-size.ts';
 
 /**
- * The checks of image requests, the same for REST and RPC. Errors name fields as the public interface does. Source:
+ * Checks image requests, the same for REST and RPC. Errors have the field names of the public interface. Source:
  * docs/interfaces/images.md "Generations".
  */
 
@@ -24,7 +24,7 @@ export function invalidImageField(param: string, message: string): GatewayError 
 
 type Range = readonly [name: string, value: number | undefined, min: number, max: number];
 
-/** Checks the request's own fields, before anything is decoded. Throws `validation_error` with the name of the field. */
+/** Checks what can be checked without the model and without decoding files. Throws `validation_error` with the name of the field. */
 export function checkImageRequest(request: ImageRequest, isEdit: boolean): void {
   if (request.prompt === '') throw invalidImageField('prompt', 'must not be empty');
   const ranges: Range[] = [
@@ -38,7 +38,7 @@ export function checkImageRequest(request: ImageRequest, isEdit: boolean): void 
       : ([['steps', request.steps, 1, 2 ** 32 - 1]] as const)),
   ];
   for (const [name, value, min, max] of ranges) {
-    // Also refuses NaN.
+    // Written this way, the condition refuses NaN too.
     if (value !== undefined && !(value >= min && value <= max)) {
       throw invalidImageField(name, `must be from ${min} to ${max}`);
     }

@@ -5,7 +5,7 @@ import { fitsInto, imageSizeText, parseImageSize, shrunkInto } from './image-siz
 const side = fc.integer({ min: 1, max: 99_999 });
 const size = fc.record({ width: side, height: side });
 
-test('a size is read as it was written', () => {
+test('a size is the same after it is written and read', () => {
   fc.assert(
     fc.property(size, each => {
       expect(parseImageSize(imageSizeText(each))).toEqual(each);
@@ -27,11 +27,11 @@ test.each([
   '1024X1024',
   ' 1x1',
   '100000x1',
-])('%j is no size', text => {
+])('%j is not a size', text => {
   expect(parseImageSize(text)).toBeUndefined();
 });
 
-test('a shrunk image fits and keeps its shape as far as whole pixels allow; an image that fits is unchanged', () => {
+test('a shrunk image fits and keeps its shape except for rounding to pixels; an image that fits is unchanged', () => {
   fc.assert(
     fc.property(size, size, (own, largest) => {
       const shrunk = shrunkInto(own, largest);

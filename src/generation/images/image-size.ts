@@ -4,7 +4,7 @@ export interface ImageSize {
   readonly height: number;
 }
 
-/** The default size of an image, as the models of the Images interface have it. */
+/** The default size of an image in the Images interface. */
 export const defaultImageSize: ImageSize = { width: 1024, height: 1024 };
 
 const sizePattern = /^([1-9]\d{0,4})x([1-9]\d{0,4})$/;
@@ -15,17 +15,17 @@ export function parseImageSize(text: string): ImageSize | undefined {
   return width === undefined || height === undefined ? undefined : { width: Number(width), height: Number(height) };
 }
 
-/** `WIDTHxHEIGHT`. */
+/** Returns a size as `WIDTHxHEIGHT`. */
 export function imageSizeText({ width, height }: ImageSize): string {
   return `${width}x${height}`;
 }
 
-/** Returns whether neither side is longer than the model's maximum; a model without one allows any. */
+/** Returns whether neither side is longer than that of the model's maximum; undefined: there is no maximum. */
 export function fitsInto(size: ImageSize, largest: ImageSize | undefined): boolean {
   return largest === undefined || (size.width <= largest.width && size.height <= largest.height);
 }
 
-/** Returns the size itself if it fits, else the largest of the same shape that does. */
+/** Returns the size if it fits, else the largest size of the same shape that fits. */
 export function shrunkInto(size: ImageSize, largest: ImageSize | undefined): ImageSize {
   if (largest === undefined || fitsInto(size, largest)) return size;
   const scale = Math.min(largest.width / size.width, largest.height / size.height);

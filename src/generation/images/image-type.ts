@@ -1,5 +1,5 @@
 /**
- * The formats in which images are delivered, by their file ending. Source: docs/interfaces/images.md "Addresses of
+ * The formats of delivered images: media type, file extension, and the bytes (`signature`, in hex) that a file has at offset `at`. Source: docs/interfaces/images.md "Addresses of
  * images".
  */
 const formats = [
@@ -11,10 +11,10 @@ const formats = [
 /** The media type of a delivered image. */
 export type ImageType = (typeof formats)[number]['type'];
 
-/** The file ending of such an image. */
-export type ImageEnding = (typeof formats)[number]['ending'];
+/** The file extension of a delivered image. */
+export type ImageExtension = (typeof formats)[number]['ending'];
 
-/** Returns the type of a file by its first bytes; undefined if no format matches. */
+/** Detects the media type of a file from its first bytes; undefined if no format matches. */
 export function detectImageType(bytes: Uint8Array): ImageType | undefined {
   return formats.find(({ at, signature }) => {
     const end = at + signature.length / 2;
@@ -22,12 +22,12 @@ export function detectImageType(bytes: Uint8Array): ImageType | undefined {
   })?.type;
 }
 
-/** The ending of a file of that type. */
-export function fileEnding(type: ImageType): ImageEnding {
+/** Returns the file extension of a media type. */
+export function fileExtension(type: ImageType): ImageExtension {
   return formats.find(format => format.type === type)?.ending ?? 'png';
 }
 
-/** Returns the type for a file ending; undefined if no image has it. */
-export function parseEnding(ending: string): ImageType | undefined {
+/** Returns the media type of a file extension; undefined if no delivered image has that extension. */
+export function parseExtension(ending: string): ImageType | undefined {
   return formats.find(format => format.ending === ending)?.type;
 }

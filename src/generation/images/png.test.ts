@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import sharp from 'sharp';
 import { expect, test } from 'vitest';
-import { fileEnding, detectImageType, parseEnding } from './image-type.ts';
+import { fileExtension, detectImageType, parseExtension } from './image-type.ts';
 import { pngSize } from './png.ts';
 
 const blank = { create: { width: 30, height: 20, channels: 3, background: '#fff' } } as const;
 
-test('the size of a PNG is what its head says; other files have none', async () => {
+test('the size of a PNG is read from its head; other files have none', async () => {
   const png = await sharp(blank).png().toBuffer();
   expect(pngSize(png)).toEqual({ width: 30, height: 20 });
-  // In the middle of another buffer too.
+  // Also if the file is in the middle of another buffer.
   expect(pngSize(Buffer.concat([Buffer.from('xx'), png]).subarray(2))).toEqual({ width: 30, height: 20 });
   for (let length = 0; length < 24; length += 1) expect(pngSize(png.subarray(0, length))).toBeUndefined();
   expect(pngSize(await sharp(blank).jpeg().toBuffer())).toBeUndefined();
@@ -22,13 +22,13 @@ test('types are recognized by the first bytes, and each has one file extension',
   for (const format of ['png', 'webp', 'jpeg'] as const) {
     const type = detectImageType(await sharp(blank)[format]().toBuffer());
     expect(type).toBe(`image/${format}`);
-    expect(parseEnding(format)).toBe(type);
-    expect(type === undefined ? undefined : fileEnding(type)).toBe(format);
+    expect(parseExtension(format)).toBe(type);
+    expect(type === undefined ? undefined : fileExtension(type)).toBe(format);
   }
   expect(detectImageType(await sharp(blank).gif().toBuffer())).toBeUndefined();
 });
 
-test('any bytes have a type or none, without an exception', () => {
+test('detecting the type of any bytes never throws', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), bytes => {
       expect([undefined, 'image/png', 'image/webp', 'image/jpeg']).toContain(detectImageType(bytes));

@@ -28,7 +28,7 @@ const roles: Readonly<Partial<Record<Role, string>>> = {
   [Role.ASSISTANT]: 'assistant',
 };
 
-/** The items, in a word each. */
+/** Returns the items, each as a word or two. */
 function names(items: readonly Item[]): string {
   return items
     .map(({ content }) => {
@@ -41,7 +41,7 @@ function names(items: readonly Item[]): string {
 
 const arrange = (...inits: ItemInit[]): string => names(arrangeCalls(makeItems(...inits), Endpoint.CHAT_COMPLETIONS));
 
-/** Returns the refusal's code, field and message; "passes" if there is none. */
+/** Returns the code, field and message of the error; "passes" if there is none. */
 function refusal(...inits: ItemInit[]): string {
   try {
     arrange(...inits);
@@ -91,18 +91,18 @@ describe('results of calls', () => {
 
   test('TR-04: a call without a result is refused with its id, and so is a result without a call', () => {
     expect(refusal(user, calls('t1'), calls('t2'), answers('t1'), user)).toBe(
-      'unsupported_parameter messages: The call "t2" of f has no result before the conversation goes on.',
+      'unsupported_parameter messages: The call "t2" of f has no result before the conversation continues.',
     );
     expect(refusal(user, calls('t1'))).toBe(
-      'unsupported_parameter messages: The call "t1" of f has no result before the conversation goes on.',
+      'unsupported_parameter messages: The call "t1" of f has no result before the conversation continues.',
     );
     expect(refusal(user, answers('t1'))).toBe(
-      'unsupported_parameter messages: The tool result for call "t1" (entry 1) answers no earlier call.',
+      'unsupported_parameter messages: The tool result for call "t1" (entry 1) belongs to no earlier call.',
     );
   });
 });
 
-test('a repeated result is sent once; another one for the same call is refused', () => {
+test('an equal repeated result is sent once; a different result for the same call is refused', () => {
   const repeated = makeItems(user, calls('a'), answers('a'), user, answers('a'), calls('a'), answers('a'));
   expect(names(arrangeCalls(repeated, Endpoint.RESPONSES))).toBe('user, call a, result a, user, call a, result a');
   const result: ItemInit = {

@@ -4,9 +4,7 @@ import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../check/field-names.ts';
 
 /**
- * Returns the items with the results of a turn's calls right after them, followed by the items that were in between; the same list if they
- * are already in that order. A repeated result is sent once. Throws 400 `unsupported_parameter` for a result without an earlier call, and
- * for a call without exactly one result. Source: docs/interfaces/README.md "Tool calls".
+ * Returns the items in an order in which the results of a turn's calls directly follow the calls; items that were in between come after the results. Returns the same list if it already has that order. A repeated result is left out. Throws `unsupported_parameter` for a result without an earlier call, and for a call without exactly one result. Source: docs/interfaces/README.md "Tool calls".
  */
 export function arrangeCalls(items: readonly Item[], endpoint: Endpoint): readonly Item[] {
   const unique = withoutRepeats(items);
@@ -15,8 +13,7 @@ export function arrangeCalls(items: readonly Item[], endpoint: Endpoint): readon
 }
 
 /**
- * Agents that continue a stored response may send results again that it already has (Semantic Kernel): an equal one adds nothing once the
- * conversation has continued.
+ * Returns the items without repeated equal results of calls of earlier turns. Some agents (Semantic Kernel) continue a stored response and send results again that it already has.
  */
 function withoutRepeats(items: readonly Item[]): readonly Item[] {
   if (!items.some(isOfCall)) return items;
@@ -37,7 +34,7 @@ function withoutRepeats(items: readonly Item[]): readonly Item[] {
   return unique.length === items.length ? items : unique;
 }
 
-/** Throws like `arrangeCalls`. Returns true if every result already follows its turn's calls. */
+/** Returns true if every result already directly follows the calls of its turn. Throws like `arrangeCalls`. */
 export function checkCalls(items: readonly Item[], endpoint: Endpoint): boolean {
   if (!items.some(isOfCall)) return true;
   /** The names of calls that have no result yet, by their ids. */
@@ -50,7 +47,7 @@ export function checkCalls(items: readonly Item[], endpoint: Endpoint): boolean 
       if (!open.delete(content.value.callId)) throw orphan(content.value.callId, index, endpoint);
       continue;
     }
-    // Items between calls and results that are still to come.
+    // An item between a call and its result must belong to the same turn of the model.
     isArranged &&= open.size === 0 || belongsTo(item, turn);
     if (content.case !== 'toolCall') continue;
     if (open.has(content.value.callId)) throw unanswered(open, endpoint);
@@ -65,7 +62,7 @@ function isOfCall({ content }: Item): boolean {
   return content.case === 'toolCall' || content.case === 'toolResult';
 }
 
-/** The model's own output in the turn. */
+/** Returns whether an item is output of the model in that turn. */
 function belongsTo({ content, turn: own }: Item, turn: number | undefined): boolean {
   if (own !== turn) return false;
   if (content.case === 'message') return content.value.role === Role.ASSISTANT;
@@ -75,7 +72,7 @@ function belongsTo({ content, turn: own }: Item, turn: number | undefined): bool
 function arranged(items: readonly Item[]): Item[] {
   const results = resultsByCall(items);
   const result: Item[] = [];
-  /** Results of the calls of the turn that is being written. */
+  /** The results of the current turn's calls. */
   let due: Item[] = [];
   let turn: number | undefined;
   for (const item of items) {
@@ -94,7 +91,7 @@ function arranged(items: readonly Item[]): Item[] {
   return [...result, ...due];
 }
 
-/** In the order in which they stand: an id may name a call of each turn. */
+/** Returns the results of each call id, in order. Calls of different turns can have the same id. */
 function resultsByCall(items: readonly Item[]): Map<string, Item[]> {
   const results = new Map<string, Item[]>();
   for (const item of items) {
@@ -109,11 +106,11 @@ function resultsByCall(items: readonly Item[]): Map<string, Item[]> {
 
 function unanswered(open: ReadonlyMap<string, string>, endpoint: Endpoint): GatewayError {
   const [first = ['', '']] = open;
-  return misplaced(`The call "${first[0]}" of ${first[1]} has no result before the conversation goes on`, endpoint);
+  return misplaced(`The call "${first[0]}" of ${first[1]} has no result before the conversation continues`, endpoint);
 }
 
 function orphan(callId: string, index: number, endpoint: Endpoint): GatewayError {
-  return misplaced(`The tool result for call "${callId}" (entry ${index}) answers no earlier call`, endpoint);
+  return misplaced(`The tool result for call "${callId}" (entry ${index}) belongs to no earlier call`, endpoint);
 }
 
 function misplaced(message: string, endpoint: Endpoint): GatewayError {

@@ -12,8 +12,7 @@ interface OpenCall extends EndedCall {
 }
 
 /**
- * Converts the calls of an answer to the form in which the client defined their tools: in a group (`namespace`), or of a provider-defined type
- * (`shell_call`). The latter are buffered until they are complete.
+ * Converts the calls of an answer to the form in which the client defined the tools: as tools of a group (`namespace`), or as calls of a provider-defined type (`shell_call`). Calls of a provider-defined type are buffered until they are complete.
  */
 export class CallRestorer {
   readonly #flat: FlatNames;

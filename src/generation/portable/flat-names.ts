@@ -1,20 +1,20 @@
-/** A tool in a group. */
+/** The name of a tool in a group. */
 export interface GroupedName {
   readonly namespace: string;
   readonly name: string;
 }
 
-/** Names for tools in groups, for upstreams without groups. */
+/** Gives tools in groups flat names, for upstreams that have no groups. */
 export class FlatNames {
   readonly #taken: ReadonlySet<string>;
   readonly #own = new Map<string, GroupedName>();
 
-  /** `taken`: names of tools outside of all groups. */
+  /** `taken`: the names of tools that are in no group. */
   constructor(taken: ReadonlySet<string>) {
     this.#taken = taken;
   }
 
-  /** Returns the name outside of the group: the same for the same tool in every request of a conversation. */
+  /** Returns the flat name of a tool in a group, which is the same in every request of a conversation. */
   flatten(tool: GroupedName): string {
     const { namespace, name } = tool;
     let flat = namespace.endsWith('_') ? `${namespace}${name}` : `${namespace}__${name}`;
@@ -23,12 +23,12 @@ export class FlatNames {
     return flat;
   }
 
-  /** Returns the tool of a flat name; undefined if it stood in no group. */
+  /** Returns the tool that has the flat name; undefined if no tool of a group has it. */
   restore(flat: string): GroupedName | undefined {
     return this.#own.get(flat);
   }
 
-  /** No name had to be flattened. */
+  /** True if no name was flattened. */
   get isEmpty(): boolean {
     return this.#own.size === 0;
   }

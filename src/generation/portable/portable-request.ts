@@ -17,21 +17,19 @@ import { offerTools } from './portable-tools.ts';
 import { textPart } from './text-part.ts';
 import { foundTools, plainCalls } from './provider-defined-calls.ts';
 
-/** A request in a form that any upstream can get. */
+/** A request in a form that can be sent to any upstream. */
 export interface PortableRequest {
-  /** The same object if nothing had to change. */
+  /** The translated request; the same object if nothing had to be changed. */
   readonly request: GenerateRequest;
-  /** The fields that were left out, by the client's names; each is a warning, or a refusal with `strict`. */
+  /** The fields that were left out, by the client's names. Each causes a warning, or with `strict` an error. */
   readonly dropped: readonly string[];
-  /** Gives calls the form that the client knows; undefined if they have it. */
+  /** Converts calls in the answer to the form that the client knows; undefined if they have it already. */
   readonly calls: CallRestorer | undefined;
 }
 
 /**
- * Translates content that only some protocols can express: unknown values, hosted tools, groups of tools, deferred tools,
- * provider-defined tools, results away from their calls. `protocol`: the upstream's, whose own values stay; undefined: it has none (the built-in
- * models). Throws 400 `unsupported_feature` for content that the model would have read, 400 `unsupported_parameter` for calls and results
- * that do not match. Source: docs/interfaces/README.md "Translation".
+ * Translates content that only some protocols can express: unknown values, hosted tools, groups of tools, deferred tools, provider-defined tools, and results that do not directly follow their calls. `protocol`: that of the upstream, whose values stay unchanged; undefined: it has none (the built-in models). Throws `unsupported_feature` for content that the
+ * model would have read but that can't be translated, and `unsupported_parameter` for calls and results that do not match. Source: docs/interfaces/README.md "Translation".
  */
 export function toPortable(requested: GenerateRequest, protocol?: Protocol): PortableRequest {
   const dropped: string[] = [];
@@ -57,8 +55,7 @@ export function toPortable(requested: GenerateRequest, protocol?: Protocol): Por
 }
 
 /**
- * Returns the request with the tools that searches have found and its own list lacks. `read`: its items as they are
- * sent.
+ * Returns the request with the tools that tool searches have found added to its tools, if they are missing there. `read`: the items that are sent.
  */
 function withFoundTools(requested: GenerateRequest, read: readonly Item[]): GenerateRequest {
   if (read === requested.items) return requested;
@@ -76,7 +73,7 @@ function wholeName(tool: Tool): string {
   return `${tool.namespace?.name ?? ''} ${toolName(tool) ?? ''}`;
 }
 
-/** Throws 400 `unsupported_feature` for the first thing in a request that the gateway does not know and the model would have read. */
+/** Throws `unsupported_feature` for the first value in a request that the gateway does not know and that the model would have read. */
 export function refuseUnknown({ source, items }: GenerateRequest): void {
   const unknown = [...(source?.unknownValues ?? []), ...items.flatMap(unknownIn)].find(({ hint }) => !hint);
   if (unknown !== undefined) throw unknownContent(unknown);
@@ -95,7 +92,7 @@ function unknownIn({ content }: Item): Unknown[] {
   }
 }
 
-/** Throws 400 `unsupported_parameter` if a request that wants no loss would be sent without something. */
+/** Throws `unsupported_parameter` if fields of a `strict` request would be left out. */
 export function refuseLoss({ strict }: GenerateRequest, dropped: readonly string[]): void {
   const [param] = dropped;
   if (param === undefined || !strict) return;
@@ -104,18 +101,18 @@ export function refuseLoss({ strict }: GenerateRequest, dropped: readonly string
   });
 }
 
-/** Lists an unknown value of another protocol if it has no effect, else throws. */
+/** Adds an unknown value of another protocol to `dropped` if leaving it out has no effect on the answer; throws otherwise. */
 function leaveOut(unknown: Unknown, protocol: Protocol | undefined, dropped: string[]): void {
   if (unknown.protocol === protocol) return;
   if (!unknown.hint) throw unknownContent(unknown);
   if (!dropped.includes(unknown.path)) dropped.push(unknown.path);
 }
 
-/** 400 `unsupported_feature` for content that this gateway can't translate, in the words of the client's protocol. */
+/** Returns the `unsupported_feature` error for content that the gateway can't translate, in the words of the client's protocol. */
 export function unknownContent({ path, message }: Unknown): GatewayError {
   return new GatewayError('unsupported_feature', message, {
     param: path,
-    tip: 'The model’s provider uses another protocol, to which this can’t be translated: leave it out, or choose a model whose provider supports it.',
+    tip: 'The model’s provider uses another protocol, into which this can’t be translated. Leave it out, or choose a model whose provider supports it.',
   });
 }
 
@@ -172,7 +169,7 @@ function partsInWords(parts: readonly Part[], protocol: Protocol | undefined, dr
   });
 }
 
-/** A message that a tool sends without a call is presented as a developer message. */
+/** Returns output that a tool sends without a call as a developer message. */
 function spokenBy({ name, namespace, parts }: ToolResult, { $typeName, id, status, turn }: Item): Item {
   const tool = [namespace, name].filter(each => each !== undefined && each !== '').join('.');
   const head = textPart(`Output of ${tool === '' ? 'a tool' : `the tool ${tool}`}:`);
@@ -190,7 +187,7 @@ function isGrouped({ content }: Item): boolean {
   return content.case === 'toolCall' && content.value.namespace !== undefined;
 }
 
-/** Returns a call of a tool in a group with the tool's flat name. */
+/** Returns the call of a tool in a group with the flat name of the tool; other items unchanged. */
 function withFlatName(item: Item, flat: FlatNames): Item {
   const { content } = item;
   if (content.case !== 'toolCall' || content.value.namespace === undefined) return item;

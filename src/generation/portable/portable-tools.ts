@@ -7,19 +7,17 @@ import { toProviderDefinedTool, type ProviderDefinedTool } from './provider-defi
 
 /** The tools that an upstream gets. */
 export interface OfferedTools {
-  /** The request's own list if nothing changed. */
+  /** The tools to send; the same list as in the request if nothing was changed. */
   readonly tools: readonly Tool[];
   readonly toolChoice: ToolChoice | undefined;
-  /** Tools that were in groups. */
+  /** The flat names of tools that were in groups. */
   readonly flat: FlatNames;
-  /** Provider-defined tools that are plain functions now, by name. */
+  /** The provider-defined tools that were converted to functions, by name. */
   readonly plain: ReadonlyMap<string, ProviderDefinedTool>;
 }
 
 /**
- * Returns a request's tools for an upstream of a protocol: tools that only another protocol's upstreams run are left
- * out and listed, those that the client runs are functions, groups are flattened, and deferred tools are included
- * once they were found. Throws 400 `unsupported_feature` if the request insists on a tool that is left out.
+ * Returns a request's tools for an upstream of a protocol. Tools that only upstreams of another protocol run are left out and added to `dropped`; those that the client runs become functions; groups are flattened; deferred tools are included if they were found. Throws `unsupported_feature` if `tool_choice` demands a tool that is left out.
  */
 export function offerTools(request: GenerateRequest, protocol: Protocol | undefined, dropped: string[]): OfferedTools {
   const { tools, toolChoice } = request;
@@ -50,7 +48,7 @@ export function offerTools(request: GenerateRequest, protocol: Protocol | undefi
   return { tools: offered, toolChoice: choiceAmong(request, { offered, left, flat }), flat, plain };
 }
 
-/** The names of deferred tools that the conversation uses: found, called, or chosen by the request. */
+/** Returns the names of deferred tools that the conversation uses: those that were found, were called, or are in `tool_choice`. */
 function foundNames({ items, toolChoice }: GenerateRequest): ReadonlySet<string> {
   const found = new Set(toolChoice?.tools.map(({ name }) => name));
   for (const { content } of items) {
@@ -80,7 +78,7 @@ interface Offer {
   readonly flat: FlatNames;
 }
 
-/** Returns the choice among the remaining tools; undefined if none is needed. */
+/** Returns the tool choice for the remaining tools; undefined if none is needed. */
 function choiceAmong(request: GenerateRequest, { offered, left, flat }: Offer): ToolChoice | undefined {
   const { toolChoice, tools: requested } = request;
   if (toolChoice === undefined) return undefined;
@@ -103,7 +101,7 @@ function choiceAmong(request: GenerateRequest, { offered, left, flat }: Offer): 
     const group = requested.find(each => toolName(each) === tool.name)?.namespace;
     return group === undefined ? tool : { ...tool, name: flat.flatten({ namespace: group.name, name: tool.name }) };
   });
-  // None of the allowed tools is left: none may be called.
+  // If none of the allowed tools is left, no tool may be called.
   if (restricted && renamed.length === 0)
     return { ...toolChoice, mode: ToolChoiceMode.NONE, tools: [], restricted: false };
   return { ...toolChoice, tools: renamed };

@@ -9,25 +9,25 @@ import {
 import type { Tool } from '../../gen/tollgate/v1/request_pb.ts';
 import { textPart } from './text-part.ts';
 
-/** Converts the calls and results of tools that only Responses has (`shell_call`, …) to those of plain functions, and converts calls back. */
+/** Converts calls and results of tools that only Responses has (`shell_call`, …) to calls and results of functions, and converts calls back. */
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** The member of a call that has what the model wrote, by the call's type. */
+/** The member of a call with the arguments that the model wrote, by the type of the call. */
 const argumentMembers: Readonly<Record<string, string>> = {
   local_shell_call: 'action',
   shell_call: 'action',
   apply_patch_call: 'operation',
   tool_search_call: 'arguments',
 };
-/** The name of the plain function for a call's type. */
+/** The name of the function for a type of call. */
 const functionNames: Readonly<Record<string, string>> = {
   local_shell_call: 'local_shell',
   shell_call: 'shell',
   apply_patch_call: 'apply_patch',
   tool_search_call: 'tool_search',
 };
-/** The type of the call that a result belongs to, by the type of the result. */
+/** The type of call that a result belongs to, by the type of the result. */
 const callTypes: Readonly<Record<string, string>> = {
   local_shell_call_output: 'local_shell_call',
   shell_call_output: 'shell_call',
@@ -35,7 +35,7 @@ const callTypes: Readonly<Record<string, string>> = {
   tool_search_output: 'tool_search_call',
 };
 
-/** Returns the items with the calls and results of these tools converted to plain ones; the same list if there are none. */
+/** Returns the items with the calls and results of these tools converted to those of functions; the same list if there are none. */
 export function plainCalls(items: readonly Item[]): readonly Item[] {
   return items.some(isProviderDefined) ? items.map(item => plainItem(item)) : items;
 }
@@ -63,7 +63,7 @@ function plainItem(item: Item): Item {
   const argumentMember = argumentMembers[type];
   if (argumentMember !== undefined) {
     const { type: actionType, ...args } = (members[argumentMember] ?? {}) as Members;
-    // Only the operation of a patch has types to choose from; those of the other actions are fixed.
+    // The type of an action is kept only for patches, because it is fixed for all other calls.
     const keepsType = type === 'apply_patch_call' && actionType !== undefined;
     const text = JSON.stringify(keepsType ? { type: actionType, ...args } : args);
     const call = { callId, name: functionNames[type] ?? type, kind: ToolKind.FUNCTION, arguments: text };
@@ -96,7 +96,7 @@ function toReference({ tool }: Tool): Part {
   };
 }
 
-/** Returns the tools that the client's tool searches have found; a request need not repeat them. */
+/** Returns the tools that the client's tool searches have found. Later requests need not repeat these in `tools`. */
 export function foundTools(items: readonly Item[]): Tool[] {
   return items.flatMap(({ content }) => {
     if (content.case !== 'serverTool' || readType(content.value) !== 'tool_search_output') return [];

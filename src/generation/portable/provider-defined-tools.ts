@@ -2,13 +2,13 @@ import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Tool } from '../../gen/tollgate/v1/request_pb.ts';
 
 /**
- * A tool that the client runs and that only one provider's models know in this form, as a function. Source: docs/interfaces/README.md "Tools
+ * A tool that the client runs and that only one provider's models know in its original form, converted to a function. Source: docs/interfaces/README.md "Tools
  * of one provider".
  */
 export interface ProviderDefinedTool {
-  /** The name under which it is called. */
+  /** The name under which the model calls it. */
   readonly name: string;
-  /** The type of its calls if the protocol has one of its own ("shell_call"); undefined: calls are plain ones. */
+  /** The type of its calls if the protocol has a special one ("shell_call"); undefined: its calls are those of a function. */
   readonly callType: string | undefined;
   readonly tool: Tool;
 }
@@ -132,22 +132,22 @@ const forms: readonly ProviderDefinedForm[] = [
   },
 ];
 
-/** The members of such a tool. */
+/** The members of a provider-defined tool. */
 interface ProviderDefinedMembers {
   readonly name?: unknown;
   readonly description?: unknown;
   readonly parameters?: unknown;
-  /** Who runs a tool search: "client", or the upstream. */
+  /** Who runs a tool search: "client"; any other value: the upstream. */
   readonly execution?: unknown;
 }
 
-/** Returns a hosted tool as a function if the client runs it; undefined for all that an upstream runs. */
+/** Converts a hosted tool to a function if the client runs it; undefined if an upstream runs it. */
 export function toProviderDefinedTool({ tool, cache }: Tool): ProviderDefinedTool | undefined {
   if (tool.case !== 'hosted') return undefined;
   const { protocol, type, json } = tool.value;
   const form = forms.find(each => each.protocol === protocol && each.type.test(type));
   if (form === undefined) return undefined;
-  // A tool of the contract holds one JSON object.
+  // The codecs have checked that the JSON of a hosted tool is an object.
   const said = JSON.parse(json) as ProviderDefinedMembers;
   if (type === 'tool_search' && said.execution !== 'client') return undefined;
   const name = typeof said.name === 'string' ? said.name : type;

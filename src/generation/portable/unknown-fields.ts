@@ -3,7 +3,7 @@ import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
 
 /**
- * Members of one protocol that change what the client gets or what is done for it. Source: docs/interfaces/README.md "Refused, listed or
+ * Members of one protocol that can't be left out, because they change what the client gets or what is done for it. Source: docs/interfaces/README.md "Refused, listed or
  * dropped".
  */
 const refusedMembers: Readonly<Partial<Record<Protocol, Readonly<Record<string, string>>>>> = {
@@ -11,7 +11,7 @@ const refusedMembers: Readonly<Partial<Record<Protocol, Readonly<Record<string, 
   [Protocol.MESSAGES]: { mcp_servers: 'tools of MCP servers' },
 };
 /**
- * Pure hints: nothing is lost if they are not followed. Source: docs/interfaces/README.md "Refused, listed or
+ * Members that are only hints: nothing is lost if they are left out. Source: docs/interfaces/README.md "Refused, listed or
  * dropped".
  */
 const hintMembers: ReadonlySet<string> = new Set([
@@ -21,7 +21,7 @@ const hintMembers: ReadonlySet<string> = new Set([
   'safety_identifier',
 ]);
 
-/** Returns the members of a client's body that nothing but an upstream of its protocol reads. Throws `unsupported_parameter` for those that change the answer. */
+/** Returns the members of a client's body that only an upstream of the same protocol can read. Throws `unsupported_parameter` for those that change the answer. */
 export function unknownFields(source: SourceRequest | undefined): string[] {
   if (source === undefined) return [];
   const refused = refusedMembers[source.protocol] ?? {};

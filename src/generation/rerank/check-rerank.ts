@@ -5,7 +5,7 @@ import type { Ranked } from './rerank-upstream.ts';
 
 /** The most documents of a request. */
 export const documentsMax = 10_000;
-/** Documents of one search unit. Source: Cohere's pricing page, "search unit". */
+/** How many documents one search unit covers. Source: Cohere's pricing page, "search unit". */
 const documentsPerUnit = 100;
 
 /** Returns a `validation_error` that names a field. */
@@ -17,7 +17,7 @@ export function invalidRerankField(param: string, message: string): GatewayError
   });
 }
 
-/** Checks the request's own fields. Throws `validation_error` with the name of the field. */
+/** Checks what can be checked without the model. Throws `validation_error` with the name of the field. */
 export function checkRerankRequest({ model, query, documents, topN }: RerankRequest): void {
   if (model === '') throw invalidRerankField('model', 'must not be empty');
   if (query === '') throw invalidRerankField('query', 'must not be empty');
@@ -29,20 +29,18 @@ export function checkRerankRequest({ model, query, documents, topN }: RerankRequ
   if (topN === 0) throw invalidRerankField('top_n', 'must be an integer of at least 1');
 }
 
-/** Returns how many searches a request is: one for each 100 documents, or part of them. */
+/** Returns how many searches a request counts as: one for each 100 documents or part of that. */
 export function countSearches({ documents }: Pick<RerankRequest, 'documents'>): number {
   return Math.ceil(documents.length / documentsPerUnit);
 }
 
-/** Returns how many documents an answer has. */
+/** Returns how many documents the answer to a request has. */
 export function countWanted({ documents, topN = documents.length }: Pick<RerankRequest, 'documents' | 'topN'>): number {
   return Math.min(topN, documents.length);
 }
 
 /**
- * Returns the best documents of an answer, best first; equal scores keep their order. An upstream may rank all
- * documents although fewer were requested. Throws `UpstreamFailure` `malformed` if it ranked too few, one twice, one
- * that does not exist, or with a number that is not finite.
+ * Returns the requested number of best documents, best first; equal scores keep their order. The upstream may have ranked more documents than requested. Throws `UpstreamFailure` `malformed` if it ranked too few, or one twice, or one that does not exist, or if a score is not finite.
  */
 export function bestFirst(results: readonly Ranked[], request: Pick<RerankRequest, 'documents' | 'topN'>): Ranked[] {
   const { documents } = request;
@@ -52,7 +50,8 @@ export function bestFirst(results: readonly Ranked[], request: Pick<RerankReques
   }
   const seen = new Set<number>();
   for (const { index, relevanceScore } of results) {
-    if (!Number.isInteger(index) || index < 0 || index >= documents.length) throw malformed('an index of no document');
+    if (!Number.isInteger(index) || index < 0 || index >= documents.length)
+      throw malformed('an index without a document');
     if (seen.has(index)) throw malformed(`document ${index} twice`);
     if (!Number.isFinite(relevanceScore)) throw malformed(`a score of document ${index} that is not finite`);
     seen.add(index);

@@ -1,5 +1,5 @@
 import { type ImageSize, parseImageSize } from '../../generation/images/image-size.ts';
-import { type ImageType, parseEnding } from '../../generation/images/image-type.ts';
+import { type ImageType, parseExtension } from '../../generation/images/image-type.ts';
 import type { Drawing, DrawnImage, ImageCall, ImageUpstream } from '../../generation/images/image-upstream.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
@@ -64,7 +64,7 @@ function findLargest({ model }: ImageCall): ImageSize | undefined {
 function readType(extraJson: string): ImageType {
   const { output_format: format = 'png' } =
     extraJson === '' ? {} : (JSON.parse(extraJson) as { output_format?: unknown });
-  const type = typeof format === 'string' ? parseEnding(format) : undefined;
+  const type = typeof format === 'string' ? parseExtension(format) : undefined;
   if (type !== undefined) return type;
   throw new UpstreamFailure('status', {
     status: 400,

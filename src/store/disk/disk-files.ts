@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileEnding, type ImageType, parseEnding } from '../../generation/images/image-type.ts';
+import { fileExtension, type ImageType, parseExtension } from '../../generation/images/image-type.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type Files, noRoomForImages, type OpenFile } from '../files.ts';
 
@@ -59,7 +59,7 @@ class DiskFiles implements Files {
     this.#bytes += bytes.length;
     const token = randomBytes(tokenBytes).toString('hex');
     const expiresAtMs = clock.now() + lifetimeMs;
-    const path = join(folder, `${token}.${expiresAtMs}.${fileEnding(type)}`);
+    const path = join(folder, `${token}.${expiresAtMs}.${fileExtension(type)}`);
     try {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       await writeDurably(path, bytes);
@@ -70,7 +70,7 @@ class DiskFiles implements Files {
       for (const left of [path + drafts, path]) await rm(left, { force: true }).catch(() => undefined);
       throw isFull(error) ? noRoomForImages(error) : error;
     }
-    const name = `${token}.${fileEnding(type)}`;
+    const name = `${token}.${fileExtension(type)}`;
     this.#kept.set(name, { path, type, size: bytes.length, expiresAtMs });
     return name;
   }
@@ -128,7 +128,7 @@ class DiskFiles implements Files {
     const path = join(this.#options.folder, found);
     const isDraft = found.endsWith(drafts);
     const [, token, expires, ending] = namePattern.exec(isDraft ? found.slice(0, -drafts.length) : found) ?? [];
-    const type = parseEnding(ending ?? '');
+    const type = parseExtension(ending ?? '');
     if (token === undefined || type === undefined) return;
     const kept = { path, type, size: statSync(path).size, expiresAtMs: Number(expires) };
     if (isDraft || this.#hasEnded(kept)) {
@@ -136,7 +136,7 @@ class DiskFiles implements Files {
       return;
     }
     this.#bytes += kept.size;
-    this.#kept.set(`${token}.${fileEnding(type)}`, kept);
+    this.#kept.set(`${token}.${fileExtension(type)}`, kept);
   }
 
   #hasEnded({ expiresAtMs }: Kept): boolean {

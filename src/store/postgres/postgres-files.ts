@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { fileEnding, parseEnding } from '../../generation/images/image-type.ts';
+import { fileExtension, parseExtension } from '../../generation/images/image-type.ts';
 import { type Files, noRoomForImages } from '../files.ts';
 import { nowMs, query, type StoreDatabase, toBytes } from './database.ts';
 
@@ -30,7 +30,7 @@ export function openPostgresFiles(database: StoreDatabase, { lifetimeMs, bytesMa
   const timer = setInterval(() => void sweep().catch(() => undefined), sweepMs).unref();
   return {
     async put(bytes, type) {
-      const name = `${randomBytes(tokenBytes).toString('hex')}.${fileEnding(type)}`;
+      const name = `${randomBytes(tokenBytes).toString('hex')}.${fileExtension(type)}`;
       const stored = await query(database, putText, [name, bytes, lifetimeMs, bytesMax]);
       if (stored.length === 0) throw noRoomForImages();
       return name;
@@ -38,7 +38,7 @@ export function openPostgresFiles(database: StoreDatabase, { lifetimeMs, bytesMa
     async open(name) {
       const text = `SELECT content, expires_at_ms FROM picture WHERE name = $1::text AND expires_at_ms > ${nowMs}`;
       const [row] = await query(database, text, [name]);
-      const type = parseEnding(name.slice(name.indexOf('.') + 1));
+      const type = parseExtension(name.slice(name.indexOf('.') + 1));
       if (row === undefined || type === undefined) return undefined;
       const content = toBytes(row['content']);
       let at = 0;
