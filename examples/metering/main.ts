@@ -1,10 +1,10 @@
 /**
- * A service that meters work of its own: it compresses files and charges an account by the byte. The gateway knows nothing of files; it knows the account's key, limits
- * and money. docs/metering.md explains it.
+ * An example of a service that charges for its work: it compresses files and charges an account by the byte. The gateway checks the account's key, limits
+ * and money, and knows nothing about the files. docs/metering.md explains it.
  *
  *     node examples/metering/main.ts --api-key-id 1 FROM TO
  *
- * FROM may be `-`, the standard input. Without FROM and TO it only finishes what an earlier run has left. Prints a JSON line for each piece of work.
+ * FROM may be `-`, the standard input. Without FROM and TO, it only charges or releases what an earlier run has left. It prints a JSON line for each piece of work.
  */
 import { createReadStream, createWriteStream, existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
@@ -13,7 +13,7 @@ import { createGzip } from 'node:zlib';
 import { Journal } from './journal.ts';
 import { createAccounting, type Cover, readDetail, type Ended, Meter } from './meter.ts';
 
-/** One cent a megabyte, held a megabyte at a time: how long the input is shows only at its end. */
+/** The price is one cent a megabyte. It is held a megabyte at a time, because the length of the input is known only at its end. */
 const nanoUsdPerByte = 10n;
 const sliceNanoUsd = 10_000_000n;
 
@@ -23,7 +23,7 @@ const { values, positionals } = parseArgs({
     'token-file': { type: 'string', default: 'data/operator.token' },
     'api-key-id': { type: 'string', default: '1' },
     journal: { type: 'string', default: 'metering.journal' },
-    // All services of a gateway share the numbers below 2^52: each has its own 2^40 of them.
+    // All services of a gateway share the ids below 2^52; each has a range of 2^40 ids.
     service: { type: 'string', default: '7' },
   },
   allowPositionals: true,
@@ -31,7 +31,7 @@ const { values, positionals } = parseArgs({
 
 const partPath = (target: string): string => `${target}.part`;
 
-/** Compresses into a file that does not have its final name yet. Returns the cost. */
+/** Compresses `from` into a temporary file beside `target`. Returns the cost. */
 async function compress(from: string, target: string, cover: Cover): Promise<bigint> {
   let costNanoUsd = 0n;
   async function* counted(input: AsyncIterable<Buffer>): AsyncIterable<Buffer> {
@@ -46,7 +46,7 @@ async function compress(from: string, target: string, cover: Cover): Promise<big
   return costNanoUsd;
 }
 
-/** Only what is paid is delivered. */
+/** Gives the file its final name if the work was paid, and deletes it otherwise. Prints the result. */
 function deliver({ id, target, state, costNanoUsd, writtenOffNanoUsd }: Ended): void {
   const part = partPath(target);
   if (state !== 'settled') rmSync(part, { force: true });

@@ -5,10 +5,10 @@ import { AccountingService } from '../../src/gen/tollgate/v1/accounting_pb.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
 import type { Journal, Unfinished } from './journal.ts';
 
-/** The gateway's accounting, as a service calls it. */
+/** The client of the gateway's AccountingService. */
 export type Accounting = Client<typeof AccountingService>;
 
-/** The accounting service of a gateway's internal listener ("http://127.0.0.1:9090"), with the operator token. */
+/** Returns a client for the internal listener at the address `gateway` ("http://127.0.0.1:9090"), with the operator token. */
 export function createAccounting(gateway: string, operatorToken: string): Accounting {
   const withToken: Interceptor = next => request => {
     request.header.set('authorization', `Bearer ${operatorToken}`);
@@ -23,10 +23,7 @@ export function createAccounting(gateway: string, operatorToken: string): Accoun
   return createClient(AccountingService, transport);
 }
 
-/**
- * Makes sure that the cost of the work so far is held, in nano-dollars, before it continues. Throws if the account
- * can't pay it.
- */
+/** Makes sure that the cost of the work so far (in nano-dollars) is held before the work continues. Throws if the account can't pay it. */
 export type Cover = (costNanoUsd: bigint) => Promise<void>;
 
 /** How a piece of work ended. `unpaid`: its hold had expired before it could be charged. */
@@ -34,34 +31,34 @@ export interface Ended {
   readonly id: bigint;
   readonly target: string;
   readonly state: 'settled' | 'voided' | 'unpaid';
-  /** What the account paid, and what exceeded its funds or limits; 0 if nothing was charged. */
+  /** What the account paid, and the part of the cost that exceeded its funds or limits; both 0 if nothing was charged. */
   readonly costNanoUsd: bigint;
   readonly writtenOffNanoUsd: bigint;
 }
 
-/** The requested work. */
+/** Who pays for the work, and how it is held. */
 export interface Order {
   /** The id of the API key that pays. */
   readonly apiKeyId: bigint;
   /** The name of the work in the account's activity. */
   readonly model: string;
-  /** The first hold, and the smallest further one: cheaper work calls the gateway twice. */
+  /** The first hold, and the smallest extension. Work that costs no more needs only two calls to the gateway. */
   readonly sliceNanoUsd: bigint;
 }
 
-/** Longer than the longest pause between two extensions, each of which restarts it. A hold that is never settled or voided is released then. */
+/** A hold that is neither settled nor voided is released after this time. It is longer than any pause between two extensions, each of which starts it again. */
 const expiresInMs = 900_000n;
 const triesMax = 4;
 
-/** What a meter needs. */
+/** The dependencies of a `Meter`. */
 export interface MeterOptions {
   readonly accounting: Accounting;
   readonly journal: Journal;
-  /** Delivers paid work and discards unpaid work; after a crash it may be called for the same work again. */
+  /** Delivers paid work and discards unpaid work. After a crash it may be called a second time for the same work. */
   readonly deliver: (ended: Ended) => void;
 }
 
-/** Charges work to accounts of a gateway: nothing is done that is not held, nothing is charged twice, nothing stays held. */
+/** Charges work to accounts of a gateway. Work is done only while its cost is held; it is charged once, and its hold always ends. */
 export class Meter {
   readonly #options: MeterOptions;
 
@@ -70,9 +67,9 @@ export class Meter {
   }
 
   /**
-   * Does work that an account pays. `work` calls `cover` ahead of each part, and returns its cost. If it throws,
-   * everything is released and the error is rethrown. What can't be charged or released now, because the gateway is
-   * down, `recover` does later.
+   * Does work that an account pays for. `work` calls `cover` before each part, and returns the total cost. If `work` throws,
+   * the hold is released and the error is rethrown. If the gateway is down, so that the work can't be charged or
+   * released now, `recover` does it later.
    */
   async run(target: string, order: Order, work: (cover: Cover) => Promise<bigint>): Promise<void> {
     const { accounting, journal } = this.#options;
@@ -83,7 +80,7 @@ export class Meter {
     let held = await insist(() => accounting.admit(admit)).then(
       ({ heldNanoUsd }) => heldNanoUsd,
       (error: unknown) => {
-        // Refused: nothing is held. In conflict, the id is that of other work, which must not be voided.
+        // The gateway has refused, so nothing is held. Don't void: after `conflict`, the id belongs to other work.
         if (readDetail(error) !== undefined) this.#end({ id, target, state: 'voided', ...nothing });
         throw error;
       },
@@ -103,7 +100,7 @@ export class Meter {
     await this.#settle({ id, target, done: { costNanoUsd, latencyMs } });
   }
 
-  /** After a crash: charges what was done, gives back what was not. Every call may have been made before; its repeat changes nothing. */
+  /** Call this after a crash: charges the work that was done and releases the rest. Calls that were made before the crash change nothing when they are repeated. */
   async recover(): Promise<void> {
     for (const work of this.#options.journal.unfinished()) {
       await (work.done === undefined ? this.#void(work) : this.#settle(work));
@@ -119,12 +116,12 @@ export class Meter {
   }
 
   async #void({ id, target }: Unfinished): Promise<void> {
-    // Not found: it was never admitted, or has expired. Nothing is held, as intended.
+    // Not found: the work was never admitted, or its hold has expired. Either way nothing is held.
     await unlessNotFound(insist(() => this.#options.accounting.void({ id })));
     this.#end({ id, target, state: 'voided', ...nothing });
   }
 
-  /** Delivered before it is noted: after a crash between the two it is delivered again, and never lost. */
+  /** Delivers before it records the end: after a crash between the two, the work is delivered again, never lost. */
   #end(ended: Ended): void {
     this.#options.deliver(ended);
     this.#options.journal.end(ended.id, ended.state);
@@ -133,15 +130,12 @@ export class Meter {
 
 const nothing = { costNanoUsd: 0n, writtenOffNanoUsd: 0n };
 
-/**
- * Returns the gateway's detail of an error; undefined: there is none, so that it is unknown whether the call was
- * done.
- */
+/** Returns the gateway's detail of an error; undefined if there is none, so that it is unknown whether the call took effect. */
 export function readDetail(error: unknown): ErrorDetail | undefined {
   return ConnectError.from(error).findDetails(ErrorDetailSchema)[0];
 }
 
-/** Repeats a call that the gateway did not answer, or was too busy for. */
+/** Makes a call, up to `triesMax` times while the gateway does not answer or is overloaded. */
 async function insist<T>(call: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     try {

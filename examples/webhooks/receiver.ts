@@ -1,6 +1,6 @@
 /**
- * A receiver of Tollgate's webhooks: verifies each signature, knows an event that it has seen by its id, and answers before it works on it. It prints one
- * JSON line for each new event. `WEBHOOK_SECRET` is the secret that `tollgate webhooks create` showed; `PORT` is where to listen.
+ * A receiver of Tollgate's webhooks: it verifies each signature, and recognises repeated events by their id. It prints one
+ * JSON line for each new event. `WEBHOOK_SECRET` is the secret that `tollgate webhooks create` showed; `PORT` is the port to listen on (8090).
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import process from 'node:process';
@@ -22,7 +22,7 @@ async function receive(request: IncomingMessage, response: ServerResponse): Prom
   );
   let event: unknown;
   try {
-    // Throws for a wrong signature, and for one that is more than five minutes old.
+    // Throws if the signature is wrong or more than five minutes old.
     event = webhook.verify(body, headers);
   } catch {
     return response.writeHead(401).end();
@@ -32,12 +32,12 @@ async function receive(request: IncomingMessage, response: ServerResponse): Prom
     seen.add(id);
     process.stdout.write(`${JSON.stringify({ id, ...(event as object) })}\n`);
   }
-  // Anything but 2xx within ten seconds is sent again.
+  // The gateway sends the event again unless it gets a 2xx within ten seconds.
   return response.writeHead(204).end();
 }
 
 const server = createServer((request, response) => {
-  // A sender that went away sends again.
+  // If the sender disconnected, it sends the event again.
   receive(request, response).catch(() => response.destroy());
 });
 

@@ -6,6 +6,8 @@ import { endGateway, type Gateway, readRecord, startGateway } from '../gateway.t
 import { type Answer, ask, type ChatBody, complete, type Streamed, stream } from './chat-client.ts';
 
 const inner = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nretries: 0\n', balance: '100' });
+// The first request of a process loads the tokenizer, which on a busy machine takes longer than the `first_event` below.
+await complete(inner, ask('Hello', { model: 'sim/large' }));
 const outer = await startGateway({
   config: `
 simulator: { enabled: false }
