@@ -34,7 +34,7 @@ export interface YamlSource {
 
 interface Place {
   readonly line: number;
-  readonly shown: string | undefined;
+  readonly printable: string | undefined;
 }
 
 /** The most nodes of a file. More are an attack or a mistake: aliases of aliases can grow without bound. */
@@ -146,7 +146,7 @@ class SourceReader {
   }
 
   #place(path: YamlPath, line: number, shown?: string): void {
-    this.places.set(JSON.stringify(path), { line, shown });
+    this.places.set(JSON.stringify(path), { line, printable: shown });
   }
 
   #refuse(line: number, path: YamlPath, message: string): void {
@@ -180,7 +180,7 @@ export function readYaml(file: string, text: string, variables: Variables): Yaml
   return {
     value,
     problems: reader.problems,
-    findPrintableValue: path => findPlace(path)?.shown,
+    findPrintableValue: path => findPlace(path)?.printable,
     findLine: path => {
       for (let length = path.length; length >= 0; length -= 1) {
         const place = findPlace(path.slice(0, length));

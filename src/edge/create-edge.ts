@@ -89,7 +89,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     },
     clientErrorHandler: (error, socket) => answerConnectionError(edge, error, socket),
   });
-  if (options.tls !== undefined) options.tls.keep(app.server as unknown as TlsTarget);
+  if (options.tls !== undefined) options.tls.keepUpdated(app.server as unknown as TlsTarget);
   app.decorate('openAnswers', () => edge.openAnswers());
   app.decorate('idle', () => edge.idle());
   app.decorateRequest('call');

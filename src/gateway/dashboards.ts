@@ -46,7 +46,7 @@ const peoplesServices: readonly DescService[] = [
 ];
 
 /** The dependencies of `People`. */
-interface PeopleParts extends Pick<NowOptions, 'router'> {
+interface PeopleOptions extends Pick<NowOptions, 'router'> {
   readonly ledger: Ledger;
   readonly generations: Generations;
   readonly publicUrl: () => string;
@@ -62,7 +62,7 @@ export class People {
   readonly now: NowStreams;
   #internalUrl = '';
 
-  constructor({ ledger, publicUrl, generations, router, config, workers }: PeopleParts) {
+  constructor({ ledger, publicUrl, generations, router, config, workers }: PeopleOptions) {
     this.options = {
       ledger,
       publicUrl,
@@ -120,7 +120,7 @@ export class People {
 }
 
 /** The options of the dashboards of both listeners. */
-interface DashboardParts {
+interface DashboardOptions {
   readonly config: Config;
   readonly core: PushTransport;
   readonly logger: Logger;
@@ -128,7 +128,7 @@ interface DashboardParts {
 }
 
 /** Returns the dashboards of the public and of the internal listener. The operator's services are only on the internal listener, and not there either if the configuration restricts them to the socket. */
-export function openDashboards({ config, core, logger, people }: DashboardParts): {
+export function openDashboards({ config, core, logger, people }: DashboardOptions): {
   readonly publicPages: Dashboard;
   readonly internalPages: Dashboard;
 } {

@@ -57,7 +57,7 @@ import { configurationView } from './configuration-view.ts';
 import { ledgerCheck } from './ledger-check.ts';
 import { storageView } from './storage-view.ts';
 import { openImages } from './images.ts';
-import { errorTexts, type ListenerParts, openFront, shareFront } from './public-listener.ts';
+import { errorTexts, type ListenerOptions, openFront, shareFront } from './public-listener.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
 import { watchFileSizes } from './file-sizes.ts';
 import { retryPolicy, toRoutes, simulatorName, toStrategies } from './routing.ts';
@@ -126,7 +126,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   const address = (): string => listenerUrl(environment.host, front.port, config.tls !== undefined);
   const parts = { ...resources, live, ids, publicUrl };
   const core = makeCore(parts);
-  resources.metrics.show(gaugeSources(environment.dataDir, core));
+  resources.metrics.addGauges(gaugeSources(environment.dataDir, core));
   await core.responses.recover();
   const state = { serving: false };
   const tls = openTls(config, logger);
@@ -276,7 +276,7 @@ type Core = ReturnType<typeof makeCore>;
 type RequestCore = ReturnType<typeof makeRequestCore>;
 
 /** The resources of a gateway, and what was made from them first. */
-export interface Parts extends GatewayResources {
+export interface CoreResources extends GatewayResources {
   readonly live: LiveConfig;
   readonly ids: IdSource;
   /** Returns the public URL. It is known only when the listener is open, because the system may choose the port. */
@@ -286,7 +286,7 @@ export interface Parts extends GatewayResources {
 /**
  * Makes the services of both listeners, and what runs in the background. The returned `reload` throws `ConfigError`.
  */
-function makeCore(parts: Parts) {
+function makeCore(parts: CoreResources) {
   const { stores, live, logger, workers } = parts;
   const core = makeRequestCore(parts);
   const texts = (): ErrorTexts => errorTexts(live, parts.publicUrl);
@@ -300,7 +300,7 @@ function makeCore(parts: Parts) {
 }
 
 /** Makes the services that answer requests, on this thread or in a worker. The returned `reload` throws `ConfigError`. */
-export function makeRequestCore(parts: Parts) {
+export function makeRequestCore(parts: CoreResources) {
   const { environment, config, live, stores, ids, logger } = parts;
   const box = new SealedBox(stores.secrets);
   const events = openWebhooks({ ...parts, ledger: stores.ledger, box });
@@ -363,7 +363,7 @@ export function makeRequestCore(parts: Parts) {
 }
 
 /** Opens the store of request bodies. */
-function openBodies({ live, stores, logger }: Parts, box: SealedBox): BodyStore {
+function openBodies({ live, stores, logger }: CoreResources, box: SealedBox): BodyStore {
   return new BodyStore({
     documents: stores.documents,
     box,
@@ -379,7 +379,7 @@ function openBodies({ live, stores, logger }: Parts, box: SealedBox): BodyStore 
 
 /** Opens responses, and the stored conversations that responses are added to. */
 function openResponses(
-  { config, live, stores, ids }: Parts,
+  { config, live, stores, ids }: CoreResources,
   dependencies: { readonly generations: Generations; readonly replays: Replays; readonly box: SealedBox },
 ) {
   const { responseLifetimeMs: lifetimeMs } = config.content;
@@ -440,7 +440,7 @@ export function listRequestServices({ generations, images, embeddings, rerank }:
 }
 
 /** Returns what the operator's view of the gateway is read from. */
-function operatorView({ environment, config, live, health, stores }: Parts) {
+function operatorView({ environment, config, live, health, stores }: CoreResources) {
   return {
     plans: config.plans,
     configuration: configurationView(live, environment),
@@ -516,7 +516,7 @@ export function offerRequestServices(transport: InProcessTransport, core: Reques
     .service(RerankService, { rerank: (request, context) => core.rerank.answer(request, context) });
 }
 
-function openRpc(parts: ListenerParts, core: Core): RpcListener {
+function openRpc(parts: ListenerOptions, core: Core): RpcListener {
   const { live, services, logger, metrics, nextRequestId, dashboards } = parts;
   const { ledger, tokens } = core;
   const { rpc: settings, limits } = live.current;

@@ -7,13 +7,13 @@ import type { InProcessTransport } from '../rpc/in-process.ts';
 import type { PushTransport } from '../rpc/push-transport.ts';
 import { bodyBounds, parserLimits } from './body-limits.ts';
 import type { openDashboards, People } from './dashboards.ts';
-import type { Parts } from './gateway.ts';
+import type { CoreResources } from './gateway.ts';
 import type { LiveConfig } from './live-config.ts';
 import type { ListenerTls } from './tls.ts';
 import type { Workers } from './workers/workers.ts';
 
 /** The options of both listeners. */
-export interface ListenerParts extends Parts {
+export interface ListenerOptions extends CoreResources {
   readonly tls: ListenerTls;
   readonly services: InProcessTransport;
   readonly nextRequestId: () => string;
@@ -22,7 +22,8 @@ export interface ListenerParts extends Parts {
 }
 
 /** The options of the public listener. */
-interface EdgeParts extends Omit<ListenerParts, 'services' | 'people'>, Pick<EdgeOptions, 'failed' | 'metricsText'> {
+interface PublicListenerOptions
+  extends Omit<ListenerOptions, 'services' | 'people'>, Pick<EdgeOptions, 'failed' | 'metricsText'> {
   readonly services: PushTransport;
   /** Returns why requests can't be accepted; undefined: they can. */
   readonly unready: () => string | undefined;
@@ -38,7 +39,7 @@ export interface Front {
 }
 
 /** Returns the public listener that this thread serves. */
-export function openFront(parts: ListenerParts, draining: () => boolean): Front {
+export function openFront(parts: ListenerOptions, draining: () => boolean): Front {
   const { environment, health, people } = parts;
   const { host, port } = environment;
   const edge = openEdge(
@@ -55,7 +56,7 @@ export function openFront(parts: ListenerParts, draining: () => boolean): Front 
 }
 
 /** Returns the public listener that workers serve. */
-export function shareFront(workers: Workers, { environment, services, people, metrics }: ListenerParts): Front {
+export function shareFront(workers: Workers, { environment, services, people, metrics }: ListenerOptions): Front {
   const home = {
     transport: services,
     services: services.services,
@@ -77,7 +78,7 @@ function portIn(edge: FastifyInstance, port: number): number {
 }
 
 /** Returns the public listener, which starts with `listen`. */
-export function openEdge(parts: EdgeParts, draining: () => boolean): FastifyInstance {
+export function openEdge(parts: PublicListenerOptions, draining: () => boolean): FastifyInstance {
   const { live, services, logger, metrics, unready, nextRequestId, publicUrl, startTrace, dashboards } = parts;
   const { metrics: shownTo, limits } = live.current;
   return createEdge({

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { createStopping, type StoppingParts } from './stopping.ts';
+import { createStopping, type StoppingOptions } from './stopping.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -13,7 +13,7 @@ const hangs = (): Promise<never> => never;
 const nothing = (): void => undefined;
 
 /** Returns parts whose calls never resolve. `graceMs` is 30 s. */
-function stuckParts(): StoppingParts {
+function stuckParts(): StoppingOptions {
   const parts = {
     edge: { close: hangs },
     rpc: { drain: nothing, close: hangs },
@@ -28,7 +28,7 @@ function stuckParts(): StoppingParts {
     graceMs: 30_000,
     unready: () => undefined,
   };
-  return parts as unknown as StoppingParts;
+  return parts as unknown as StoppingOptions;
 }
 
 test('if all parts hang, a stop ends 15 s after the grace period and returns that not everything is stored', async () => {

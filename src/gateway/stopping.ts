@@ -13,7 +13,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 const stepMs = 5_000;
 
 /** What is to be stopped. */
-export interface StoppingParts {
+export interface StoppingOptions {
   readonly edge: { close(): Promise<unknown> };
   readonly rpc: RpcListener;
   readonly ledger: Ledger;
@@ -31,13 +31,13 @@ export interface StoppingParts {
 }
 
 /** Returns the functions that stop a gateway. `stop`: new requests are refused, running ones may continue for the grace period, then they are interrupted and settled; it resolves to whether everything was stored, and further calls return the same promise. `hurry` ends the grace period. Source: docs/architecture.md "Starting and stopping". */
-export function createStopping(parts: StoppingParts): { stop: () => Promise<boolean>; hurry: () => void } {
+export function createStopping(parts: StoppingOptions): { stop: () => Promise<boolean>; hurry: () => void } {
   const hurry = Promise.withResolvers<void>();
   let stopped: Promise<boolean> | undefined;
   return { stop: () => (stopped ??= stop(parts, hurry.promise)), hurry: hurry.resolve };
 }
 
-async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boolean> {
+async function stop(parts: StoppingOptions, hurried: Promise<void>): Promise<boolean> {
   const { edge, rpc, ledger, documents, files, services, responses, batches, graceMs, unready } = parts;
   parts.deliveries.stop();
   parts.stopRetention();
@@ -52,7 +52,7 @@ async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boole
 
 /** Refuses new requests and waits for running ones. After the grace period, or when `hurried` resolves, they are interrupted and settled. */
 export async function endRequests(
-  { services, responses, graceMs }: Pick<StoppingParts, 'services' | 'responses' | 'graceMs'>,
+  { services, responses, graceMs }: Pick<StoppingOptions, 'services' | 'responses' | 'graceMs'>,
   hurried: Promise<void>,
 ): Promise<void> {
   const drained = services.map(service => service.drain());

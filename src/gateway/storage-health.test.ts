@@ -4,7 +4,7 @@ import { createLogger } from '../telemetry/logger.ts';
 import { StorageHealth } from './storage-health.ts';
 
 const mebibyte = 1 << 20;
-const lookMs = 5_000;
+const checkMs = 5_000;
 let freeMebibytes = 0;
 let health: StorageHealth;
 let lines: { level: string; msg: string; store?: string }[];
@@ -30,7 +30,7 @@ afterEach(() => {
 const messages = (): string[] => lines.map(({ msg }) => msg);
 /** Waits in real time, because each check also reads the real disk. */
 const seen = (expected: unknown): Promise<void> =>
-  vi.waitFor(() => expect([health.reason, messages()]).toEqual(expected), { interval: lookMs, timeout: 50 * lookMs });
+  vi.waitFor(() => expect([health.reason, messages()]).toEqual(expected), { interval: checkMs, timeout: 50 * checkMs });
 const metric = (name: string): string | undefined =>
   health.metrics
     .text()
@@ -49,7 +49,7 @@ test('with less than a twentieth free the disk is low, and requests still pass; 
   await seen(['The disk of the data directory is full.', ['disk.low', 'disk.full']]);
   freeMebibytes = 900;
   await seen([undefined, ['disk.low', 'disk.full', 'disk.fine']]);
-  await vi.advanceTimersByTimeAsync(3 * lookMs);
+  await vi.advanceTimersByTimeAsync(3 * checkMs);
   expect(messages()).toHaveLength(3);
 });
 

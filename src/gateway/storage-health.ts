@@ -10,7 +10,7 @@ import { StorageMetrics, type StoreName } from '../telemetry/storage-metrics.ts'
 const fullBytes = 16 << 20;
 /** With a smaller share of the disk free than this, the disk is low. */
 const lowFraction = 0.05;
-const lookMs = 5_000;
+const checkMs = 5_000;
 
 /** The options of storage health. */
 export interface StorageHealthOptions {
@@ -79,8 +79,8 @@ export class StorageHealth {
 
   /** Checks the disk now, and then every five seconds. */
   async start(): Promise<void> {
-    await this.#look();
-    this.#timer = setInterval(() => void this.#look(), lookMs).unref();
+    await this.#checkDisk();
+    this.#timer = setInterval(() => void this.#checkDisk(), checkMs).unref();
   }
 
   close(): void {
@@ -109,7 +109,7 @@ export class StorageHealth {
   }
 
   /** Checks the disk. Never rejects: if the data directory can't be read, the next write fails and reports it. */
-  async #look(): Promise<void> {
+  async #checkDisk(): Promise<void> {
     const { dataDir, logger, readSpace = statfs } = this.#options;
     try {
       const { bavail, blocks, bsize } = await readSpace(dataDir);

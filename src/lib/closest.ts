@@ -57,10 +57,10 @@ export function closest(text: string, known: Iterable<string>): string | undefin
   const wanted = text.toLowerCase();
   let best: string | undefined;
   let fewest = Infinity;
-  let looked = 0;
+  let compared = 0;
   for (const candidate of known) {
-    looked += 1;
-    if (looked > candidatesMax) break;
+    compared += 1;
+    if (compared > candidatesMax) break;
     const { length } = candidate;
     const max = Math.min(editsMax, Math.max(1, Math.floor(length / 3)), fewest - 1);
     if (length > comparedLengthMax || Math.abs(length - wanted.length) > max) continue;

@@ -76,10 +76,10 @@ export class Semaphore {
 
   #grant(): Release {
     this.#held += 1;
-    let given = false;
+    let isReturned = false;
     return () => {
-      if (given) return;
-      given = true;
+      if (isReturned) return;
+      isReturned = true;
       this.#held -= 1;
       const [next] = this.#waiters;
       if (next === undefined) return;

@@ -22,7 +22,7 @@ export interface TlsTarget {
 }
 
 /** Interval at which the files are checked. */
-const lookMs = 1_000;
+const checkIntervalMs = 1_000;
 
 /** The certificate of a listener: read from its files, and again when they change, so that a renewed one needs no restart. */
 export class TlsFiles {
@@ -47,7 +47,7 @@ export class TlsFiles {
   }
 
   /** From now on a server gets every certificate that replaces the one in use, within seconds of the change. */
-  keep(target: TlsTarget): void {
+  keepUpdated(target: TlsTarget): void {
     if (this.#targets.length === 0) for (const path of this.#files()) watchFile(path, watching, this.refresh);
     this.#targets = [...this.#targets, target];
   }
@@ -75,7 +75,7 @@ export class TlsFiles {
 }
 
 /** By polling: files are also replaced through links, and on file systems that report no changes. */
-const watching = { interval: lookMs, persistent: false };
+const watching = { interval: checkIntervalMs, persistent: false };
 
 function readMaterial({ certPath, keyPath, clientCaPath }: TlsPaths): TlsMaterial {
   const material = {

@@ -67,8 +67,8 @@ export class PortTransport implements PushTransport {
       end: error => sink.end(error),
     });
     const input = toBinary(method.input, request);
-    this.#port.tell('rpc.push', stream, method.parent.typeName, method.name, input, writeHeaders(headers));
-    const control = (what: keyof StreamControl) => (): void => this.#port.tell('rpc.control', stream, what);
+    this.#port.notify('rpc.push', stream, method.parent.typeName, method.name, input, writeHeaders(headers));
+    const control = (what: keyof StreamControl) => (): void => this.#port.notify('rpc.control', stream, what);
     return { cancel: control('cancel'), pause: control('pause'), resume: control('resume') };
   };
 
@@ -91,11 +91,11 @@ export class PortCalls {
   readonly #transport: PushTransport;
   readonly #unary = new Map<string, DescMethodUnary>();
   readonly #streaming = new Map<string, DescMethodServerStreaming>();
-  readonly #tell: CallPort['tell'];
+  readonly #tell: CallPort['notify'];
   readonly #streams = new Map<number, StreamControl>();
 
   /** `tell` sends a message to the thread that made the calls. */
-  constructor(transport: PushTransport, services: readonly DescService[], tell: CallPort['tell']) {
+  constructor(transport: PushTransport, services: readonly DescService[], tell: CallPort['notify']) {
     this.#transport = transport;
     this.#tell = tell;
     for (const method of services.flatMap(service => service.methods)) {

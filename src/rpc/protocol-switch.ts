@@ -94,7 +94,7 @@ function createTlsLayer(tls: TlsFiles, limits: ConnectionLimits, take: (socket: 
   server.on('secureConnection', take);
   // A failed handshake affects only its own client.
   server.on('tlsClientError', (_error, socket) => socket.destroy());
-  tls.keep(server);
+  tls.keepUpdated(server);
   return server;
 }
 

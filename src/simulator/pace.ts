@@ -51,7 +51,7 @@ class Choices {
   }
 
   /** Adds events of all choices in turn to the batch, until every choice has sent `due` tokens or the batch is full. */
-  take(due: number, batch: GenerationEvent[]): void {
+  fillBatch(due: number, batch: GenerationEvent[]): void {
     let took = true;
     while (took && !this.isOver && batch.length < batchMax) {
       took = false;
@@ -104,7 +104,7 @@ export async function* paced(
   for (;;) {
     const elapsedMs = runtime.monotonicMs() - start;
     const due = tokensPerSecond === 0 ? Infinity : 1 + Math.floor((elapsedMs * tokensPerSecond) / 1_000);
-    choices.take(due, batch);
+    choices.fillBatch(due, batch);
     if (choices.isOver) break;
     const isFull = batch.length >= batchMax;
     if (batch.length > 0) yield batch;

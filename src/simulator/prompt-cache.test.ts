@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { CacheLifetime, type Item, Role } from '../gen/tollgate/v1/content_pb.ts';
 import type { Usage } from '../gen/tollgate/v1/event_pb.ts';
 import { systemRuntime } from '../lib/runtime.ts';
-import { ask, said, tool, user } from './fixtures/ask.ts';
+import { ask, textMessage, tool, user } from './fixtures/ask.ts';
 import { createSimulator } from './simulator.ts';
 
 const { CACHE_LIFETIME_5M, CACHE_LIFETIME_1H } = CacheLifetime;
@@ -49,7 +49,7 @@ function sum(buckets: readonly number[]): number {
 }
 
 describe('a cache hint', () => {
-  const system = said(Role.SYSTEM, text('system'));
+  const system = textMessage(Role.SYSTEM, text('system'));
 
   test('writes the prefix once and reads it from then on, for five minutes after the last use', async () => {
     const { clock, usage } = cache('sim/large');
@@ -101,7 +101,7 @@ describe('a cache hint', () => {
     const [rest = 0, , written = 0] = await usage(items, whole);
     expect(rest).toBe(3);
     expect((await usage(items, whole))[1]).toBe(written);
-    const next = [...items, said(Role.ASSISTANT, 'fine'), user('two')];
+    const next = [...items, textMessage(Role.ASSISTANT, 'fine'), user('two')];
     const [, read, added] = await usage(next, whole);
     expect({ read, added: (added ?? 0) > 0 }).toEqual({ read: written, added: true });
     const big = { ...tool('lookup', ['q'], text('tool')), cache: { lifetime: CACHE_LIFETIME_1H } };
@@ -110,7 +110,7 @@ describe('a cache hint', () => {
 
   test('on a short prefix, or none at all, caches nothing', async () => {
     const { usage } = cache('sim/large');
-    const short = [hinted(said(Role.SYSTEM, text('short', 100)), CACHE_LIFETIME_5M), user('one')];
+    const short = [hinted(textMessage(Role.SYSTEM, text('short', 100)), CACHE_LIFETIME_5M), user('one')];
     for (const items of [short, [system, user('one')]]) {
       for (let time = 0; time < 2; time += 1) expect((await usage(items)).slice(1)).toEqual([0, 0, 0]);
     }
@@ -126,7 +126,7 @@ describe('a cache hint', () => {
 describe('automatic caching', () => {
   test('reads a common prefix of 1,024 tokens and more, in steps of 128, and writes for nothing', async () => {
     const { clock, usage } = cache('sim/small');
-    const system = said(Role.SYSTEM, text('system'));
+    const system = textMessage(Role.SYSTEM, text('system'));
     const [total = 0, ...first] = await usage([system, user('one')]);
     expect(first).toEqual([0, 0, 0]);
     const [rest = 0, read = 0, ...written] = await usage([system, user('two')]);
@@ -136,8 +136,8 @@ describe('automatic caching', () => {
     expect(read).toBeGreaterThan(total - 300);
     clock.at += 5 * minute;
     expect((await usage([system, user('two')]))[1]).toBe(0);
-    expect((await usage([said(Role.SYSTEM, text('other')), user('two')]))[1]).toBe(0);
-    const short = [said(Role.SYSTEM, text('short', 100)), user('one')];
+    expect((await usage([textMessage(Role.SYSTEM, text('other')), user('two')]))[1]).toBe(0);
+    const short = [textMessage(Role.SYSTEM, text('short', 100)), user('one')];
     await usage(short);
     expect((await usage(short))[1]).toBe(0);
   });

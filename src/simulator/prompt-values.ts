@@ -13,7 +13,7 @@ const sentenceStarters = wordSet(
 
 /** Splits a member's name into words: "cityName", "city_name" and "city-name" give "city" and "name". */
 export function splitName(name: string): string[] {
-  const spaced = name.slice(0, lookedAt).replace(/([\p{Ll}\p{N}])(\p{Lu})/gu, '$1 $2');
+  const spaced = name.slice(0, searchedLength).replace(/([\p{Ll}\p{N}])(\p{Lu})/gu, '$1 $2');
   return spaced
     .toLowerCase()
     .split(/[^\p{L}\p{N}]+/u)
@@ -75,7 +75,7 @@ const patterns = {
 };
 
 /** How many characters of a text are searched, because names and numbers are usually near its beginning. */
-const lookedAt = 4_000;
+const searchedLength = 4_000;
 
 /** Finds values for arguments in a user's text. It returns each name and number once, in order, and begins again when all have been used. */
 export class PromptValues {
@@ -92,7 +92,7 @@ export class PromptValues {
 
   /** `skip`: how many names other calls of the same answer have already used. */
   constructor(text: string, skip = 0) {
-    this.#text = text.slice(0, lookedAt).trim();
+    this.#text = text.slice(0, searchedLength).trim();
     this.#lowerCase = this.#text.toLowerCase();
     const after = matches(this.#text, /\b(?:in|for|at|of|to|from|near|about|named|called) (\p{L}[\p{L}\p{M}-]{2,})/gu);
     const names = namesIn(this.#text);
@@ -110,17 +110,17 @@ export class PromptValues {
   /** Returns a string from the text that fits a member called `name`; undefined if there is none. */
   string(name: string): string | undefined {
     const words = splitName(name);
-    const is = (set: ReadonlySet<string>): boolean => words.some(word => set.has(word));
+    const hasWordOf = (set: ReadonlySet<string>): boolean => words.some(word => set.has(word));
     if (words.includes('email')) return this.#first(patterns.email);
     if (words.some(word => word === 'url' || word === 'uri' || word === 'link')) return this.#first(patterns.url);
     if (words.includes('date') || words.includes('day')) return this.#first(patterns.date) ?? this.#first(patterns.day);
     if (words.includes('time')) return this.#first(patterns.time);
-    if (is(expressionlike)) return this.#first(patterns.expression) ?? this.phrase();
-    if (is(codelike)) return this.#first(patterns.code) ?? this.#name();
-    if (is(answerlike))
+    if (hasWordOf(expressionlike)) return this.#first(patterns.expression) ?? this.phrase();
+    if (hasWordOf(codelike)) return this.#first(patterns.code) ?? this.#name();
+    if (hasWordOf(answerlike))
       return this.#topics.length === 0 ? undefined : `It is about ${this.#topics.slice(0, 4).join(', ')}.`;
-    if (is(namelike)) return this.#name();
-    return is(phraselike) ? this.phrase() : undefined;
+    if (hasWordOf(namelike)) return this.#name();
+    return hasWordOf(phraselike) ? this.phrase() : undefined;
   }
 
   /** Returns the quoted part of the text, or the whole text if nothing is quoted, on one line. */

@@ -16,12 +16,12 @@ const stopWords = new Set(
 );
 
 /** How many characters at the beginning of a text are read, and, if it is long, at its end. */
-const lookedAt = 10_000;
+const readLength = 10_000;
 
 /** Returns the words that a text is about, in order, without repetition; at most 12. */
 export function findTopics(text: string): string[] {
   const topics = new Map<string, string>();
-  for (const [word] of text.slice(0, lookedAt).matchAll(/\p{L}[\p{L}\p{M}\p{N}'’-]*/gu)) {
+  for (const [word] of text.slice(0, readLength).matchAll(/\p{L}[\p{L}\p{M}\p{N}'’-]*/gu)) {
     const plain = word.toLowerCase();
     if (plain.length > 24 || stopWords.has(plain)) continue;
     if (plain.length < 3 && /^[\u0020-\u007f]+$/.test(plain)) continue;
@@ -33,7 +33,7 @@ export function findTopics(text: string): string[] {
 
 /** Returns the beginning of a text on one line, for a quotation. It never ends inside a code point. */
 export function toQuote(text: string, lengthMax = 160): string {
-  const line = text.slice(0, lookedAt).replace(/\s+/gu, ' ').trim();
+  const line = text.slice(0, readLength).replace(/\s+/gu, ' ').trim();
   if (line.length <= lengthMax) return line;
   const cut = line.slice(0, lengthMax).replace(/[\ud800-\udbff]$/, '');
   const space = cut.lastIndexOf(' ');
@@ -54,7 +54,7 @@ const wordsPer: Readonly<Record<string, number>> = { word: 1, token: 0.75, chara
 
 /** Returns the length of the answer that a text requests. */
 export function wishedLength(whole: string): Length {
-  const text = whole.length <= 2 * lookedAt ? whole : `${whole.slice(0, lookedAt)}\n${whole.slice(-lookedAt)}`;
+  const text = whole.length <= 2 * readLength ? whole : `${whole.slice(0, readLength)}\n${whole.slice(-readLength)}`;
   const [, digits, unit] = requestedCount.exec(text) ?? [];
   if (digits !== undefined && unit !== undefined) {
     const count = Number(digits.replaceAll(',', ''));
@@ -134,7 +134,8 @@ export interface ProseFacts {
 }
 
 function countTo(text: string): string | undefined {
-  const [, from = '1', to] = /\bcount (?:up )?(?:from (\d{1,5}) )?to (\d{1,5})\b/i.exec(text.slice(0, lookedAt)) ?? [];
+  const [, from = '1', to] =
+    /\bcount (?:up )?(?:from (\d{1,5}) )?to (\d{1,5})\b/i.exec(text.slice(0, readLength)) ?? [];
   if (to === undefined || Number(to) < Number(from)) return undefined;
   return Array.from({ length: Number(to) - Number(from) + 1 }, (_, at) => Number(from) + at).join(', ');
 }
@@ -153,7 +154,7 @@ export function* prose(facts: ProseFacts): Generator<string> {
     yield counted;
     return;
   }
-  if (/\b(one|single) word\b/i.test(text.slice(0, lookedAt)) && facts.length === undefined && findings.length === 0) {
+  if (/\b(one|single) word\b/i.test(text.slice(0, readLength)) && facts.length === undefined && findings.length === 0) {
     yield `${capital(random.pick([topics[0] ?? 'Yes', ...topics]))}.`;
     return;
   }

@@ -73,7 +73,7 @@ export function isEqual(a: Json, b: Json, budget: SchemaBudget): boolean {
  * because a client's regular expression could run for hours. Once the budget is spent, the rest counts as satisfied.
  */
 export function satisfiesSchema(root: Json, schema: Json, value: Json, budget = new SchemaBudget(20_000)): boolean {
-  return new Check(root, budget).keeps(schema, value, 0);
+  return new Check(root, budget).satisfies(schema, value, 0);
 }
 
 class Check {
@@ -85,51 +85,51 @@ class Check {
     this.#budget = budget;
   }
 
-  keeps(schema: Json, value: Json, depth: number): boolean {
+  satisfies(schema: Json, value: Json, depth: number): boolean {
     if (!this.#budget.spend(schema) || depth > 64) return true;
     if (!isObject(schema)) return schema !== false;
     return (
-      keepsScalar(schema, value, this.#budget) &&
-      this.#keepsParts(schema, value, depth) &&
+      satisfiesScalar(schema, value, this.#budget) &&
+      this.#satisfiesParts(schema, value, depth) &&
       this.#combines(schema, value, depth)
     );
   }
 
-  #keepsParts(schema: JsonObject, value: Json, depth: number): boolean {
-    if (Array.isArray(value)) return this.#keepsArray(schema, value, depth);
-    return !isObject(value) || this.#keepsObject(schema, value, depth);
+  #satisfiesParts(schema: JsonObject, value: Json, depth: number): boolean {
+    if (Array.isArray(value)) return this.#satisfiesArray(schema, value, depth);
+    return !isObject(value) || this.#satisfiesObject(schema, value, depth);
   }
 
-  #keepsArray(schema: JsonObject, value: readonly Json[], depth: number): boolean {
+  #satisfiesArray(schema: JsonObject, value: readonly Json[], depth: number): boolean {
     const { contains, uniqueItems } = schema;
     if (!isWithin(schema, 'Items', value.length) || (uniqueItems === true && hasEqual(value, this.#budget)))
       return false;
     if (contains !== undefined) {
-      const count = value.filter(each => this.keeps(contains, each, depth + 1)).length;
+      const count = value.filter(each => this.satisfies(contains, each, depth + 1)).length;
       if (!isWithin({ minContains: 1, ...schema }, 'Contains', count)) return false;
     }
     const { first, rest } = elementSchemas(schema);
-    return value.every((each, at) => this.keeps(first[at] ?? rest, each, depth + 1));
+    return value.every((each, at) => this.satisfies(first[at] ?? rest, each, depth + 1));
   }
 
-  #keepsObject(schema: JsonObject, value: JsonObject, depth: number): boolean {
+  #satisfiesObject(schema: JsonObject, value: JsonObject, depth: number): boolean {
     const names = Object.keys(value);
     const needed = names.flatMap(name => readStrings(readObject(schema, 'dependentRequired'), name));
     this.#budget.take(names.length + needed.length);
     if (!isWithin(schema, 'Properties', names.length)) return false;
     if (![...readStrings(schema, 'required'), ...needed].every(name => Object.hasOwn(value, name))) return false;
     const dependent = readObject(schema, 'dependentSchemas');
-    if (!names.every(name => this.keeps(readMember(dependent, name) ?? true, value, depth + 1))) return false;
+    if (!names.every(name => this.satisfies(readMember(dependent, name) ?? true, value, depth + 1))) return false;
     const properties = readObject(schema, 'properties');
     // Names that a pattern could match are accepted, because patterns are not executed.
     const others = schema['patternProperties'] === undefined ? (schema['additionalProperties'] ?? true) : true;
     return Object.entries(value).every(([name, member]) =>
-      this.keeps(readMember(properties, name) ?? others, member, depth + 1),
+      this.satisfies(readMember(properties, name) ?? others, member, depth + 1),
     );
   }
 
   #combines(schema: JsonObject, value: Json, depth: number): boolean {
-    const keeps = (each: Json): boolean => this.keeps(each, value, depth + 1);
+    const keeps = (each: Json): boolean => this.satisfies(each, value, depth + 1);
     const { $ref: reference, anyOf, oneOf, not, if: condition } = schema;
     if (typeof reference === 'string' && !keeps(follow(this.#root, reference) ?? true)) return false;
     if (!readList(schema, 'allOf').every(keeps)) return false;
@@ -141,17 +141,17 @@ class Check {
 }
 
 /** Checks the rules of a schema for a value, except those for its members. */
-function keepsScalar(schema: JsonObject, value: Json, budget: SchemaBudget): boolean {
+function satisfiesScalar(schema: JsonObject, value: Json, budget: SchemaBudget): boolean {
   const { const: only = value, enum: allowed } = schema;
   if (!allowsType(readTypes(schema) ?? [typeName(value)], typeName(value)) || !isEqual(only, value, budget))
     return false;
   if (Array.isArray(allowed) && !allowed.some(each => isEqual(each, value, budget))) return false;
   if (typeof value === 'number') return keepsNumber(schema, value);
-  return typeof value !== 'string' || keepsLength(schema, value, budget);
+  return typeof value !== 'string' || hasAllowedLength(schema, value, budget);
 }
 
 /** Checks the length of a text. Counts its characters only if necessary: each takes one or two UTF-16 units. */
-function keepsLength(schema: JsonObject, text: string, budget: SchemaBudget): boolean {
+function hasAllowedLength(schema: JsonObject, text: string, budget: SchemaBudget): boolean {
   const least = readNumber(schema, 'minLength') ?? 0;
   const most = readNumber(schema, 'maxLength') ?? Infinity;
   const unitsMin = Math.ceil(text.length / 2);

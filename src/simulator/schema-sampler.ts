@@ -117,8 +117,8 @@ class Sampler {
       // Once all combinations have been used, the rest of the index varies the values.
       this.#variation = variation + index;
       const more = readConstraints(this.#root, chosen, this.#budget);
-      const both = more === undefined ? undefined : { ...more, parts: [...parts, ...more.parts] };
-      const value = this.#fill(both, { name: place.name, depth: place.depth + 1 });
+      const combined = more === undefined ? undefined : { ...more, parts: [...parts, ...more.parts] };
+      const value = this.#fill(combined, { name: place.name, depth: place.depth + 1 });
       this.#variation = variation;
       if (this.#satisfies(schemas, value)) return value;
       if (attempt === 0) fallback = value;

@@ -12,7 +12,7 @@ import {
 import { countInput, loadTokenizer } from '../generation/tokens.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { Validator } from '../generation/guard/validate.ts';
-import { ask, askToFail, said, user } from './fixtures/ask.ts';
+import { ask, askToFail, textMessage, user } from './fixtures/ask.ts';
 import { createSimulator } from './simulator.ts';
 
 const simulator = createSimulator({ tokensPerSecond: 0, steering: true });
@@ -41,7 +41,7 @@ describe('an answer', () => {
       { items: [user('!sim tokens=0')] },
       { items: [user('!sim say=')] },
       { items: [user('hi')], maxOutputTokens: 1, reasoning: { effort: ReasoningEffort.HIGH } },
-      { items: [said(Role.SYSTEM, 'Be brief.')] },
+      { items: [textMessage(Role.SYSTEM, 'Be brief.')] },
     ];
     for (const request of requests) {
       const { events } = await ask(simulator, request);

@@ -129,7 +129,7 @@ export class Histograms extends Family<Histogram> {
 
   protected override lines({ bounds, counts, count, sum }: Histogram, labels: string): string[] {
     const rest = labels === '' ? '' : `,${labels}`;
-    const of = labels === '' ? '' : `{${labels}}`;
+    const values = labels === '' ? '' : `{${labels}}`;
     let total = 0;
     const buckets = bounds.map((bound, at) => {
       total += counts[at] ?? 0;
@@ -138,8 +138,8 @@ export class Histograms extends Family<Histogram> {
     return [
       ...buckets,
       `${this.name}_bucket{le="+Inf"${rest}} ${count}`,
-      `${this.name}_sum${of} ${sum}`,
-      `${this.name}_count${of} ${count}`,
+      `${this.name}_sum${values} ${sum}`,
+      `${this.name}_count${values} ${count}`,
     ];
   }
 }

@@ -213,7 +213,7 @@ export class Metrics {
   }
 
   /** Adds the gauges whose values `sources` returns. */
-  show(sources: GaugeSources): void {
+  addGauges(sources: GaugeSources): void {
     this.#sources = sources;
   }
 
@@ -259,7 +259,7 @@ export class Metrics {
 
   /** Returns the metrics in Prometheus' text format. For `anyone`, leaves out those that show what providers charge. */
   text(reader: 'operator' | 'anyone' = 'operator'): string {
-    if (this.#sources !== undefined) this.#look(this.#sources);
+    if (this.#sources !== undefined) this.#readGauges(this.#sources);
     const families = [
       this.#requests,
       this.#duration,
@@ -286,7 +286,7 @@ export class Metrics {
     return `${texts.join('\n\n')}\n`;
   }
 
-  #look(sources: GaugeSources): void {
+  #readGauges(sources: GaugeSources): void {
     this.#breakers.clear();
     for (const { provider, model, state } of sources.breakers())
       this.#breakers.of(provider, model).value = breakerValues[state];

@@ -19,12 +19,14 @@ export const historyMutants: readonly Mutant[] = [
     file: 'rules/holds.ts',
     from: 'addEntry(rows, account.id, { ...entry, amount, balanceAfter });',
     to: 'addEntry(rows, account.id, { ...entry, amount, balanceAfter: account.balance });',
+    test: 'entries.test.ts',
   },
   {
     mistake: 'a write-off is the account’s, whoever pays',
     file: 'rules/holds.ts',
     from: "const keyId = hold.payer === 'key_balance' ? hold.keyId : null;",
     to: 'const keyId = null;',
+    test: 'entries.test.ts',
   },
   {
     mistake: 'two entries of an account have the same number',

@@ -116,8 +116,8 @@ export const limitMutants: readonly Mutant[] = [
   {
     mistake: 'the unused part of an ended request’s hold is not released from limits',
     file: 'rules/limits.ts',
-    from: 'held: is.held - was.held };',
-    to: 'held: is.held };',
+    from: 'held: current.held - earlier.held };',
+    to: 'held: current.held };',
   },
   {
     mistake: 'a change of a rolling minute is entered at the current time',

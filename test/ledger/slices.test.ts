@@ -103,8 +103,8 @@ test('an answer that another call continues gets a new slice ahead, and learns w
   // 2,500 output tokens are paid for; each call may give 1,024.
   const { slices, ended } = await openSlices(0, 10_100_000n, 1_024);
   expect(slices.reach(1_024)).toBeUndefined();
-  slices.goOn(1_024);
-  slices.goOn(1_024);
+  slices.addOutput(1_024);
+  slices.addOutput(1_024);
   await slices.reach(1_100);
   await slices.reach(2_450);
   expect(ended).toEqual([2_500]);

@@ -39,8 +39,8 @@ export const postgresMutants: readonly PostgresMutant[] = [
   {
     mistake: 'a command whose answer was lost is not looked up',
     file: 'postgres/engine.ts',
-    from: 'if (!isRepeat) tables.applied.lack',
-    to: 'tables.applied.lack',
+    from: 'if (!isRepeat) tables.applied.markAbsent',
+    to: 'tables.applied.markAbsent',
     test: 'races.test.ts',
   },
   {

@@ -111,7 +111,7 @@ test('two gateways that add the same names at once, each in its order, give them
       dictionaries[index]?.wantTags({ of: user });
     }
     const need = dictionaries[index]?.takeWanted();
-    need?.take((await connections[index]?.run(need.steps)) ?? []);
+    need?.onResults((await connections[index]?.run(need.steps)) ?? []);
   };
   const users = ['one end', 'the middle', 'other end'];
   // Both wait for the name in the middle, which a third transaction holds, with the name before it added.

@@ -32,7 +32,7 @@ function watchSnapshots() {
     onAge: ageMs => seen.ages.push(ageMs),
     onOld: ageMs => seen.warnings.push(ageMs),
   });
-  return { seen, look: (from = pool) => watch.look(from) };
+  return { seen, look: (from = pool) => watch.check(from) };
 }
 
 const open = 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM pg_class LIMIT 1';

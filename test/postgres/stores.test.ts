@@ -176,7 +176,7 @@ test('if space is short, the oldest finished ones of the account that has most g
   await one.documents.put(running);
   const sums = await pool.query('SELECT sum(bytes)::bigint AS bytes FROM document');
   const space = new EvictedSpace(one.database, { ...max, bytesMax: Number(sums[0]?.['bytes']) - 1_500 });
-  await space.look();
+  await space.check();
   space.close();
   const there = await Promise.all([...documents, running].map(document => one.documents.find(document)));
   expect(there.map(found => found !== undefined)).toEqual([false, false, true, true, true]);
@@ -193,7 +193,7 @@ test('as many go as are needed, also thousands of small ones of several accounts
     Number((await pool.query('SELECT sum(bytes)::bigint AS bytes FROM document'))[0]?.['bytes']);
   const bytesMax = (await readBytes()) - 1_200_000;
   const space = new EvictedSpace(one.database, { ...max, bytesMax });
-  await space.look();
+  await space.check();
   space.close();
   expect(await readBytes()).toBeLessThanOrEqual(bytesMax);
   const left = await pool.query(

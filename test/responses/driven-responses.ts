@@ -7,7 +7,7 @@ import { Generations } from '../../src/core/generation/generations.ts';
 import { UnseenOutput } from '../../src/core/generation/unseen-output.ts';
 import { Replays } from '../../src/core/idempotency/replays.ts';
 import { Responses } from '../../src/core/responses/responses.ts';
-import { eventsIn } from '../../src/core/responses/stored-response.ts';
+import { decodeEvents } from '../../src/core/responses/stored-response.ts';
 import { textMessage } from '../../src/core/responses/text-message.ts';
 import { Router } from '../../src/core/routing/router.ts';
 import { ModelSchema } from '../../src/gen/tollgate/v1/catalog_pb.ts';
@@ -275,7 +275,7 @@ export async function openResponses(claims?: MemoryClaims) {
     /** The text of a response's stored log. */
     async storedText(id: string): Promise<string> {
       const chunks = await stored.chunks({ kind: 'response', id }, -1, 100);
-      return readText(chunks.flatMap(({ content }) => eventsIn(content)));
+      return readText(chunks.flatMap(({ content }) => decodeEvents(content)));
     },
     /** The ledger's state of a request. */
     async record(responseId: string): Promise<UsageRow | undefined> {

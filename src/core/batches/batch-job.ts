@@ -51,7 +51,7 @@ interface CalledItem {
 }
 
 /** How long an item waits if its model has no free slot, and if the gateway is overloaded. */
-const againMs = 100;
+const noSlotWaitMs = 100;
 const overloadedMs = 1_000;
 /** The longest wait for a limit's window to reset: items try again at least this often, because the limit may be raised in the meantime. */
 const waitMsMax = 60_000;
@@ -63,7 +63,7 @@ export class BatchJob {
   readonly #journal: BatchJournal;
   readonly #lines: AsyncGenerator<NumberedLine, void, undefined>;
   /** Items that wait to be tried again, in order. */
-  readonly #again: NumberedLine[] = [];
+  readonly #waitingLines: NumberedLine[] = [];
   /** How many items run, by the listed id of their model. */
   readonly #runningByModel: Map<string, number>;
   readonly #whenIdle: (() => void)[] = [];
@@ -125,7 +125,7 @@ export class BatchJob {
 
   /** The time at which the next item may begin, which may be in the past; undefined: no item is left to begin. */
   get nextAtMs(): number | undefined {
-    if (this.#isOver || (this.#isRead && this.#again.length === 0)) return undefined;
+    if (this.#isOver || (this.#isRead && this.#waitingLines.length === 0)) return undefined;
     return this.#waitsUntilMs;
   }
 
@@ -206,7 +206,7 @@ export class BatchJob {
 
   /** Returns the next item to run; undefined if there is none. */
   async #take(): Promise<NumberedLine | undefined> {
-    const waiting = this.#again.shift();
+    const waiting = this.#waitingLines.shift();
     if (waiting !== undefined) return waiting;
     while (!this.#isRead) {
       const { done, value } = await this.#lines.next();
@@ -237,7 +237,7 @@ export class BatchJob {
       return;
     }
     const running = this.#runningByModel.get(model) ?? 0;
-    if (!this.#dependencies.router.hasRoom(model, running)) return this.#wait(line, againMs);
+    if (!this.#dependencies.router.hasRoom(model, running)) return this.#wait(line, noSlotWaitMs);
     this.#runningByModel.set(model, running + 1);
     try {
       await this.#answer(item, body);
@@ -279,7 +279,7 @@ export class BatchJob {
   }
 
   #wait(line: NumberedLine, ms: number): void {
-    this.#again.push(line);
+    this.#waitingLines.push(line);
     this.#waitsUntilMs = Math.max(this.#waitsUntilMs, this.#dependencies.runtime.now() + ms);
   }
 

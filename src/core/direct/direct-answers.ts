@@ -30,7 +30,7 @@ interface DirectInput<Request> {
   readonly request: Request;
   readonly credential: Credential;
   /** The id that the edge has given the request; null: it gave none. */
-  readonly named: string | null;
+  readonly edgeRequestId: string | null;
   readonly telemetry: RequestTelemetry | undefined;
   /** The batch that the request is an item of; absent: none. */
   readonly batchId?: string;
@@ -75,8 +75,8 @@ export class DirectAnswers<
   async answer(request: Request, context: UnaryContext): Promise<Response> {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
-    const named = context.requestHeader.get(requestIdHeader);
-    const requested = { request, credential, named, telemetry: findTelemetry(context) };
+    const edgeRequestId = context.requestHeader.get(requestIdHeader);
+    const requested = { request, credential, edgeRequestId, telemetry: findTelemetry(context) };
     const key = idempotencyKey(context);
     if (key === undefined) return this.#charged(requested, context.signal);
     return this.#dependencies.replays.answerOne({
@@ -95,7 +95,7 @@ export class DirectAnswers<
     if (this.#isDraining) throw stopping();
     const { credential, call, batchId } = item;
     return this.#charged(
-      { request, credential, named: call.requestId, telemetry: call, batchId },
+      { request, credential, edgeRequestId: call.requestId, telemetry: call, batchId },
       neverAborted,
       answerStore,
     );
@@ -109,7 +109,7 @@ export class DirectAnswers<
   ): Promise<Response> {
     const { catalog, ids, ledger } = this.#dependencies;
     const kind = this.#kind;
-    const { named, telemetry, batchId } = requested;
+    const { edgeRequestId, telemetry, batchId } = requested;
     const checked = await kind.prepare(catalog, requested.request, requested.credential);
     const prepared =
       batchId === undefined
@@ -117,7 +117,7 @@ export class DirectAnswers<
         : { ...checked, multiplierPermille: readBatchTerms(checked.model).multiplierPermille };
     const { attribution, user } = requested.request;
     const command = {
-      ...nameRequest(ids, named),
+      ...nameRequest(ids, edgeRequestId),
       prepared,
       ...kind.estimate(prepared),
       endpoint: endpointPath(kind.endpoint),

@@ -245,7 +245,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#kept = new EventLog();
     this.#finishes.length = 0;
     const limits = { limit: this.#limit ?? Infinity, tolerance: this.#dependencies.findTolerance(route.provider) };
-    this.#guard = new Guard(guarded(this.#requested.request, this.#counts.isRemote), limits);
+    this.#guard = new Guard(withoutStopSequences(this.#requested.request, this.#counts.isRemote), limits);
     this.#guard.lowerLimit(Math.floor(this.#paidTokens / this.choices));
   }
 
@@ -264,7 +264,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   /** Called when the current call of the answer has ended. */
   end(error?: Error): void {
     if (error !== undefined) this.#stop({ kind: 'failed', error: toGatewayError(error) });
-    else if (this.#join?.isPaused === true) void this.#goOn(this.#join);
+    else if (this.#join?.isPaused === true) void this.#continueAnswer(this.#join);
     else this.#answered();
   }
 
@@ -364,7 +364,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   }
 
   /** Continues after a pause of the upstream. */
-  async #goOn(join: PauseJoin): Promise<void> {
+  async #continueAnswer(join: PauseJoin): Promise<void> {
     try {
       this.#toolCalls.carry(this.#tally);
       await this.#tally.carry(this.#request);
@@ -373,8 +373,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     }
     if (this.#outcome !== undefined) return;
     // The client's limit applies to all calls of the answer together, the model's limit to each call.
-    if (this.#limit === undefined) this.#slices.goOn(outputTokensMost(this.#requested.request, this.#requested.model));
-    this.#request = continued(this.#request, join.goOn());
+    if (this.#limit === undefined)
+      this.#slices.addOutput(outputTokensMost(this.#requested.request, this.#requested.model));
+    this.#request = continued(this.#request, join.beginNextCall());
     this.#call();
   }
 
@@ -561,7 +562,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
 /**
  * Returns the request without the stop sequences, which the gateway applies itself: providers would also apply them to a prompt that the answer repeats (`echo`).
  */
-function guarded(request: GenerateRequest, isRemote: boolean): GenerateRequest {
+function withoutStopSequences(request: GenerateRequest, isRemote: boolean): GenerateRequest {
   return isRemote && request.endpoint === Endpoint.COMPLETIONS ? { ...request, stop: [] } : request;
 }
 

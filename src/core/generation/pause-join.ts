@@ -42,7 +42,7 @@ export class PauseJoin {
   }
 
   /** Begins another call of the answer. Returns the output of the paused call. */
-  goOn(): readonly GenerationEvent[] {
+  beginNextCall(): readonly GenerationEvent[] {
     const output = this.#output.read();
     this.#output = new EventLog();
     this.#isPaused = false;

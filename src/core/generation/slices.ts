@@ -58,7 +58,7 @@ export class Slices {
   }
 
   /** Called when another upstream call continues the answer, with up to `most` more output tokens. */
-  goOn(most: number): void {
+  addOutput(most: number): void {
     // It was the output limit that ended the slices, not the funds.
     if (this.#held >= this.#most) this.#ended = false;
     this.#most += most;

@@ -222,7 +222,7 @@ export async function beginInBackground(
   const { documents, generations, jobs, beginning } = dependencies;
   const { credential, requestId, telemetry } = requested;
   const request = { ...requested.request, delivery: Delivery.STREAMED };
-  const terms = { durable: true, freeWhenCut: true };
+  const terms = { durable: true, freeIfInterrupted: true };
   const generation = await withCallerPaths(requested, () =>
     generations.begin({ request, credential, requestId, telemetry, ...terms }),
   );

@@ -10,7 +10,7 @@ import { withDistinctIds } from './distinct-ids.ts';
 import { RecentConversations, type RememberedConversation } from './recent.ts';
 import type { Sealing } from './sealing.ts';
 import type { SessionName, Sessions } from './sessions.ts';
-import { readTurn } from './stored-response.ts';
+import { decodeTurn } from './stored-response.ts';
 
 /** How long decoding the turns of a long conversation may block the event loop. */
 const sliceMs = 4;
@@ -65,7 +65,10 @@ export class Conversations {
   /**
    * Returns the conversation that continues from the items `before`, which come from a stored conversation and not from responses. Throws `unsupported_parameter` for references to items that do not exist.
    */
-  async goOn(before: readonly Item[], requested: Omit<Continuation, 'previousResponseId'>): Promise<Conversation> {
+  async continueFrom(
+    before: readonly Item[],
+    requested: Omit<Continuation, 'previousResponseId'>,
+  ): Promise<Conversation> {
     const input = await this.#resolve({ ...requested, previousResponseId: undefined }, before);
     return { before, bodyBytes: 0, input };
   }
@@ -112,7 +115,7 @@ export class Conversations {
     const items: Item[] = [];
     let sliceEndsAt = this.#runtime.monotonicMs() + sliceMs;
     for (const document of chain) {
-      for (const item of read(await readTurn(document), document)) items.push(item);
+      for (const item of read(await decodeTurn(document), document)) items.push(item);
       if (this.#runtime.monotonicMs() < sliceEndsAt) continue;
       await new Promise(setImmediate);
       sliceEndsAt = this.#runtime.monotonicMs() + sliceMs;
@@ -142,7 +145,7 @@ export class Conversations {
     if (kept !== undefined) return kept.findLast(item => item.id === id);
     const document = await this.#documents.find({ kind: 'response', id: place.responseId }, accountId);
     if (document === undefined) return undefined;
-    const turn = await readTurn(document);
+    const turn = await decodeTurn(document);
     const items = turn[place.side];
     return items.find(item => item.id === id) ?? items[place.index];
   }

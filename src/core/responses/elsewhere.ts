@@ -3,10 +3,10 @@ import { ResponseStatus } from '../../gen/tollgate/v1/response_pb.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Claims } from '../../store/claims.ts';
 import type { DocumentName, Documents, StoredDocument } from '../../store/documents.ts';
-import { type Answer, eventsIn, toAnswer } from './stored-response.ts';
+import { type Answer, decodeEvents, toAnswer } from './stored-response.ts';
 
 /** How often a gateway checks whether another gateway has stored more of a response, or wants to end a response that runs here. */
-const lookMs = 500;
+const pollMs = 500;
 /** How long to wait until a response that another gateway runs has ended. */
 const endMs = 10_000;
 const chunksAtOnce = 64;
@@ -46,7 +46,7 @@ export class Elsewhere {
     const events = [];
     for (let after = -1; ;) {
       const chunks = await this.#dependencies.documents.chunks(name, after, chunksAtOnce);
-      events.push(...chunks.flatMap(({ content }) => eventsIn(content)));
+      events.push(...chunks.flatMap(({ content }) => decodeEvents(content)));
       const last = chunks.at(-1);
       if (last === undefined) break;
       after = last.seq;
@@ -58,7 +58,7 @@ export class Elsewhere {
   /** Resolves when it is time to read the progress again. */
   async wait(): Promise<void> {
     await new Promise<void>(resolve => {
-      this.#dependencies.runtime.after(lookMs, resolve);
+      this.#dependencies.runtime.after(pollMs, resolve);
     });
   }
 
@@ -68,7 +68,7 @@ export class Elsewhere {
     const claim = cancelPrefix + name.id;
     await sharedClaims?.take(claim, '');
     try {
-      for (let waitedMs = 0; waitedMs < endMs; waitedMs += lookMs) {
+      for (let waitedMs = 0; waitedMs < endMs; waitedMs += pollMs) {
         const document = await documents.find(name);
         if (document === undefined || !this.runs(document)) return;
         await this.wait();
@@ -89,11 +89,11 @@ export class Elsewhere {
       if (jobs.size === 0) return;
       for (const name of await sharedClaims.list(cancelPrefix)) jobs.get(name.slice(cancelPrefix.length))?.cancel();
     };
-    const timer = runtime.after(lookMs, () => {
+    const timer = runtime.after(pollMs, () => {
       // What can't be read now is read at the next poll.
       void look()
         .catch(() => undefined)
-        .finally(() => timer.restart(lookMs));
+        .finally(() => timer.restart(pollMs));
     });
   }
 }

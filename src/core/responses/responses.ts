@@ -60,7 +60,7 @@ interface ResponseDependencies extends Omit<WriterDependencies, 'conversations'>
 }
 
 /** How often to look for unfinished responses that no process is running. */
-const lookMs = 10_000;
+const pollMs = 10_000;
 
 type KeyedCreate = KeyedRequest<typeof CreateResponseResponseSchema>;
 
@@ -117,12 +117,12 @@ export class Responses {
   async recover(): Promise<void> {
     await this.#stored.recover();
     this.#dependencies.elsewhere.watch();
-    const look = this.#dependencies.runtime.after(lookMs, () => {
+    const look = this.#dependencies.runtime.after(pollMs, () => {
       // An end that can't be stored now is stored at the next poll.
       void this.#stored
         .recover()
         .catch(() => undefined)
-        .finally(() => look.restart(lookMs));
+        .finally(() => look.restart(pollMs));
     });
   }
 
@@ -136,8 +136,8 @@ export class Responses {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const answer = async (each: ResponseCaller): Promise<void> => {
-      const requested = await this.#askLocked(request, context, credential);
-      await releasedOnFailure(requested, async () => {
+      const requested = await this.#readLocked(request, context, credential);
+      await releaseOnFailure(requested, async () => {
         if (request.generate === false) return prepareResponse(this.#dependencies, requested, each);
         const generation = await this.#begin(requested);
         each.call.attach(generation);
@@ -153,8 +153,8 @@ export class Responses {
   /** Answers an item of a batch, and stores the answer before it is charged. Rejects with the item's error. */
   async answerItem(request: CreateResponseRequest, item: BatchItem, caller: ResponseCaller): Promise<void> {
     const { credential, call, batchId } = item;
-    const requested = await this.#askLocked(request, { requestHeader: call }, credential);
-    await releasedOnFailure(requested, async () => {
+    const requested = await this.#readLocked(request, { requestHeader: call }, credential);
+    await releaseOnFailure(requested, async () => {
       const generation = await this.#begin({ ...requested, batchId });
       caller.call.attach(generation);
       generation.start(new ResponseSink(this.#dependencies, requested, generation, caller));
@@ -170,8 +170,8 @@ export class Responses {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const run = async (answerStore?: AnswerStore<CreateResponseResponse>): Promise<CreateResponseResponse> => {
-      const requested = await this.#askLocked(request, context, credential);
-      return releasedOnFailure(requested, () => beginInBackground(this.#dependencies, requested, answerStore));
+      const requested = await this.#readLocked(request, context, credential);
+      return releaseOnFailure(requested, () => beginInBackground(this.#dependencies, requested, answerStore));
     };
     const keyed = this.#keyed(request, context, credential);
     const first = key === undefined ? await run() : await this.#dependencies.replays.answerOne({ ...keyed, key, run });
@@ -240,7 +240,7 @@ export class Responses {
   }
 
   /** Reads the request, and locks the stored conversation that it names. */
-  async #askLocked(
+  async #readLocked(
     fields: ResponseFields,
     context: Pick<CallContext, 'requestHeader'>,
     credential: Credential,
@@ -274,7 +274,7 @@ export class Responses {
       const conversation =
         conversationId === undefined
           ? await this.#dependencies.conversations.find(found)
-          : await this.#dependencies.conversations.goOn(
+          : await this.#dependencies.conversations.continueFrom(
               await this.#dependencies.kept.read({ id: conversationId, accountId }),
               found,
             );
@@ -298,7 +298,7 @@ export class Responses {
 }
 
 /** Runs `begin`. If it fails, unlocks the conversation of the response. */
-async function releasedOnFailure<T>({ lock }: RequestedResponse, begin: () => Promise<T>): Promise<T> {
+async function releaseOnFailure<T>({ lock }: RequestedResponse, begin: () => Promise<T>): Promise<T> {
   try {
     return await begin();
   } catch (thrown) {

@@ -92,12 +92,12 @@ export function encodeBody({ head, input, inherited = [], answer, failure }: Bod
 }
 
 /** Decodes the body of a document, except for the input. */
-export function readAnswer(document: StoredDocument): Promise<StoredAnswer> {
+export function decodeAnswer(document: StoredDocument): Promise<StoredAnswer> {
   return fromBinaryInTurns(StoredAnswerSchema, document.body);
 }
 
 /** Decodes only the items of a document's body, because the settings and tools of a thousand turns need not be decoded to continue a conversation. */
-export function readTurn(document: StoredDocument): Promise<StoredTurn> {
+export function decodeTurn(document: StoredDocument): Promise<StoredTurn> {
   return fromBinaryInTurns(StoredTurnSchema, document.body);
 }
 
@@ -107,7 +107,7 @@ export function encodeChunk(events: readonly GenerationEvent[]): Uint8Array {
 }
 
 /** Decodes the events of a chunk. */
-export function eventsIn(chunk: Uint8Array): GenerationEvent[] {
+export function decodeEvents(chunk: Uint8Array): GenerationEvent[] {
   return fromBinary(StoredEventsSchema, chunk, { readUnknownFields: false }).events;
 }
 

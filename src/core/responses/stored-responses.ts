@@ -27,7 +27,7 @@ import type { Conversations } from './conversations.ts';
 import { Sealing, type SealStep } from './sealing.ts';
 import type { Elsewhere } from './elsewhere.ts';
 import type { Settling } from './settling.ts';
-import { eventsIn, readAnswer, readFailure, toStatus, type StoredState } from './stored-response.ts';
+import { decodeEvents, decodeAnswer, readFailure, toStatus, type StoredState } from './stored-response.ts';
 
 /** The methods for existing responses. */
 type StoredMethods = Pick<
@@ -60,7 +60,7 @@ export interface OwnedName {
 const pageDefault = 20;
 const pageMax = 100;
 /** How often to check whether a response was charged. */
-const settleLookMs = 20;
+const settlePollMs = 20;
 /** How many chunks are read at a time. */
 const chunksAtOnce = 64;
 
@@ -132,7 +132,7 @@ export class StoredResponses {
       const last = chunks.at(-1);
       if (last !== undefined) {
         after = last.seq;
-        yield { events: sealing.push(chunks.flatMap(({ content }) => eventsIn(content))) };
+        yield { events: sealing.push(chunks.flatMap(({ content }) => decodeEvents(content))) };
       } else if (changed !== undefined) {
         await changedOrAborted(changed, signal);
       } else if (isFar) {
@@ -181,7 +181,7 @@ export class StoredResponses {
     // The job is looked up before its document is read. Otherwise a job that ends in between would be reported as abandoned.
     const job = this.#dependencies.jobs.get(name.id);
     const document = await this.#document(name);
-    const stored = await readAnswer(document);
+    const stored = await decodeAnswer(document);
     const { elsewhere } = this.#dependencies;
     const far = job === undefined && elsewhere.runs(document) ? await elsewhere.progress(document) : undefined;
     const running = job ?? far;
@@ -223,7 +223,7 @@ export class StoredResponses {
       if (id === undefined || !(await this.#dependencies.ledger.isHeld(id)))
         return record ?? (await this.#record(name));
       await new Promise<void>(resolve => {
-        this.#dependencies.runtime.after(settleLookMs, resolve);
+        this.#dependencies.runtime.after(settlePollMs, resolve);
       });
     }
   }
@@ -238,7 +238,7 @@ export class StoredResponses {
   /** Returns the last events of a response that has ended, and how it ended. */
   async #end(name: OwnedName): Promise<{ events: GenerationEvent[]; end: ResponseEnd }> {
     const document = await this.#document(name);
-    const { completed, ...end } = await this.#ended(name, document.state, await readAnswer(document));
+    const { completed, ...end } = await this.#ended(name, document.state, await decodeAnswer(document));
     return {
       events: completed === undefined ? [] : [completedEvent(completed)],
       end: { $typeName: 'tollgate.v1.ResponseEnd', ...end },
@@ -247,7 +247,7 @@ export class StoredResponses {
 
   /** Returns the head of a background response. Throws `invalid_request` with `message` for any other response. */
   async #background(name: OwnedName, message: string, facts: ErrorFacts): Promise<ResponseHead> {
-    const { head } = await readAnswer(await this.#document(name));
+    const { head } = await decodeAnswer(await this.#document(name));
     if (head?.background !== true) throw new GatewayError('invalid_request', message, facts);
     return head;
   }

@@ -61,7 +61,7 @@ interface RoutedCallDependencies {
   readonly observer: RoutingObserver;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
   /** Called when an answer begins, with its route and the model that the provider reports; '' if it reports none. */
-  readonly took: (route: LiveRoute, model: string) => void;
+  readonly answerBegan: (route: LiveRoute, model: string) => void;
 }
 
 /** How an attempt ended, without its times. */
@@ -165,13 +165,14 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#held = [];
     this.#running?.pause();
     verdict.then(
-      refusal => this.#goOn(refusal),
-      (thrown: unknown) => this.#goOn(thrown instanceof Error ? thrown : new Error('failed', { cause: thrown })),
+      refusal => this.#afterDecision(refusal),
+      (thrown: unknown) =>
+        this.#afterDecision(thrown instanceof Error ? thrown : new Error('failed', { cause: thrown })),
     );
   }
 
   /** Continues when the receiver's promise has resolved. `refusal`: why the answer can't continue; undefined: it can. */
-  #goOn(refusal: Error | undefined): void {
+  #afterDecision(refusal: Error | undefined): void {
     const held = this.#held ?? [];
     this.#held = undefined;
     if (this.#isOver) return;
@@ -192,7 +193,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   #answering({ route, number }: PlannedAttempt, first: GenerationEvent | undefined): void {
     this.#firstEventAtMs = this.#dependencies.runtime.monotonicMs();
     this.#dependencies.plan.answering();
-    this.#dependencies.took(route, first?.event.case === 'started' ? first.event.value.model : '');
+    this.#dependencies.answerBegan(route, first?.event.case === 'started' ? first.event.value.model : '');
     const calls = route.upstream?.callsFor?.(this.#routed.request, route.model) ?? 1;
     const mayPause = route.upstream?.mayPause === true;
     this.#receiver.begun({ route: route.name, cost: route.cost, attempt: number, calls, mayPause });

@@ -183,7 +183,7 @@ export class Router {
         plan: this.#plan(this.#routesFor(request, routed.whole), request.model, routed),
         observer: this.#observer,
         runtime: this.#runtime,
-        took: (route, model) => {
+        answerBegan: (route, model) => {
           this.#findings.answered(route.name, model);
           this.#sticky.recordRoute(request, route.name, choices);
         },

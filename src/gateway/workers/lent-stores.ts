@@ -20,13 +20,13 @@ export function openLentStores(
     take: (name, mark) => port.call('claims.take', name, mark),
     find: name => port.call('claims.find', name),
     list: prefix => port.call('claims.list', prefix),
-    release: name => port.tell('claims.release', name),
+    release: name => port.notify('claims.release', name),
   };
   return {
     ledger: openLentLedger(ledgerPath(dataDir), port, credentialVersion),
     documents: openLentDocuments(dataDir, systemClock, {
       send: command => port.call('documents.send', command),
-      lose: cause => port.tell('documentsLost', cause),
+      lose: cause => port.notify('documentsLost', cause),
     }),
     files: lentFiles(port),
     claims,
@@ -46,7 +46,7 @@ function openLentLedger(path: string, port: CallPort, credentialVersion: SharedA
     db,
     clock: systemClock,
     credentialVersion,
-    wroteOff: (id, nanoUsd) => port.tell('wroteOff', id, nanoUsd),
+    wroteOff: (id, nanoUsd) => port.notify('wroteOff', id, nanoUsd),
   });
   const here: Pick<
     Ledger,

@@ -90,7 +90,7 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
   const parts = { ...resources, health, live, ids, publicUrl };
   const core = makeRequestCore(parts);
   // The sizes of files are left out, because the main thread reports them.
-  resources.metrics.show({ ...gaugeSources(environment.dataDir, core), fileBytes: () => ({}) });
+  resources.metrics.addGauges({ ...gaugeSources(environment.dataDir, core), fileBytes: () => ({}) });
   const tls = openTls(config, logger);
   const people = new People({ ...core, config, publicUrl });
   const home = new PortTransport(port);
@@ -102,7 +102,7 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
       services,
       dashboards: openDashboards({ config, core: services, logger, people }),
       nextRequestId: () => requestIdOrNot(ids),
-      failed: (account, key, code) => port.tell('failed', account, key, code),
+      failed: (account, key, code) => port.notify('failed', account, key, code),
       unready: () => state.unready,
       metricsText: reader => port.call<string>('metricsText', reader),
     },

@@ -68,14 +68,14 @@ export class WorkerThread {
       readError,
     });
     this.#calls = new PortCalls(dependencies.transport, dependencies.services, (name, ...args) =>
-      this.#port.tell(name, ...args),
+      this.#port.notify(name, ...args),
     );
     this.#answers = this.#makeAnswers();
     this.ready = this.#watch();
   }
 
   tell(name: string, ...args: readonly unknown[]): void {
-    if (!this.#isGone) this.#port.tell(name, ...args);
+    if (!this.#isGone) this.#port.notify(name, ...args);
   }
 
   ask<Reply>(name: string, ...args: readonly unknown[]): Promise<Reply> {

@@ -14,9 +14,9 @@ import { WorkerThread, type WorkerDependencies } from './worker-thread.ts';
 const againMs = { min: 100, max: 5_000 };
 /** If a worker ran at least this long, its start is not the reason for its end. */
 const soundMs = 30_000;
-const lookMs = 500;
+const checkMs = 500;
 /** A worker whose event loop has not run for this many checks (15 s, in which the main thread was running) is ended. */
-const stuckLooks = 30;
+const stuckChecks = 30;
 
 /** The options of workers. */
 export interface WorkersOptions {
@@ -67,7 +67,7 @@ export class Workers implements StoppableService {
     const started = await Promise.allSettled(numbers.map(number => this.#start(number).ready));
     const failed = started.find(each => each.status === 'rejected');
     if (failed !== undefined) throw failed.reason;
-    this.#timer = setInterval(() => this.#look(), lookMs).unref();
+    this.#timer = setInterval(() => this.#check(), checkMs).unref();
   }
 
   /** Lets the workers accept requests. */
@@ -77,19 +77,19 @@ export class Workers implements StoppableService {
 
   /** Makes all workers read the configuration again. Resolves when they have; a worker that fails logs the reason. */
   async reload(): Promise<void> {
-    await this.#askAll('reload');
+    await this.#callAll('reload');
   }
 
   /** Returns the metrics of all threads, in Prometheus' text format. */
   async metricsText(reader?: 'anyone'): Promise<string> {
-    const texts = await this.#askAll<string>('metrics');
+    const texts = await this.#callAll<string>('metrics');
     for (const [number, text] of texts) this.#metrics.keep(number, text);
     return this.#metrics.text(this.#home?.ownMetrics(reader) ?? '');
   }
 
   /** Returns the running requests of the workers. */
   async listRunning(accountId: number | undefined, keyId: number | undefined): Promise<RunningFacts[]> {
-    const lists = await this.#askAll<RunningFacts[]>('running', accountId, keyId);
+    const lists = await this.#callAll<RunningFacts[]>('running', accountId, keyId);
     return [...lists.values()].flat();
   }
 
@@ -152,10 +152,10 @@ export class Workers implements StoppableService {
   }
 
   /** Sends the workers the reason why storage can't be written, if there is one, and ends workers that are stuck. */
-  #look(): void {
+  #check(): void {
     this.#tellAll('unready', this.#options.health.reason);
     for (const thread of this.#threads.values()) {
-      if (thread.countStill() < stuckLooks) continue;
+      if (thread.countStill() < stuckChecks) continue;
       this.#options.logger.error({ worker: thread.number }, 'a worker is stuck: it is ended');
       void thread.kill();
     }
@@ -171,7 +171,7 @@ export class Workers implements StoppableService {
   }
 
   /** Calls all workers, and returns their replies. Workers that end meanwhile are left out. */
-  async #askAll<Reply>(name: string, ...args: readonly unknown[]): Promise<Map<number, Reply>> {
+  async #callAll<Reply>(name: string, ...args: readonly unknown[]): Promise<Map<number, Reply>> {
     const ready = [...this.#threads.values()].filter(({ isReady }) => isReady);
     const replies = await Promise.allSettled(ready.map(thread => thread.ask<Reply>(name, ...args)));
     return new Map(

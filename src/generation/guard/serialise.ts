@@ -99,10 +99,10 @@ class SerialChoice {
       this.#next.push(delta(event.choice, [number, 0], { kind: DeltaKind.ARGUMENTS, text: '{}' }));
     }
     this.#next.push(withItem(event, number));
-    if (step.case === 'itemClosed') this.#goOn();
+    if (step.case === 'itemClosed') this.#streamNext();
   }
 
-  #goOn(): void {
+  #streamNext(): void {
     this.#queue.shift();
     const [opened, ...rest] = this.#queue[0]?.events.splice(0) ?? [];
     if (opened === undefined) return;

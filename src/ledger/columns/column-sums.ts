@@ -113,9 +113,9 @@ export class ColumnSummer {
     const chosen = this.#choice.rows;
     const place = new Uint32Array(to - from);
     for (let at = from; at < to; at++) {
-      const of = places[typeof codes === 'number' ? 0 : (codes[chosen[at] ?? 0] ?? 0)] ?? 0;
-      place[at - from] = of;
-      counts[of] = (counts[of] ?? 0) + 1;
+      const group = places[typeof codes === 'number' ? 0 : (codes[chosen[at] ?? 0] ?? 0)] ?? 0;
+      place[at - from] = group;
+      counts[group] = (counts[group] ?? 0) + 1;
     }
     for (const [index, [, numbers]] of columns.entries()) {
       const total = totals[index] ?? counts;
@@ -159,7 +159,7 @@ function addNumbers(
   total: Float64Array,
 ): void {
   for (let at = 0; at < rows.length; at++) {
-    const of = place[at] ?? 0;
-    total[of] = (total[of] ?? 0) + (numbers[rows[at] ?? 0] ?? 0);
+    const group = place[at] ?? 0;
+    total[group] = (total[group] ?? 0) + (numbers[rows[at] ?? 0] ?? 0);
   }
 }

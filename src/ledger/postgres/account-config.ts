@@ -39,7 +39,7 @@ export class AccountConfigs {
   }
 
   /** Caches the results of `configSteps` for accounts with these versions. */
-  take(versions: ReadonlyMap<number, number>, [limits, webhooks, groups]: readonly StepResult[]): void {
+  addLoaded(versions: ReadonlyMap<number, number>, [limits, webhooks, groups]: readonly StepResult[]): void {
     if (this.#known.size > accountsMax) this.#known.clear();
     const ofAccount = Map.groupBy(
       (limits?.rows ?? []).map(row => limitCodec.read(row as Stored[])),

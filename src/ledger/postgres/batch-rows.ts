@@ -424,7 +424,7 @@ export class BatchRows implements Rows {
     const wanted = new Map([...this.#versions].filter(([id, own]) => configs.find(id, own) === undefined));
     throw new MissingRow({
       steps: configSteps(wanted.keys()),
-      take: results => configs.take(wanted, results),
+      onResults: results => configs.addLoaded(wanted, results),
     });
   }
 
@@ -510,7 +510,7 @@ export class BatchRows implements Rows {
       throw new MissingRow({
         when: 'changes',
         steps: [error.step],
-        take: ([result]) => {
+        onResults: ([result]) => {
           if (result !== undefined) this.addResult(error, result);
         },
       });

@@ -104,7 +104,7 @@ export class BatchTable<R> {
     const entry = this.#entries.get(toMapKey(key));
     if (entry !== undefined) return entry.row;
     this.want(...key);
-    throw new MissingRow({ steps: this.loadSteps(), take: results => this.take(results) });
+    throw new MissingRow({ steps: this.loadSteps(), onResults: results => this.takeLoaded(results) });
   }
 
   /** Returns whether the row was looked up already. */
@@ -154,7 +154,7 @@ export class BatchTable<R> {
   }
 
   /** Notes that the database has no row with this key. */
-  lack(...key: readonly KeyPart[]): void {
+  markAbsent(...key: readonly KeyPart[]): void {
     this.#add(key, undefined);
   }
 
@@ -182,7 +182,7 @@ export class BatchTable<R> {
   }
 
   /** Adds the rows that the statement of `loadSteps` has returned. Wanted rows that are not among them do not exist. */
-  take([result]: readonly StepResult[]): void {
+  takeLoaded([result]: readonly StepResult[]): void {
     if (result !== undefined) this.addAllLoaded(result);
     for (const key of this.#wanted.values()) this.#add(key, undefined);
     this.#wanted.clear();

@@ -98,7 +98,7 @@ export class BatchWriter implements CommandWriter {
   /** Checks at once whether the database can be written; called after another operation on it has failed. */
   probe(): void {
     if (this.#isFailing || this.#drained !== undefined) return;
-    this.#queue.push({ ...unheard, request: ['probe', 0] });
+    this.#queue.push({ ...withoutReply, request: ['probe', 0] });
     this.#wake();
   }
 
@@ -201,7 +201,7 @@ export class BatchWriter implements CommandWriter {
     await delay(this.#backoffMs);
     this.#backoffMs = Math.min(this.#backoffMs * 2, backoffMs.max);
     // If no command is waiting, a probe notices when the database is back.
-    if (this.#queue.length === 0) this.#queue.push({ ...unheard, request: ['probe', 0] });
+    if (this.#queue.length === 0) this.#queue.push({ ...withoutReply, request: ['probe', 0] });
   }
 
   #recover(): void {
@@ -224,7 +224,7 @@ export class BatchWriter implements CommandWriter {
         const [, sentAtMs, id, , , accountId] = command.request;
         // The void locks the account, so that it waits for the transaction whose connection was lost, which may still be committed.
         const accounts = accountId === undefined ? [] : [accountId];
-        this.#queue.push({ ...unheard, accounts, request: ['void', sentAtMs, id, 'gateway_failure'] });
+        this.#queue.push({ ...withoutReply, accounts, request: ['void', sentAtMs, id, 'gateway_failure'] });
         this.#wake();
       }
     }
@@ -237,7 +237,7 @@ export class BatchWriter implements CommandWriter {
 }
 
 /** A command that the writer sends for itself: no one waits for its reply. */
-const unheard: Omit<Pending, 'request'> = {
+const withoutReply: Omit<Pending, 'request'> = {
   accounts: [],
   resolve: () => undefined,
   reject: () => undefined,

@@ -54,7 +54,10 @@ export class Deadlines {
     if (nowMs < this.#nextMs) return false;
     const accounts = [...this.#deadlines].filter(([, due]) => !due.isLoaded && due.atMs <= nowMs).map(([id]) => id);
     if (accounts.length > 0) {
-      throw new MissingRow({ steps: this.#steps(accounts), take: results => this.#take(accounts, results) });
+      throw new MissingRow({
+        steps: this.#steps(accounts),
+        onResults: results => this.#addLoadedRows(accounts, results),
+      });
     }
     return true;
   }
@@ -107,7 +110,7 @@ export class Deadlines {
     ];
   }
 
-  #take(accounts: readonly number[], [holds, keys, periods]: readonly StepResult[]): void {
+  #addLoadedRows(accounts: readonly number[], [holds, keys, periods]: readonly StepResult[]): void {
     const { ending } = { ending: this.#ending };
     if (holds !== undefined) ending.holds.addAllLoaded(holds);
     if (keys !== undefined) ending.keys.addAllLoaded(keys);

@@ -131,7 +131,7 @@ export class Dictionary {
     const names = listTagNames(this.#text('tag_set', 'tags', tagsId)).slice(1);
     const missing = names.filter(({ values }) => !this.#known('tag').has(toKey(values)));
     if (missing.length > 0) throw new MissingRow(this.#add(missing));
-    return this.#keepTags(tagsId, names);
+    return this.#cacheTags(tagsId, names);
   }
 
   /** Returns the ids of the tags in a set if they are cached, else undefined. */
@@ -172,16 +172,16 @@ export class Dictionary {
       if (own.length === 0) continue;
       const at = steps.length;
       steps.push(...addSteps(table, own));
-      takes.push(results => this.#learn(table, own, results[at + 1]));
+      takes.push(results => this.#addIds(table, own, results[at + 1]));
     }
-    const take = (results: readonly StepResult[]): void => {
+    const onResults = (results: readonly StepResult[]): void => {
       for (const each of takes) each(results);
-      for (const { table, values } of names) if (table === 'tag_set') this.#learnTags(String(values[0]));
+      for (const { table, values } of names) if (table === 'tag_set') this.#cacheKnownTags(String(values[0]));
     };
-    return { when: 'apart', steps, take };
+    return { when: 'apart', steps, onResults };
   }
 
-  #learn(table: DictionaryTable, names: readonly Name[], found: StepResult | undefined): void {
+  #addIds(table: DictionaryTable, names: readonly Name[], found: StepResult | undefined): void {
     const numbers = new Map((found?.rows ?? []).map(([id, digest]) => [digest, Number(id)]));
     const known = this.#known(table);
     if (known.size + names.length > knownMax) known.clear();
@@ -189,26 +189,26 @@ export class Dictionary {
       const number = numbers.get(toDigest(values).toString('hex'));
       if (number === undefined) throw new Error(`the dictionary lacks a row of ${table} that was added`);
       known.set(toKey(values), number);
-      if (table === 'tag' || table === 'model') this.#keepText(`${table} ${number}`, String(values[0]));
+      if (table === 'tag' || table === 'model') this.#cacheText(`${table} ${number}`, String(values[0]));
     }
   }
 
   /** Caches which tags a set has, if the ids of all are cached. */
-  #learnTags(text: string): void {
+  #cacheKnownTags(text: string): void {
     const tagsId = this.#known('tag_set').get(text);
     const names = listTagNames(text).slice(1);
     const isKnown = names.every(({ values }) => this.#known('tag').has(toKey(values)));
-    if (tagsId !== undefined && isKnown) this.#keepTags(tagsId, names);
+    if (tagsId !== undefined && isKnown) this.#cacheTags(tagsId, names);
   }
 
-  #keepTags(tagsId: number, names: readonly Name[]): readonly number[] {
+  #cacheTags(tagsId: number, names: readonly Name[]): readonly number[] {
     const numbers = names.map(({ table, values }) => this.#number(table, values));
     if (this.#tags.size >= knownMax) this.#tags.clear();
     this.#tags.set(tagsId, numbers);
     return numbers;
   }
 
-  #keepText(name: string, text: string): void {
+  #cacheText(name: string, text: string): void {
     if (this.#texts.size >= knownMax) this.#texts.clear();
     this.#texts.set(name, text);
   }
@@ -221,7 +221,7 @@ export class Dictionary {
     throw new MissingRow({
       when: 'apart',
       steps: [{ text, values: [String(number)] }],
-      take: ([found]) => this.#keepText(name, toText(found?.rows[0]?.[0])),
+      onResults: ([found]) => this.#cacheText(name, toText(found?.rows[0]?.[0])),
     });
   }
 }

@@ -119,7 +119,7 @@ export class Engine {
     for (const { request } of batch) wantNames(dictionary, request, findTags);
     const need = dictionary.takeWanted();
     if (need === undefined) return 0;
-    need.take(await connection.run(need.steps));
+    need.onResults(await connection.run(need.steps));
     return 1;
   }
 
@@ -141,7 +141,7 @@ export class Engine {
     try {
       nowMs = await this.#load(connection, rows, batch, locked);
       for (const { request } of batch) {
-        replies.push(await this.#do(work, request, clock === 'database' ? nowMs : request[1]));
+        replies.push(await this.#execute(work, request, clock === 'database' ? nowMs : request[1]));
       }
       const steps = rows.writeSteps();
       const results = await connection.run([...steps, { text: 'COMMIT' }]);
@@ -153,7 +153,7 @@ export class Engine {
       throw error;
     }
     rows.finish();
-    this.#keep(rows);
+    this.#cacheHolds(rows);
     return { replies, suspended, nowMs, roundTrips: work.roundTrips };
   }
 
@@ -195,7 +195,7 @@ export class Engine {
       place += 1;
       return result;
     };
-    this.#learnAccounts(rows, ids, next());
+    this.#addLoadedAccounts(rows, ids, next());
     if (counters)
       for (const [name, value] of next()?.rows ?? [])
         tables.counter.addLoaded({ name: name as never, value: Number(value) });
@@ -203,11 +203,12 @@ export class Engine {
     if (shared.boot !== 0 && (lease === null || Number(lease) <= Number(nowMs)))
       throw new LeaseEnded('the lease has ended');
     rows.setOperatorConfigVersion(Number(config ?? 0n));
-    for (const { table, steps: own } of loads) if (own.length > 0) table.take(own.map(() => next() as StepResult));
+    for (const { table, steps: own } of loads)
+      if (own.length > 0) table.takeLoaded(own.map(() => next() as StepResult));
     return Number(nowMs);
   }
 
-  #learnAccounts(rows: BatchRows, ids: readonly number[], result: StepResult | undefined): void {
+  #addLoadedAccounts(rows: BatchRows, ids: readonly number[], result: StepResult | undefined): void {
     const { codec } = this.#tools.shared.statements.account;
     const columns = codec.names.length;
     for (const stored of result?.rows ?? []) {
@@ -217,7 +218,7 @@ export class Engine {
       if (account.period !== null) this.#planned.set(account.id, account.period);
       else if (this.#planned.size > 0) this.#planned.delete(account.id);
     }
-    for (const id of ids) if (!rows.tables.account.has(id)) rows.tables.account.lack(id);
+    for (const id of ids) if (!rows.tables.account.has(id)) rows.tables.account.markAbsent(id);
   }
 
   /** Returns the accounts that a command names. If it needs others, `UnlockedAccount` is thrown when it runs. */
@@ -257,8 +258,8 @@ export class Engine {
       tables.key.want(keyId);
       tables.keyDay.want(keyId, toDay(nowMs));
       if (!isRepeat && request[9] === null && this.#isNew(id)) {
-        tables.hold.lack(id);
-        tables.usage.lack(id);
+        tables.hold.markAbsent(id);
+        tables.usage.markAbsent(id);
       } else {
         tables.hold.want(id);
         tables.usage.want(id);
@@ -267,7 +268,7 @@ export class Engine {
       return;
     }
     if (request[0] === 'admin') {
-      if (!isRepeat) tables.applied.lack(request[2].id);
+      if (!isRepeat) tables.applied.markAbsent(request[2].id);
       return;
     }
     const id =
@@ -324,7 +325,7 @@ export class Engine {
   }
 
   /** Executes a command. First ends everything that is over, as a separate step, so that the command's reads see the result. */
-  async #do(work: Work, request: WireCommand, nowMs: number): Promise<WireReply> {
+  async #execute(work: Work, request: WireCommand, nowMs: number): Promise<WireReply> {
     const { rows, context } = work;
     // Holds of stopped gateways are ended first, so that a plan that is over is renewed with all of the account's money.
     if (!isRecovery(request)) {
@@ -356,13 +357,13 @@ export class Engine {
     const { connection, rows } = work;
     work.roundTrips += 1;
     if (need.when === 'apart') {
-      need.take(await this.#tools.pool.run(need.steps));
+      need.onResults(await this.#tools.pool.run(need.steps));
       return;
     }
     const writes = need.when === 'changes' && rows.hasChanges ? rows.writeSteps() : [];
     const results = await connection.run([...writes, ...need.steps]);
     if (writes.length > 0) rows.markWritten();
-    need.take(results.slice(writes.length));
+    need.onResults(results.slice(writes.length));
   }
 
   /** Ends one thing. If that fails, suspends its account, so that everything else can continue. */
@@ -381,7 +382,7 @@ export class Engine {
   }
 
   /** Caches this instance's holds as a committed batch has left them. */
-  #keep(rows: BatchRows): void {
+  #cacheHolds(rows: BatchRows): void {
     const { hold, key } = rows.tables;
     for (const [id] of hold.removedInBatch()) this.#ownHolds.delete(Number(id));
     for (const each of hold.changedInBatch()) if (each.expiresAtMs === null) this.#ownHolds.set(each.id, each);
@@ -390,11 +391,11 @@ export class Engine {
     if (this.#keyTags.size > ownHoldsMax) this.#keyTags.clear();
     for (const row of key.rows()) {
       this.#keyOwners.set(row.id, row.accountId);
-      this.#keepTags(rows, row);
+      this.#cacheTags(rows, row);
     }
   }
 
-  #keepTags(rows: BatchRows, key: Key): void {
+  #cacheTags(rows: BatchRows, key: Key): void {
     const { group } = rows.tables;
     // The batch has not loaded the key's group, so the cached tags stay.
     if (key.groupId !== null && !group.has(key.groupId)) return;

@@ -15,7 +15,7 @@ const renewText = `UPDATE instance SET lease_until_ms = ${clock} + $2::bigint WH
 const orphanText = `SELECT h.id, h.account_id FROM hold h WHERE ($2::boolean OR EXISTS (SELECT 1 FROM instance WHERE lease_until_ms <= ${clock}))
   AND h.boot IS NOT NULL AND NOT EXISTS (SELECT 1 FROM instance i WHERE i.boot = h.boot AND i.lease_until_ms > ${clock}) ORDER BY h.id LIMIT $1::bigint`;
 /** Interval at which all holds are searched even if no instance has ended. */
-const lookThroughMs = 60_000;
+const searchAllMs = 60_000;
 const removeText = `DELETE FROM instance i WHERE i.lease_until_ms <= ${clock} AND NOT EXISTS (SELECT 1 FROM hold h WHERE h.boot = i.boot)`;
 const leaderText = `SELECT min(boot) AS boot FROM instance WHERE lease_until_ms > ${clock}`;
 const dueText = `SELECT id FROM account WHERE due_at_ms <= coalesce($2::bigint, ${clock}) ORDER BY due_at_ms LIMIT $1::bigint`;
@@ -75,7 +75,7 @@ export class Instances {
   /** Returns holds of instances that have ended. */
   async listOrphans(limit: number): Promise<{ readonly id: number; readonly accountId: number }[]> {
     const nowMs = performance.now();
-    const isDue = nowMs - this.#lookedThroughMs > lookThroughMs;
+    const isDue = nowMs - this.#lookedThroughMs > searchAllMs;
     const rows = await this.#pool.query(orphanText, [limit, isDue]);
     if (isDue) this.#lookedThroughMs = nowMs;
     await this.#pool.query(removeText);

@@ -15,7 +15,7 @@ export class MissingRow extends Error {
 export interface Need {
   readonly steps: readonly Step[];
   /** Called with the result of each step. */
-  readonly take: (results: readonly StepResult[]) => void;
+  readonly onResults: (results: readonly StepResult[]) => void;
   /** `changes`: the steps must see the changes of earlier commands, which are written first. `apart`: the steps run outside the batch's transaction and are committed by themselves. */
   readonly when?: 'changes' | 'apart';
 }

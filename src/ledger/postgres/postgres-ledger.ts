@@ -287,7 +287,7 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
     try {
       await this.#renew();
       await endLeft(this.#own);
-      await this.#snapshots.look(this.#own.pool);
+      await this.#snapshots.check(this.#own.pool);
     } catch {
       // The writer finds out whether the database can be written, and reports it.
       this.#own.writer.probe();

@@ -40,7 +40,7 @@ export class SnapshotWatch {
   }
 
   /** Checks once. Throws the database's error. */
-  async look(pool: PostgresPool): Promise<void> {
+  async check(pool: PostgresPool): Promise<void> {
     const rows = await pool.query(text);
     const { now, onAge, onOld } = this.#options;
     const nowMs = now();

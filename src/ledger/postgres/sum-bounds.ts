@@ -25,7 +25,7 @@ const countText = `SELECT v.account_id, v.grouped, v.number, (SELECT count(*) FR
 
 /**
  * Knows which sums of end users and tags the accounts of a batch have, so that no account gets more than `valuesMax` of a kind on a day. They are
- * looked up while the accounts are locked, before the batch adds sums of its own; `take` never replaces what the batch has counted since.
+ * looked up while the accounts are locked, before the batch adds sums of its own; `takeLoaded` never replaces what the batch has counted since.
  */
 export class SumBounds {
   /** Committed sums; shared by all batches. Sums are never removed. */
@@ -63,7 +63,7 @@ export class SumBounds {
   }
 
   /** Takes the results of the statements of `loadSteps`. */
-  take([present, counts]: readonly StepResult[]): void {
+  takeLoaded([present, counts]: readonly StepResult[]): void {
     const found = new Set((present?.rows ?? []).map(keys => keys.map(Number).join(' ')));
     for (const name of this.#wanted.keys()) {
       if (found.has(name)) this.#present.add(name);
@@ -84,7 +84,7 @@ export class SumBounds {
     if (this.#known.has(name) || this.#present.has(name)) return true;
     if (!this.#absent.has(name)) {
       this.#wanted.set(name, keys);
-      throw new MissingRow({ steps: this.loadSteps(), take: results => this.take(results) });
+      throw new MissingRow({ steps: this.loadSteps(), onResults: results => this.takeLoaded(results) });
     }
     const dayName = nameDay(keys);
     const count = this.#counts.get(dayName) ?? 0;

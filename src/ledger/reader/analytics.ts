@@ -62,9 +62,9 @@ type Values = FilterValues & {
 type SumQuery = Query<[Values], SumRecord>;
 
 /** A grouping of sums and records, in SQL. */
-interface Divider {
+interface Grouping {
   /** The stored sums that have this grouping. */
-  readonly kept: SumChange['grouped'];
+  readonly storedGrouping: SumChange['grouped'];
   readonly ofSum: string;
   readonly ofRecord: string;
   /** The SQL expression for the name of a value of `by_column`, for sums and for records. */
@@ -76,23 +76,29 @@ interface Divider {
 
 const ofKind = (column: string): string => `(SELECT ${column} FROM call_kind WHERE id = group_id)`;
 const named = (table: string): string => `(SELECT name FROM ${table} WHERE id = by_column)`;
-const dividers: Readonly<Record<Exclude<AnalyticsGroup, object> | 'tag', Divider>> = {
-  none: { kept: 'kind', ofSum: 'NULL', ofRecord: 'NULL', name: 'by_column' },
-  model: { kept: 'kind', ofSum: ofKind('model_id'), ofRecord: 'model_id', name: named('model') },
-  provider: { kept: 'kind', ofSum: ofKind('provider_id'), ofRecord: 'provider_id', name: named('provider') },
-  endpoint: { kept: 'kind', ofSum: ofKind('endpoint_id'), ofRecord: 'endpoint_id', name: named('endpoint') },
-  api_key: { kept: 'key', ofSum: 'group_id', ofRecord: 'key_id', name: 'by_column' },
+const dividers: Readonly<Record<Exclude<AnalyticsGroup, object> | 'tag', Grouping>> = {
+  none: { storedGrouping: 'kind', ofSum: 'NULL', ofRecord: 'NULL', name: 'by_column' },
+  model: { storedGrouping: 'kind', ofSum: ofKind('model_id'), ofRecord: 'model_id', name: named('model') },
+  provider: { storedGrouping: 'kind', ofSum: ofKind('provider_id'), ofRecord: 'provider_id', name: named('provider') },
+  endpoint: { storedGrouping: 'kind', ofSum: ofKind('endpoint_id'), ofRecord: 'endpoint_id', name: named('endpoint') },
+  api_key: { storedGrouping: 'key', ofSum: 'group_id', ofRecord: 'key_id', name: 'by_column' },
   // The first group in the list is the nearest one.
   group: {
-    kept: 'group',
+    storedGrouping: 'group',
     ofSum: 'group_id',
     ofRecord: "CAST(substr(groups, 2, instr(substr(groups, 2), ',') - 1) AS INTEGER)",
     name: 'by_column',
     isPartial: true,
   },
-  end_user: { kept: 'end_user', ofSum: 'group_id', ofRecord: 'end_user_id', name: named('end_user'), isPartial: true },
+  end_user: {
+    storedGrouping: 'end_user',
+    ofSum: 'group_id',
+    ofRecord: 'end_user_id',
+    name: named('end_user'),
+    isPartial: true,
+  },
   tag: {
-    kept: 'tag',
+    storedGrouping: 'tag',
     ofSum: 'group_id',
     ofRecord: '(SELECT json_extract(tags, @path) FROM tag_set WHERE id = tags_id)',
     name: '(SELECT value FROM tag WHERE id = by_column)',
@@ -175,7 +181,7 @@ export class Analytics {
     const tag = typeof groupBy === 'object' ? groupBy.tag : '';
     const values = { ...toFilterValues(query), account, limit: limit + 1, tag, path: `$."${tag}"` };
     const [first, last] = [Math.floor(startMs / dayMs), Math.floor(Math.max(startMs, endMs) / dayMs)];
-    const filter = chooseFilter(query, dividers[chooseDivider(groupBy)].kept, grouped =>
+    const filter = chooseFilter(query, dividers[chooseDivider(groupBy)].storedGrouping, grouped =>
       this.#hasOthers(grouped, { ...values, first, last }),
     );
     return { values, filter };
@@ -202,9 +208,9 @@ export class Analytics {
 
   /** Adds the sums that column files give for a span, and returns the parts of the span whose records must be read. */
   #sumColumns(query: AnalyticsQuery, span: Range, found: Map<string, SumRecord>): Range[] {
-    const { sums, left } = this.#columns?.sum(query, span) ?? { sums: [], left: [span] };
+    const { sums, uncovered } = this.#columns?.sum(query, span) ?? { sums: [], uncovered: [span] };
     for (const each of sums) add(found, toSumRecord(each));
-    return left.flatMap(part => this.#findRanges(query, part));
+    return uncovered.flatMap(part => this.#findRanges(query, part));
   }
 
   /** Returns the parts of a span, in ms, that can have records that match a query. */
@@ -266,7 +272,7 @@ interface QueryParts {
 }
 
 function queryText(source: Source, { granularity, divider, filter }: QueryParts): string {
-  const { kept, ofSum, ofRecord, name, recordName = name } = dividers[divider];
+  const { storedGrouping: kept, ofSum, ofRecord, name, recordName = name } = dividers[divider];
   const isRecord = source === 'record';
   const [unitMs, at] = isRecord ? [1, 'created_at_ms'] : [sourceMs[source], 'number'];
   const perPeriod = (granularity === 'day' ? dayMs : hourMs) / unitMs;

@@ -17,7 +17,7 @@ export interface Span {
 export interface SummedColumns {
   readonly sums: readonly ColumnSums[];
   /** The parts of the span that no file covers. */
-  readonly left: readonly Span[];
+  readonly uncovered: readonly Span[];
 }
 
 /** A part of a span to read from the ledger. `isInFile`: true if a column file shows that it has matching records. */
@@ -27,7 +27,7 @@ export interface Part extends Span {
 
 interface FileQuestion {
   /** The part of the span that the file covers. */
-  readonly own: Span;
+  readonly covered: Span;
   readonly choice: RowChoice;
   readonly buffers: ColumnBuffers;
   readonly wanted: number;
@@ -71,9 +71,15 @@ export class ColumnRecords {
   sum(query: AnalyticsQuery, span: Span): SummedColumns {
     const { accountId, groupBy, granularity, limit } = query;
     const { from: startMs, to: endMs } = span;
-    const of = { startMs, endMs, granularity, filters: this.#findFilters(query), group: this.#findGroup(groupBy) };
-    const { sums, left } = this.#sum(accountId, of, limit);
-    return { sums: this.#withNames(sums, groupBy), left };
+    const columnQuery = {
+      startMs,
+      endMs,
+      granularity,
+      filters: this.#findFilters(query),
+      group: this.#findGroup(groupBy),
+    };
+    const { sums, uncovered } = this.#sum(accountId, columnQuery, limit);
+    return { sums: this.#withNames(sums, groupBy), uncovered };
   }
 
   /** Sums the records of a span that are in files, by whose balance paid: see `toPocket`. */
@@ -85,7 +91,7 @@ export class ColumnRecords {
   #sum(accountId: number, query: ColumnQuery, limit: number): SummedColumns {
     const span = { from: query.startMs, to: query.endMs };
     const chosen = this.#choose(accountId, span);
-    if (chosen.length === 0) return { sums: [], left: [span] };
+    if (chosen.length === 0) return { sums: [], uncovered: [span] };
     const summer = new ColumnSummer(query);
     const summed: StoredColumns[] = [];
     for (const stored of chosen) {
@@ -102,9 +108,9 @@ export class ColumnRecords {
         file.close();
       }
       // The caller refuses so many rows, so the rest is not needed.
-      if (summer.size > limit) return { sums: summer.sums, left: [] };
+      if (summer.size > limit) return { sums: summer.sums, uncovered: [] };
     }
-    return { sums: summer.sums, left: cutOut(span, summed) };
+    return { sums: summer.sums, uncovered: cutOut(span, summed) };
   }
 
   /** Yields the parts of a span that can have records that match a filter, the newest first. They contain only the newest `wanted` records of each file. */
@@ -114,19 +120,19 @@ export class ColumnRecords {
     const choice = new RowChoice(this.#findFilters(filter), buffers);
     let end = span.to;
     for (const stored of this.#choose(accountId, span).reverse()) {
-      const own = { from: Math.max(span.from, stored.from * hourMs), to: Math.min(span.to, stored.to * hourMs) };
-      if (own.to < end) yield { from: own.to, to: end, isInFile: false };
-      end = own.from;
-      yield* this.#listFile(accountId, stored, { own, choice, buffers, wanted });
+      const covered = { from: Math.max(span.from, stored.from * hourMs), to: Math.min(span.to, stored.to * hourMs) };
+      if (covered.to < end) yield { from: covered.to, to: end, isInFile: false };
+      end = covered.from;
+      yield* this.#listFile(accountId, stored, { covered, choice, buffers, wanted });
     }
     if (span.from < end) yield { from: span.from, to: end, isInFile: false };
   }
 
-  #listFile(accountId: number, stored: StoredColumns, { own, choice, buffers, wanted }: FileQuestion): Part[] {
+  #listFile(accountId: number, stored: StoredColumns, { covered, choice, buffers, wanted }: FileQuestion): Part[] {
     const file = this.#store.open(accountId, stored);
-    if (file === undefined) return [{ ...own, isInFile: false }];
+    if (file === undefined) return [{ ...covered, isInFile: false }];
     try {
-      const rows = { first: file.findRow(own.from), last: file.findRow(own.to) };
+      const rows = { first: file.findRow(covered.from), last: file.findRow(covered.to) };
       const count = choice.find(file, rows);
       const offsets = count === 0 ? 0 : buffers.read(file, 'offset_ms', rows);
       const startMs = file.header.from * hourMs;
@@ -141,7 +147,7 @@ export class ColumnRecords {
     } catch {
       // The file is damaged: see `sum`.
       this.#store.remove(accountId, stored);
-      return [{ ...own, isInFile: false }];
+      return [{ ...covered, isInFile: false }];
     } finally {
       file.close();
     }
@@ -189,11 +195,11 @@ export class ColumnRecords {
 
   #findGroup(groupBy: AnalyticsGroup): ColumnQuery['group'] {
     if (groupBy === 'none') return null;
-    const own = (dimension: DimensionName): ColumnQuery['group'] => ({
+    const byDimension = (dimension: DimensionName): ColumnQuery['group'] => ({
       dimension,
       read: value => (value === absent ? null : value),
     });
-    if (groupBy === 'api_key') return own('key');
+    if (groupBy === 'api_key') return byDimension('key');
     if (groupBy === 'group') {
       // The first group in the list is the nearest one.
       return {
@@ -201,7 +207,7 @@ export class ColumnRecords {
         read: (value, lists) => (lists[value] ? Number.parseInt(lists[value].slice(1), 10) : null),
       };
     }
-    if (typeof groupBy !== 'object') return own(groupBy);
+    if (typeof groupBy !== 'object') return byDimension(groupBy);
     const tagSets = this.#readTags(groupBy.tag);
     return { dimension: 'tags', read: value => tagSets.get(value) ?? null };
   }
@@ -225,11 +231,11 @@ export class ColumnRecords {
 }
 
 function cutOut(span: Span, files: readonly StoredColumns[]): Span[] {
-  const left: Span[] = [];
+  const uncovered: Span[] = [];
   let { from } = span;
   for (const file of files) {
-    if (file.from * hourMs > from) left.push({ from, to: Math.min(file.from * hourMs, span.to) });
+    if (file.from * hourMs > from) uncovered.push({ from, to: Math.min(file.from * hourMs, span.to) });
     from = Math.max(from, file.to * hourMs);
   }
-  return [...left, { from, to: span.to }].filter(part => part.from < part.to);
+  return [...uncovered, { from, to: span.to }].filter(part => part.from < part.to);
 }

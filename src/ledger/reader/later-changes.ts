@@ -40,12 +40,12 @@ export class LaterChanges {
       for (const { keyId, groupId, amount } of changes)
         add(toPocket(keyId === null ? null : Number(keyId), groupId === null ? null : Number(groupId)), amount);
     };
-    const { sums, left } = this.#columns?.sumPockets(account, { from: end, to: Number.MAX_SAFE_INTEGER }) ?? {
+    const { sums, uncovered } = this.#columns?.sumPockets(account, { from: end, to: Number.MAX_SAFE_INTEGER }) ?? {
       sums: [],
-      left: [{ from: end, to: Number.MAX_SAFE_INTEGER }],
+      uncovered: [{ from: end, to: Number.MAX_SAFE_INTEGER }],
     };
     for (const { group, amounts } of sums) add(Number(group), -amounts.cost);
-    for (const { from, to } of left) addAll(this.#charges.all({ account, end, first: from, last: to }));
+    for (const { from, to } of uncovered) addAll(this.#charges.all({ account, end, first: from, last: to }));
     // Requests that were admitted before `end` and charged after it.
     addAll(this.#charges.all({ account, end, first: end - longMs, last: end }));
     addAll(this.#longCharges.all({ account, end, first: end - longestMs, last: end - longMs }));

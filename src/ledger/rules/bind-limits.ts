@@ -46,7 +46,7 @@ function bindScope(rows: Rows, [scope, scopeId]: readonly [LimitScope, number], 
   const known = findJoint(rows, scope, scopeId, place);
   if (known !== undefined) {
     for (const lead of known.leads) bound.push(lead);
-    for (const index of known.apart) bindOne(rows, limits[index], windows.each[index], binding);
+    for (const index of known.separateIndexes) bindOne(rows, limits[index], windows.each[index], binding);
     return;
   }
   const all: BoundLimit[] = [];

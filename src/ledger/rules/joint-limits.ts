@@ -18,7 +18,7 @@ interface Lead extends BoundLimit {
 export interface JointLimits {
   readonly leads: readonly Lead[];
   /** The indexes, in the list of the scope's limits, of the limits that are counted separately. */
-  readonly apart: readonly number[];
+  readonly separateIndexes: readonly number[];
   /** The limits are counted together for requests admitted in these windows. */
   readonly windows: Windows;
   /** The interval in which no temporary raise of a limit ends. */
@@ -73,7 +73,7 @@ export function joinLimits(
   for (const { use } of leads) rows.limitUses.put(use);
   const places = rows.joint[first.scope];
   if (places.size >= scopesMax) separateAll(rows);
-  places.set(first.scopeId, { leads, apart, windows, fromMs, untilMs });
+  places.set(first.scopeId, { leads, separateIndexes: apart, windows, fromMs, untilMs });
   return [...leads, ...bound.filter(({ limit }) => !isPlain(limit))];
 }
 

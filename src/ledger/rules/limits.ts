@@ -222,10 +222,10 @@ export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Cha
 }
 
 function difference(limit: Limit, before: Tally | undefined, after: Tally): Measure {
-  const is = measure(limit, after);
-  if (before === undefined) return is;
-  const was = measure(limit, before);
-  return { used: is.used - was.used, held: is.held - was.held };
+  const current = measure(limit, after);
+  if (before === undefined) return current;
+  const earlier = measure(limit, before);
+  return { used: current.used - earlier.used, held: current.held - earlier.held };
 }
 
 /** Returns the amounts that a running request adds to limits. */

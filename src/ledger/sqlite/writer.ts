@@ -30,7 +30,7 @@ interface Pending extends Call<WireCommand> {
 }
 
 /** A command that the writer sends for itself: its reply is ignored. */
-const unheard: Omit<Pending, 'request'> = {
+const withoutReply: Omit<Pending, 'request'> = {
   decode: value => value,
   resolve: () => undefined,
   reject: () => undefined,
@@ -246,7 +246,7 @@ export class Writer {
       this.#backoffMs = backoffMs.min;
       this.#tools.watch.failing(undefined);
     };
-    this.#thread.post({ ...unheard, request: ['probe', this.#tools.now()], resolve });
+    this.#thread.post({ ...withoutReply, request: ['probe', this.#tools.now()], resolve });
   }
 
   /** Called when the writer's thread has died. Its commands may be done or not. Refuses those that it was working on each of the last times it died. */
@@ -263,7 +263,7 @@ export class Writer {
         call.reject(unwritable(cause));
         // The admission may have been stored: its hold is voided once storage works again.
         if (request[0] === 'admit')
-          this.#parked.push({ ...unheard, request: ['void', this.#tools.now(), request[2], 'gateway_failure'] });
+          this.#parked.push({ ...withoutReply, request: ['void', this.#tools.now(), request[2], 'gateway_failure'] });
       }
     }
     if (this.#drained === undefined || this.#countUnanswered() > 0) this.#fail(cause);

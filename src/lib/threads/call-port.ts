@@ -59,7 +59,7 @@ export class CallPort {
   }
 
   /** Calls the other side without a reply; its errors are dropped. */
-  tell(name: string, ...args: readonly unknown[]): void {
+  notify(name: string, ...args: readonly unknown[]): void {
     this.#outbox.calls.push([0, name, args]);
     this.#flushSoon();
   }

@@ -42,13 +42,13 @@ export function openDiskFiles(options: DiskFilesOptions): Files {
 class DiskFiles implements Files {
   readonly #options: DiskFilesOptions;
   /** By public name. */
-  readonly #kept = new Map<string, Kept>();
+  readonly #files = new Map<string, Kept>();
   readonly #timer: NodeJS.Timeout;
   #bytes = 0;
 
   constructor(options: DiskFilesOptions) {
     this.#options = options;
-    if (existsSync(options.folder)) for (const found of readdirSync(options.folder)) this.#take(found);
+    if (existsSync(options.folder)) for (const found of readdirSync(options.folder)) this.#addExisting(found);
     this.#timer = setInterval(() => void this.sweep(), sweepMs);
     this.#timer.unref();
   }
@@ -71,12 +71,12 @@ class DiskFiles implements Files {
       throw isFull(error) ? noRoomForImages(error) : error;
     }
     const name = `${token}.${fileExtension(type)}`;
-    this.#kept.set(name, { path, type, size: bytes.length, expiresAtMs });
+    this.#files.set(name, { path, type, size: bytes.length, expiresAtMs });
     return name;
   }
 
   async open(name: string): Promise<OpenFile | undefined> {
-    const kept = this.#kept.get(name);
+    const kept = this.#files.get(name);
     if (kept === undefined) return undefined;
     if (this.#hasEnded(kept)) {
       await this.delete(name);
@@ -99,21 +99,21 @@ class DiskFiles implements Files {
   }
 
   async delete(name: string): Promise<void> {
-    const kept = this.#kept.get(name);
+    const kept = this.#files.get(name);
     if (kept === undefined) return;
-    this.#kept.delete(name);
+    this.#files.delete(name);
     this.#bytes -= kept.size;
     try {
       await rm(kept.path, { force: true });
     } catch (error) {
-      this.#kept.set(name, kept);
+      this.#files.set(name, kept);
       this.#bytes += kept.size;
       this.#options.onFailure(error);
     }
   }
 
   async sweep(): Promise<number> {
-    const ended = [...this.#kept].filter(([, kept]) => this.#hasEnded(kept));
+    const ended = [...this.#files].filter(([, kept]) => this.#hasEnded(kept));
     for (const [name] of ended) await this.delete(name);
     return ended.length;
   }
@@ -124,7 +124,7 @@ class DiskFiles implements Files {
   }
 
   /** Adds a file of an earlier process, or removes it if it has expired or is unfinished. Ignores files with other names, which are not the gateway's. */
-  #take(found: string): void {
+  #addExisting(found: string): void {
     const path = join(this.#options.folder, found);
     const isDraft = found.endsWith(drafts);
     const [, token, expires, ending] = namePattern.exec(isDraft ? found.slice(0, -drafts.length) : found) ?? [];
@@ -136,7 +136,7 @@ class DiskFiles implements Files {
       return;
     }
     this.#bytes += kept.size;
-    this.#kept.set(`${token}.${fileExtension(type)}`, kept);
+    this.#files.set(`${token}.${fileExtension(type)}`, kept);
   }
 
   #hasEnded({ expiresAtMs }: Kept): boolean {

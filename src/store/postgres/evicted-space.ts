@@ -2,7 +2,7 @@ import { toArray } from '../../lib/postgres/values.ts';
 import { nowMs, query, type StoreDatabase } from './database.ts';
 
 /** The interval at which expired documents are removed. Only in every so many runs the space is measured, because that reads all documents. */
-const lookMs = 5_000;
+const checkIntervalMs = 5_000;
 const measuredLooks = 12;
 const removedMax = 500;
 /** An account may use this fraction (one in `keptPart`) of the space for answers that must be kept. */
@@ -46,7 +46,7 @@ export class EvictedSpace {
     this.#database = database;
     this.#max = max;
     // If a run fails, the next one does its work.
-    this.#timer = setInterval(() => void this.look().catch(() => undefined), lookMs).unref();
+    this.#timer = setInterval(() => void this.check().catch(() => undefined), checkIntervalMs).unref();
   }
 
   /** Returns whether `bytes` more may be stored, according to the last measurement. */
@@ -60,7 +60,7 @@ export class EvictedSpace {
   }
 
   /** Measures the space, and makes room if it is exceeded. */
-  look(): Promise<void> {
+  check(): Promise<void> {
     this.#measuring ??= this.#look().finally(() => {
       this.#measuring = undefined;
     });
