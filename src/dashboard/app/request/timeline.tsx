@@ -94,7 +94,7 @@ const reasons: Readonly<Record<string, string>> = {
   fastest: 'the fastest to the first token',
   measured: 'to measure its speed',
   conversation: 'it answered the conversation before',
-  fallback: 'the route before it failed',
+  fallback: 'the routes before it failed or are resting',
 };
 
 /** Lists the attempts, in order. */
