@@ -1,16 +1,16 @@
-# Tollgate as a container: no root, no shell needed, everything that changes in /var/lib/tollgate.
+# Tollgate as a container that does not run as root and writes only to /var/lib/tollgate.
 #   docker build -t tollgate .
 #   docker run -p 8080:8080 -v tollgate:/var/lib/tollgate --read-only tollgate
 FROM node:24-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
-# npm ci runs it after the installation ("prepare"); it does nothing before the sources are there.
+# npm ci runs this script ("prepare"); it does nothing while the sources are not copied yet.
 COPY scripts/check-runtime.mjs scripts/build-dashboard.ts ./scripts/
 RUN npm ci --no-audit --no-fund
 COPY . .
 RUN npm run build && npm ci --omit=dev --no-audit --no-fund && rm -rf node_modules/.cache
 
-# The same Debian as above without npm, yarn and their caches: the image stays under 200 MB.
+# The same Debian as above, but without npm, yarn and their caches, so that the image stays under 200 MB.
 FROM gcr.io/distroless/nodejs24-debian12:nonroot
 WORKDIR /app
 COPY --from=build /build/package.json ./
@@ -19,7 +19,7 @@ COPY --from=build /build/dist ./dist
 COPY --from=build /build/node_modules ./node_modules
 COPY --from=build /build/README.md /build/LICENSE /build/tollgate.example.yaml ./
 COPY --from=build /build/docs ./docs
-# A volume that is made from the image belongs to the user that the image runs as.
+# A new volume gets the owner of this folder: the user that the image runs as.
 COPY --from=build --chown=nonroot:nonroot /build/deploy/docker/data /var/lib/tollgate
 ENV NODE_ENV=production \
     TOLLGATE_HOST=0.0.0.0 \

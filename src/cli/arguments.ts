@@ -5,11 +5,11 @@ import { parseDollars } from '../lib/dollars.ts';
 import { parseIsoTime } from '../lib/iso-time.ts';
 
 /**
- * Parses texts of the command line. Each throws `InvalidArgumentError`, which is wrong use (exit code 2), if the text
- * is not valid.
+ * Parses texts of the command line. Each function throws `InvalidArgumentError`, which counts as wrong use (exit code 2), if the text is not
+ * valid.
  */
 
-/** An id: an integer from 1. */
+/** Parses an id: an integer from 1. */
 export function idArgument(text: string): bigint {
   return BigInt(wholeNumber(text, 1));
 }
@@ -19,12 +19,12 @@ export function limitArgument(text: string): bigint {
   return BigInt(wholeNumber(text, 0));
 }
 
-/** A count: an integer from 0. */
+/** Parses a count: an integer from 0. */
 export function countArgument(text: string): number {
   return wholeNumber(text, 0);
 }
 
-/** A UTC day or a moment as ISO 8601, in ms since 1970. */
+/** Parses a UTC day or a time in ISO 8601. Returns milliseconds since 1970. */
 export function timeArgument(text: string): bigint {
   const isTime = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text);
   const ms = isTime ? Date.parse(text) : Number.NaN;
@@ -33,7 +33,7 @@ export function timeArgument(text: string): bigint {
   return BigInt(ms);
 }
 
-/** A port: 1 to 65535. */
+/** Parses a port: 1 to 65535. */
 export function portArgument(text: string): number {
   const port = wholeNumber(text, 1);
   if (port > 65_535) throw new InvalidArgumentError('It must be 1 to 65535.');
@@ -48,10 +48,10 @@ function wholeNumber(text: string, least: number): number {
   return value;
 }
 
-/** From a second to ten years. */
+/** Parses a time span from a second to ten years; undefined if it is not one. */
 const readSpan = (text: string): number | undefined => readDuration(text, 1000, 3650);
 
-/** A time span such as 90s, 30m, 2h or 7d, in milliseconds. */
+/** Parses a time span such as 90s, 30m, 2h or 7d. Returns milliseconds. */
 export function spanArgument(text: string): number {
   const ms = readSpan(text);
   if (ms === undefined) {
@@ -60,7 +60,7 @@ export function spanArgument(text: string): number {
   return ms;
 }
 
-/** A time in ISO 8601, or a time span from now on, in milliseconds since 1970 UTC. */
+/** Parses a time in ISO 8601, or a time span from now on. Returns milliseconds since 1970 UTC. */
 export function expiryArgument(text: string): bigint {
   const time = parseIsoTime(text);
   if (time !== undefined) return BigInt(time.floorMs);
@@ -69,38 +69,38 @@ export function expiryArgument(text: string): bigint {
   throw new InvalidArgumentError('It must be a time such as 2026-12-31T23:59Z, or a time span such as 30m, 2h, 7d.');
 }
 
-/** The same in milliseconds, or undefined for `none`. */
+/** Like `expiryArgument`, with undefined for `none`. */
 export function expiryOrNone(text: string): { readonly ms: bigint | undefined } {
   return { ms: text === 'none' ? undefined : expiryArgument(text) };
 }
 
-/** Dollars as nano-dollars, negative ones too. */
+/** Parses dollars, also negative ones. Returns nano-dollars. */
 function dollarsArgument(text: string): bigint {
   const nanoUsd = parseDollars(text);
   if (nanoUsd === undefined) throw new InvalidArgumentError('It must be dollars as a decimal number, such as 12.50.');
   return nanoUsd;
 }
 
-/** An amount that is there, as nano-dollars: 0 or more. */
+/** Parses a balance in dollars, 0 or more. Returns nano-dollars. */
 export function balanceArgument(text: string): bigint {
   const nanoUsd = dollarsArgument(text);
   if (nanoUsd < 0n) throw new InvalidArgumentError('It must be 0 or more.');
   return nanoUsd;
 }
 
-/** An amount that moves, as nano-dollars: anything but 0. */
+/** Parses an amount in dollars that is added or debited, which must not be 0. Returns nano-dollars. */
 export function creditArgument(text: string): bigint {
   const nanoUsd = dollarsArgument(text);
   if (nanoUsd === 0n) throw new InvalidArgumentError('It must not be 0.');
   return nanoUsd;
 }
 
-/** An amount as nano-dollars, or undefined for `none`. */
+/** Parses an amount in dollars. Returns nano-dollars, or undefined for `none`. */
 export function dollarsOrNone(text: string): { readonly limit: bigint | undefined } {
   return { limit: text === 'none' ? undefined : balanceArgument(text) };
 }
 
-/** Parses one of some names, and returns its value. */
+/** Returns a parser of the given names, which returns the value of the name. */
 export function nameArgument<T>(values: Readonly<Record<string, T>>): (text: string) => T {
   return text => {
     const value = Object.hasOwn(values, text) ? values[text] : undefined;
@@ -109,7 +109,7 @@ export function nameArgument<T>(values: Readonly<Record<string, T>>): (text: str
   };
 }
 
-/** Words with commas between them; white space around them and empty ones do not count. */
+/** Parses words separated by commas. White space around words is removed, and empty words are ignored. */
 export function wordsArgument(text: string): string[] {
   return text
     .split(',')
@@ -117,22 +117,22 @@ export function wordsArgument(text: string): string[] {
     .filter(word => word !== '');
 }
 
-/** An id, or undefined for `none`. */
+/** Parses an id; undefined for `none`. */
 export function idOrNone(text: string): { readonly id: bigint | undefined } {
   return { id: text === 'none' ? undefined : idArgument(text) };
 }
 
-/** An amount as nano-dollars, or undefined for `none`. */
+/** Parses a balance in dollars. Returns nano-dollars, or undefined for `none`. */
 export function balanceOrNone(text: string): { readonly nanoUsd: bigint | undefined } {
   return { nanoUsd: text === 'none' ? undefined : balanceArgument(text) };
 }
 
-/** Seconds, from 0. */
+/** Parses seconds: an integer from 0. */
 export function secondsArgument(text: string): number {
   return wholeNumber(text, 0);
 }
 
-/** Names with values, with commas between them. */
+/** Parses tags separated by commas: `team=search,env=prod`. */
 export function tagsArgument(text: string): Record<string, string> {
   const pairs = wordsArgument(text).map(word => {
     const at = word.indexOf('=');
@@ -142,13 +142,13 @@ export function tagsArgument(text: string): Record<string, string> {
   return Object.fromEntries(pairs);
 }
 
-/** A JSON object, as its text. */
+/** Checks that a text is a JSON object, and returns the text. */
 export function jsonArgument(text: string): string {
   try {
     const value: unknown = JSON.parse(text);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return text;
   } catch {
-    // Refused below, like every other text that is not an object.
+    // The text is not JSON and is refused below.
   }
   throw new InvalidArgumentError('It must be a JSON object.');
 }

@@ -8,7 +8,7 @@ interface Options {
   readonly dataDir?: string;
 }
 
-/** `backup` and `restore`. */
+/** Adds `backup` and `restore`. */
 export function backupCommands(program: Command, ports: CommandLinePorts): void {
   const add = (
     name: string,

@@ -34,9 +34,9 @@ import {
   subscriptionView,
 } from './resources.ts';
 
-/** The commands that ask the running gateway, a function for each group. */
+/** The commands that call the running gateway; each function adds a group of them. */
 
-/** `models list`. */
+/** Adds `models list`. */
 export function modelCommands(program: Command, ports: RemotePorts): void {
   const models = new ResourceCommands(
     program.command('models').description('the models that clients can use'),
@@ -51,7 +51,7 @@ export function modelCommands(program: Command, ports: RemotePorts): void {
 
 type LowBalance = ReturnType<typeof balanceOrNone>;
 
-/** `accounts create | list | show | update | rename | close | resume`. */
+/** Adds `accounts create | list | show | update | rename | close | resume`. */
 export function accountCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('accounts').description('accounts and their balances');
   const accounts = new ResourceCommands(group, ports, accountView);
@@ -112,7 +112,7 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
 
 type CreditFilter = Parameters<typeof toPage>[0] & { readonly account: bigint };
 
-/** `credits add | list`. */
+/** Adds `credits add | list`. */
 export function creditCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('credits').description('money that is added to accounts or taken from them');
   const credits = new ResourceCommands(group, ports, accountView);
@@ -172,7 +172,7 @@ type UpdateKeyOptions = Partial<
   readonly allowedModels?: string[];
 };
 
-/** Returns the changes of `keys update`: only the named options. */
+/** Returns the changes of `keys update`: only the options that are given. */
 function toKeyChanges({ label, dailyLimit, minuteLimit, allowedModels, balance, group, ...given }: UpdateKeyOptions) {
   const { expires, tags, metadata, subsFirst, fallback, keepBodies, paused } = given;
   const isAll = allowedModels?.includes('all') === true;
@@ -252,7 +252,7 @@ function addKeyChanges(keys: ResourceCommands<ApiKey>): void {
     );
 }
 
-/** A key's last four characters are shown everywhere. */
+/** The number of last characters that a masked key shows. */
 const shownEnd = 4;
 
 function isMeant({ key, label }: ApiKey, text: string): boolean {
@@ -260,7 +260,7 @@ function isMeant({ key, label }: ApiKey, text: string): boolean {
   return isEnd || label.toLowerCase().includes(text.toLowerCase());
 }
 
-/** `keys create | list | update | find | rotate | move | disable | enable | revoke | monthly-limit`. */
+/** Adds `keys create | list | update | find | rotate | move | disable | enable | revoke | monthly-limit`. */
 export function keyCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('keys').description('API keys, with which clients send requests');
   const keys = new ResourceCommands(group, ports, apiKeyView);
@@ -363,7 +363,7 @@ function changeKeyCommands(keys: ResourceCommands<ApiKey>): void {
     .argument('<dollars|none>', 'the most it may spend', dollarsOrNone);
 }
 
-/** `management-keys create | list | set-scopes | disable | enable | revoke`. */
+/** Adds `management-keys create | list | set-scopes | disable | enable | revoke`. */
 export function managementKeyCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('management-keys').description('management keys, which manage an account');
   const keys = new ResourceCommands(group, ports, managementKeyView);
@@ -408,7 +408,7 @@ interface StartOptions {
   readonly period: (typeof planPeriods)[keyof typeof planPeriods];
 }
 
-/** `subscriptions plans | start | show | cancel`. */
+/** Adds `subscriptions plans | start | show | cancel`. */
 export function subscriptionCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('subscriptions').description('plans of accounts');
   const subscriptions = new ResourceCommands(group, ports, subscriptionView);

@@ -2,8 +2,8 @@ import { Argument, type Command } from 'commander';
 import type { CommandLinePorts } from './ports.ts';
 
 /**
- * `completion`: scripts for shells, made from the commands themselves. They contain names of commands and options
- * only, and call nothing.
+ * Adds `completion`, which prints scripts for shells. They are made from the commands, contain only names of commands and options, and call
+ * nothing.
  */
 export function completionCommand(program: Command, ports: Pick<CommandLinePorts, 'streams'>): void {
   program

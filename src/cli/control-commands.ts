@@ -13,7 +13,7 @@ const windows = { minute: 'minute', hour: 'hour', day: 'day', week: 'week', mont
 const endUsers = { all: 'all', each: 'each' } as const;
 const actions = { refuse: 'refuse', alert: 'alert' } as const;
 
-/** A maximum as dollars and, if it is whole, as a count: the limit's own unit decides which applies. */
+/** A maximum as dollars and, if it is an integer, also as a count. The gateway uses the one that fits the limit's unit. */
 interface Max {
   readonly max?: bigint;
   readonly maxNanoUsd: bigint;
@@ -60,7 +60,7 @@ function toSettings({ max, timeZone, models, endUsers: users, action, ...raise }
   };
 }
 
-/** Adds the options that both making and changing a limit have. */
+/** Adds the options that creating and changing a limit have in common. */
 function withSettings(command: Command): Command {
   return command
     .option('--time-zone <name>', 'time zone of its calendar windows, such as Europe/Berlin (default: UTC)')
@@ -70,7 +70,11 @@ function withSettings(command: Command): Command {
       'one maximum for all end users together, or one for each (default: all)',
       nameArgument(endUsers),
     )
-    .option('--action <refuse|alert>', 'what it does when it is reached (default: refuse)', nameArgument(actions))
+    .option(
+      '--action <refuse|alert>',
+      'refuse requests, or only send an event, when it is reached (default: refuse)',
+      nameArgument(actions),
+    )
     .option('--raised-max <number>', 'a temporary maximum, in force until --raised-until', maxArgument)
     .option('--raised-until <time>', 'when the temporary maximum ends', timeArgument);
 }
@@ -84,7 +88,7 @@ interface CreateLimitOptions extends LimitOptions {
   readonly locked?: boolean;
 }
 
-/** `limits create | list | update | delete`. */
+/** Adds `limits create | list | update | delete`. */
 export function limitCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('limits').description('limits of accounts, groups and keys');
   const limits = new ResourceCommands(group, ports, limitView);
@@ -155,7 +159,7 @@ function withGroupSettings(command: Command): Command {
     .option('--balance <dollars|none>', 'its own balance, moved out of the account’s', balanceOrNone);
 }
 
-/** `groups create | list | update | delete`. */
+/** Adds `groups create | list | update | delete`. */
 export function groupCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('groups').description('groups of keys, with limits and balances of their own');
   const groups = new ResourceCommands(group, ports, groupView);

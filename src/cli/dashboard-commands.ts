@@ -15,7 +15,7 @@ const roles: Readonly<Partial<Record<PersonRole, string>>> = {
   [PersonRole.VIEWER]: 'viewer',
 };
 
-/** A session; `account_id` is null if it is the operator's. */
+/** Shows a session; `account_id` is null for the operator's. */
 const sessionView: ResourceView<Session> = {
   document: ({ sessionId, role, subject, accountId, createdAtMs, expiresAtMs }) => ({
     session_id: Number(sessionId),
@@ -30,7 +30,7 @@ const sessionView: ResourceView<Session> = {
 
 type DashboardPorts = Pick<CommandLinePorts, 'streams' | 'environment' | 'openBrowser'>;
 
-/** `dashboard`, and `sessions list | revoke`. */
+/** Adds `dashboard`, and `sessions list | revoke`. */
 export function dashboardCommands(program: Command, ports: DashboardPorts): void {
   const { streams, environment, openBrowser } = ports;
   const dashboard = program

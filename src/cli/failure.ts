@@ -1,4 +1,4 @@
-/** A command that failed. `exitCode` 1: it failed; 2: it was used wrongly. `lines` are for people. */
+/** Thrown if a command fails. `exitCode`: 1 if it failed, 2 if it was used wrongly. `lines`: what is printed. */
 export class CommandFailure extends Error {
   override readonly name = 'CommandFailure';
   readonly exitCode: 1 | 2;

@@ -10,20 +10,20 @@ import { readSecretFile } from '../lib/secret-file.ts';
 import { fromConnectError } from '../rpc/errors.ts';
 import { CommandFailure } from './failure.ts';
 
-/** The command line's address of the running gateway; absent values come from the environment. */
+/** The address of the running gateway, as the command line gives it; absent values come from the environment. */
 export interface GatewayOptions {
   readonly rpcHost?: string;
   readonly rpcPort?: number;
   readonly dataDir?: string;
 }
 
-/** The running gateway's services, with the operator's credential. */
+/** Clients of the running gateway's services, with the operator's credential. */
 export interface GatewayClients {
   readonly admin: Client<typeof AdminService>;
   readonly catalog: Client<typeof CatalogService>;
 }
 
-/** A failed call that may have been executed. `repeat` explains how to send it again without executing it twice. */
+/** Thrown for a failed call that may have been executed. `repeat` says how to repeat it without executing it twice. */
 export class RepeatableFailure extends Error {
   override readonly name = 'RepeatableFailure';
   readonly repeat: string;
@@ -34,12 +34,12 @@ export class RepeatableFailure extends Error {
   }
 }
 
-/** Deadline of a call. */
+/** How long a call may take. */
 const timeoutMs = 30_000;
 
 /**
- * Calls the running gateway. Throws `CommandFailure` if there is no operator token, nothing answers, or the gateway
- * refuses; a wrong field is wrong use.
+ * Calls the running gateway. Throws `CommandFailure` if there is no operator token, if nothing answers, or if the gateway refuses the call; a
+ * wrong field counts as wrong use.
  */
 export async function askGateway<T>(
   options: GatewayOptions,
@@ -51,7 +51,7 @@ export async function askGateway<T>(
   const tokenPath = join(options.dataDir ?? environment.dataDir, 'operator.token');
   const tokens = readTokens(tokenPath);
   const { createConnectTransport } = await import('@connectrpc/connect-node');
-  // HTTP/1.1 needs no session to be closed.
+  // HTTP/1.1, because it has no session that would have to be closed.
   const transport = createConnectTransport({
     baseUrl: listenerUrl(host, port),
     httpVersion: '1.1',
@@ -70,7 +70,7 @@ export async function askGateway<T>(
   }
 }
 
-/** Sends the first token; if the gateway does not know it yet, because it has not read the file again, the next one. */
+/** Sends the first token. If the gateway does not know it, because it has not read the file again yet, sends the next one. */
 function withFirstKnown(tokens: readonly string[]): Interceptor {
   let place = 0;
   return next => async request => {
@@ -86,7 +86,7 @@ function withFirstKnown(tokens: readonly string[]): Interceptor {
   };
 }
 
-/** Returns the Unix socket of the running gateway; undefined: the command names its port, or no socket answers. */
+/** Returns the Unix socket of the running gateway; undefined if the command gives host or port, or if no socket answers. */
 async function findSocket(
   { rpcHost, rpcPort, dataDir }: GatewayOptions,
   { rpcSocket }: Environment,
@@ -94,7 +94,7 @@ async function findSocket(
   if (rpcHost !== undefined || rpcPort !== undefined) return undefined;
   const path = dataDir === undefined ? rpcSocket?.path : resolve(dataDir, 'operator.sock');
   if (path === undefined || !existsSync(path)) return undefined;
-  // A killed gateway leaves its socket behind.
+  // Tries to connect, because a killed gateway leaves the file of its socket behind.
   return new Promise(done => {
     const probe = connect(path)
       .on('error', () => done(undefined))
@@ -105,7 +105,7 @@ async function findSocket(
   });
 }
 
-/** Returns the lines of the operator's token: several while one token replaces another. */
+/** Returns the operator's tokens, one for each line of the file; there are several while one token replaces another. */
 function readTokens(path: string): readonly string[] {
   const hint =
     'Name the data directory of the running gateway with --data-dir or TOLLGATE_DATA_DIR; the gateway creates the token at its first start.';
@@ -119,7 +119,7 @@ function readTokens(path: string): readonly string[] {
   }
   if (text === undefined) throw absent('does not exist');
   const tokens = text.trim().split(/\s+/);
-  if (!tokens.every(token => /^[\x21-\x7e]+$/.test(token))) throw absent('holds no token');
+  if (!tokens.every(token => /^[\x21-\x7e]+$/.test(token))) throw absent('does not contain a token');
   return tokens;
 }
 

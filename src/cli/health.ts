@@ -11,12 +11,12 @@ import { type Document, jsonText, resourceText, tableText } from './output.ts';
 import type { CommandLinePorts } from './ports.ts';
 import { addGatewayOptions } from './remote.ts';
 
-/** `status`, `doctor` and `reload`: show the state of a gateway and its faults, and reload its configuration. */
+/** The commands `status`, `doctor` and `reload`, which show the state of a gateway, check it, and reload its configuration. */
 
 type Ports = Pick<CommandLinePorts, 'streams' | 'environment' | 'loadConfig' | 'verifyLedger'>;
 type Options = GatewayOptions & { readonly json?: true };
 
-/** Deadline of the readiness check. */
+/** How long the readiness check may take. */
 const readyTimeoutMs = 3000;
 /** The free space below which the gateway reports that it is not ready. */
 const freeBytesMin = 16 * 1024 ** 2;

@@ -5,16 +5,16 @@ import { countArgument, idArgument, timeArgument } from './arguments.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import type { ResourceView } from './resources.ts';
 
-/** The commands that show an account's history: entries and the audit. */
+/** The commands that show the history of accounts: entries and the audit. */
 
-/** An entry or a charge; in a table, the balance that it changed is one column. */
+/** Shows an entry or a charge; a table has one column for the balance that it changed. */
 export const entryView: ResourceView<Entry> = {
   document: entry => ({ account_id: Number(entry.accountId), ...entryJson(entry) }),
   columns: ['entry_id', 'created_at', 'kind', 'pocket', 'amount', 'balance_after', 'written_off', 'note', 'request_id'],
-  row: entry => ({ ...entryJson(entry), pocket: namePocket(entry) }),
+  row: entry => ({ ...entryJson(entry), pocket: nameBalance(entry) }),
 };
 
-function namePocket({ apiKeyId, groupId }: Entry): string {
+function nameBalance({ apiKeyId, groupId }: Entry): string {
   if (apiKeyId !== undefined) return `key ${apiKeyId}`;
   return groupId === undefined ? 'account' : `group ${groupId}`;
 }
@@ -51,7 +51,7 @@ export function withPage(command: Command): Command {
     .option('--offset <number>', 'how many of the newest to skip', countArgument);
 }
 
-/** `entries` and `audit`. */
+/** Adds `entries` and `audit`. */
 export function historyCommands(program: Command, ports: RemotePorts): void {
   const entries = program.command('entries').description('movements of an account’s balances besides charges');
   withPage(
@@ -84,6 +84,6 @@ export function historyCommands(program: Command, ports: RemotePorts): void {
         },
       )
       .option('--account <account_id>', 'only of this account', idArgument)
-      .option('--operator', 'only actions that belong to no account'),
+      .option('--operator', 'only actions that concern no account'),
   );
 }

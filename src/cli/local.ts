@@ -9,7 +9,7 @@ import type { CommandLinePorts } from './ports.ts';
 import { addGatewayOptions } from './remote.ts';
 import { runningConfigCommands } from './running-config.ts';
 
-/** `config check`. An invalid file is exit code 2, and with `--json` a document that lists the errors. */
+/** Adds `config check`, `show` and `schema`. For an invalid file, the exit code of `check` is 2, and with `--json` it prints a document that lists the errors. */
 export function configCommands(program: Command, ports: CommandLinePorts): void {
   const config = program.command('config').description('the configuration file');
   config
@@ -28,7 +28,7 @@ export function configCommands(program: Command, ports: CommandLinePorts): void 
     .option('--json', 'print one JSON document')
     .action(async (path: string | undefined, { json }: { json?: true }) => {
       const document = toShownSettings(await check(path, ports, json === true));
-      // Loaded on demand: every other command is faster without.
+      // Loaded on demand, because it would slow down every other command.
       const { stringify } = await import('yaml');
       ports.streams.out(json === true ? jsonText(document) : stringify(document));
     });
@@ -62,12 +62,12 @@ function summarize({ file, providers, models }: Config): string {
   return file === undefined ? `no file: the defaults are used (${counts})\n` : `${file} is valid: ${counts}\n`;
 }
 
-/** A gateway that checks its ledger may take that long. */
+/** How long a gateway may take to check its ledger. */
 const verifyTimeoutMs = 3_600_000;
 
 type VerifyOptions = GatewayOptions & { readonly json?: true; readonly running?: true };
 
-/** `ledger verify`. A violated invariant is exit code 1. */
+/** Adds `ledger verify`. The exit code is 1 if an invariant is violated. */
 export function ledgerCommands(program: Command, ports: CommandLinePorts): void {
   const ledger = program.command('ledger').description('the ledger');
   const command = ledger

@@ -9,7 +9,7 @@ interface Options {
   readonly json?: true;
 }
 
-/** `migrate-store`: moves a stopped gateway's data to PostgreSQL. */
+/** Adds `migrate-store`, which moves a stopped gateway's data to PostgreSQL. */
 export function migrateStoreCommand(program: Command, ports: CommandLinePorts): void {
   program
     .command('migrate-store')
@@ -19,7 +19,7 @@ export function migrateStoreCommand(program: Command, ports: CommandLinePorts): 
     .option('--json', 'print one JSON document')
     .action(async ({ from, to, json }: Options) => {
       const dataDir = /^sqlite:(.+)$/.exec(from)?.[1];
-      if (dataDir === undefined) throw new CommandFailure(2, [`--from is "${from}", must be sqlite:DIR`]);
+      if (dataDir === undefined) throw new CommandFailure(2, [`--from is "${from}", but must be sqlite:DIR`]);
       if (!/^postgres(?:ql)?:\/\//.test(to)) throw new CommandFailure(2, ['--to must begin with postgres://']);
       const report = (table: string, rows: number): void => {
         if (json !== true) ports.streams.out(`${table}: ${rows} rows\n`);

@@ -1,6 +1,6 @@
 import { displayWidth } from '../lib/display-width.ts';
 
-/** The output of a command: tables for people, or one JSON document for programs. */
+/** Formats the output of commands: tables for people, or one JSON document for programs. */
 
 /** A JSON document: an object of plain values. */
 export type Document = Readonly<Record<string, unknown>>;
@@ -16,7 +16,7 @@ export function jsonText(document: Document): string {
   return `${JSON.stringify(document, undefined, 2)}\n`;
 }
 
-/** Formats a resource as lines of `name  value`. */
+/** Formats an object as lines of `name  value`. */
 export function resourceText(resource: Document): string {
   const width = Math.max(...Object.keys(resource).map(name => name.length));
   return Object.entries(resource)
@@ -40,7 +40,7 @@ export function tableText(rows: readonly Document[], columns: readonly string[])
   return lines.map(line => `${line.trimEnd()}\n`).join('');
 }
 
-/** Returns whether a column may contain the value and still be right-aligned: numbers, amounts of money (raw JSON) and absent values. */
+/** Returns whether a column with this value may be right-aligned: the value is a number, an amount of money (raw JSON) or absent. */
 function isNumber(value: unknown): boolean {
   return value === null || value === undefined || typeof value === 'number' || isRawJson(value);
 }
@@ -49,7 +49,7 @@ function isRawJson(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'rawJSON' in value;
 }
 
-/** Returns rows as comma-separated values with a header (RFC 4180). Absent values are empty. */
+/** Formats rows as comma-separated values with a header (RFC 4180). Absent values are empty. */
 export function csvText(rows: readonly Document[], columns: readonly string[]): string {
   const lines = [columns, ...rows.map(row => columns.map(name => csvCell(row[name])))];
   return lines.map(line => `${line.join(',')}\r\n`).join('');
@@ -68,7 +68,7 @@ function cellText(value: unknown): string {
   return visible(typeof value === 'string' ? value : JSON.stringify(value));
 }
 
-/** Makes a caller's text safe for a terminal: replaces characters that would move the cursor or change colours with boxes. */
+/** Makes a text from a client safe for a terminal: characters that could move the cursor or change colours become boxes. */
 export function visible(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, '\u{25A1}');
 }

@@ -6,8 +6,8 @@ import { defined } from '../lib/defined.ts';
 import { version } from '../lib/version.ts';
 
 /**
- * Runs a command and returns the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args` come without
- * the program's name. Errors in the program itself are thrown. Source: docs/operations.md "The command line".
+ * Runs a command and returns the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args`: the arguments without the program's
+ * name. Throws only for defects of the program. Source: docs/operations.md "The command line".
  */
 export async function runCommandLine(args: readonly string[], ports: CommandLinePorts): Promise<number> {
   let exitCode = 0;

@@ -11,7 +11,7 @@ import type { Document } from './output.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import type { ResourceView } from './resources.ts';
 
-/** `providers`, `routes` and `provider test`: show the state of the gateway's providers. */
+/** Adds `providers`, `routes` and `provider test`, which show the state of the gateway's providers. */
 export function providerCommands(program: Command, ports: RemotePorts): void {
   new ResourceCommands(program, ports, providerView).list(
     'list the providers of the configuration and the state of their keys',
@@ -34,7 +34,7 @@ export function providerCommands(program: Command, ports: RemotePorts): void {
     .option('--model <model>', 'the provider’s own name of the model to test (default: that of its first route)');
 }
 
-/** A provider of the configuration. */
+/** Shows a provider of the configuration. */
 const providerView: ResourceView<ProviderStatus> = {
   document: ({ name, protocol, baseUrl, state, models, keys, lastError }) => ({
     name,
@@ -56,7 +56,7 @@ const providerView: ResourceView<ProviderStatus> = {
   columns: ['name', 'protocol', 'state', 'models', 'keys', 'last_error'],
 };
 
-/** A route of a model; times in milliseconds. */
+/** Shows a route of a model; times are in milliseconds. */
 const routeView: ResourceView<RouteStatus> = {
   document: routeDocument,
   row: route => {
@@ -105,7 +105,7 @@ function routeDocument(route: RouteStatus) {
   };
 }
 
-/** The result of a provider's test. */
+/** Shows the result of a provider's test. */
 const testView: ResourceView<TestProviderResponse> = {
   document: test => ({
     name: test.name,

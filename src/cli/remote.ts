@@ -8,7 +8,7 @@ import type { ResourceView } from './resources.ts';
 /** The ports of commands that call the running gateway. */
 export type RemotePorts = Pick<CommandLinePorts, 'streams' | 'environment'>;
 
-/** Calls the gateway; `given` are the command's arguments, then its options. */
+/** Calls the gateway; `given`: the command's arguments, then its options. */
 type GatewayCall<Arguments extends readonly unknown[], Answer> = (
   clients: GatewayClients,
   ...given: Arguments
@@ -26,7 +26,7 @@ export function addGatewayOptions(command: Command): Command {
     );
 }
 
-/** A group of commands that ask the running gateway for one kind of resource. */
+/** Adds a group of commands that ask the running gateway for one kind of object. */
 export class ResourceCommands<T> {
   readonly #group: Command;
   readonly #ports: RemotePorts;
@@ -38,7 +38,7 @@ export class ResourceCommands<T> {
     this.#view = view;
   }
 
-  /** Adds a command that reads one resource and prints it. The caller adds its own arguments and options. */
+  /** Adds a command that prints one object. The caller adds the command's arguments and options. */
   one<Arguments extends readonly unknown[]>(
     name: string,
     description: string,
@@ -47,7 +47,7 @@ export class ResourceCommands<T> {
     return this.#add<Arguments, T | undefined>(name, description, {
       ask,
       print: (resource, asJson) => {
-        // The contract promises it: its absence means another version of the gateway.
+        // A gateway of this version always returns it.
         if (resource === undefined) throw new Error('the gateway answered without the resource');
         return (asJson ? jsonText : resourceText)(this.#view.document(resource));
       },
@@ -68,7 +68,7 @@ export class ResourceCommands<T> {
     });
   }
 
-  /** Adds a command without a resource as its result; prints `{message}` or the message. */
+  /** Adds a command whose result is not an object; prints `{message}` or the message. */
   done<Arguments extends readonly unknown[]>(
     name: string,
     description: string,
@@ -86,7 +86,7 @@ export class ResourceCommands<T> {
     { ask, print }: { ask: GatewayCall<Arguments, Answer>; print: (answer: Answer, asJson: boolean) => string },
   ): Command {
     const { streams, environment } = this.#ports;
-    // A bare resource name lists: `tollgate accounts`.
+    // The name of a group alone lists its objects: `tollgate accounts`.
     const command = this.#group.command(name, { isDefault: name === 'list' }).description(description);
     return addGatewayOptions(command).action(async (...given: Arguments) => {
       // The library passes the arguments, the options and the command.

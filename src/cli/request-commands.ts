@@ -40,7 +40,7 @@ const bodiesView: ResourceView<RequestBodies> = {
   columns: ['request_id', 'model', 'failed', 'kept_at', 'ends_at'],
 };
 
-/** Returns the provider's charge and the margin; null if unknown. */
+/** Returns what the provider charged, and the margin; null if unknown. */
 function toCharge({ costNanoUsd, providerCostNanoUsd: charged }: ActivityRecord): Document {
   const [provider_cost, margin] =
     charged === undefined ? [null, null] : [charged, costNanoUsd - charged].map(jsonDollars);
@@ -69,7 +69,7 @@ interface RequestFilter extends RequestFilterOptions {
   readonly offset?: number;
 }
 
-/** `requests list | show`. */
+/** Adds `requests list | show`. */
 export function requestCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('requests').description('settled requests and what they cost');
   const list = new ResourceCommands(group, ports, recordView)
@@ -88,7 +88,7 @@ export function requestCommands(program: Command, ports: RemotePorts): void {
   new ResourceCommands(group, ports, arithmeticView)
     .one(
       'show',
-      'show a settled request and how its cost was computed',
+      'show a settled request and how its cost was calculated',
       (clients, requestId: string, { account }: { account?: bigint }) => findRecord(clients, requestId, account),
     )
     .argument('<request_id>', 'the request: the x-request-id of its answer')
@@ -96,7 +96,7 @@ export function requestCommands(program: Command, ports: RemotePorts): void {
   new ResourceCommands(group, ports, bodiesView)
     .one(
       'bodies',
-      'show the bodies of a request, if they were kept',
+      'show the bodies of a request, if they were stored',
       async ({ admin }, requestId: string, { account: accountId }: { account: bigint }) =>
         keptBodies((await admin.getAccountRequestBodies({ accountId, requestId })).bodies, requestId),
     )
@@ -104,7 +104,7 @@ export function requestCommands(program: Command, ports: RemotePorts): void {
     .requiredOption('--account <account_id>', 'its account', idArgument);
 }
 
-/** Returns the record of a request of an account, or of any account. Throws the gateway's error if none has it. */
+/** Returns the record of a request, of the given account or of any. Throws the gateway's error if there is none. */
 async function findRecord({ admin }: GatewayClients, requestId: string, account: bigint | undefined) {
   const ids =
     account === undefined ? (await admin.listAccounts({})).accounts.map(({ accountId }) => accountId) : [account];
@@ -119,7 +119,7 @@ async function findRecord({ admin }: GatewayClients, requestId: string, account:
   return (await admin.getAccountActivity({ accountId: last, requestId })).record;
 }
 
-/** `holds list`. */
+/** Adds `holds list`. */
 export function holdCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('holds').description('holds that were voided without a charge');
   new ResourceCommands(group, ports, holdView)
@@ -130,7 +130,7 @@ export function holdCommands(program: Command, ports: RemotePorts): void {
     .option('--limit <number>', 'how many, at most 1000 (default: 100)', countArgument);
 }
 
-/** Throws if nothing was kept. */
+/** Returns the stored bodies. Throws if none were stored. */
 function keptBodies(bodies: RequestBodies | undefined, requestId: string): RequestBodies {
   if (bodies === undefined) throw new CommandFailure(1, [`No bodies of request ${requestId} are kept.`]);
   return bodies;

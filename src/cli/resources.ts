@@ -15,13 +15,13 @@ import { jsonDollars } from '../lib/dollars.ts';
 import { apiKeyJson, groupJson, limitJson, modelJson } from '../rpc/resources.ts';
 import type { Document } from './output.ts';
 
-/** How the command line shows a kind of resource. */
+/** How the command line shows a kind of object. */
 export interface ResourceView<T> {
-  /** All fields, for JSON and for the lines of one resource. */
+  /** Returns all fields, for JSON and for the lines of one object. */
   readonly document: (resource: T) => Document;
-  /** The columns of a table, members of `row`. */
+  /** The columns of a table: members of the row. */
   readonly columns: readonly string[];
-  /** Returns a row of a table; absent: the document. */
+  /** Returns a row of a table; absent if it is the document. */
   readonly row?: (resource: T) => Document;
 }
 
@@ -30,7 +30,7 @@ const suspensions: Readonly<Partial<Record<AccountSuspension, string>>> = {
   [AccountSuspension.WRITE_OFFS]: 'write_offs',
 };
 
-/** An account; `suspended` (why its requests are refused), `low_balance` and `closed_at` only if they are set. */
+/** Shows an account; `suspended` (why its requests are refused), `low_balance` and `closed_at` only if they are set. */
 export const accountView: ResourceView<Account> = {
   document: account => ({
     account_id: Number(account.accountId),
@@ -47,7 +47,7 @@ export const accountView: ResourceView<Account> = {
   columns: ['account_id', 'name', 'balance', 'held', 'created_at'],
 };
 
-/** An API key. */
+/** Shows an API key. */
 export const apiKeyView: ResourceView<ApiKey> = {
   document: key => {
     const { api_key_id, ...others } = apiKeyJson(key);
@@ -69,7 +69,7 @@ export const apiKeyView: ResourceView<ApiKey> = {
   ],
 };
 
-/** A limit. */
+/** Shows a limit. */
 export const limitView: ResourceView<Limit> = {
   document: limit => {
     const { limit_id, ...others } = limitJson(limit);
@@ -95,7 +95,7 @@ export const limitView: ResourceView<Limit> = {
   },
 };
 
-/** A group. */
+/** Shows a group. */
 export const groupView: ResourceView<Group> = {
   document: group => {
     const { group_id, ...others } = groupJson(group);
@@ -104,7 +104,7 @@ export const groupView: ResourceView<Group> = {
   columns: ['group_id', 'name', 'parent_group_id', 'balance', 'tags', 'created_at'],
 };
 
-/** A management key; `key` is full only if it was just made. */
+/** Shows a management key; `key` is masked unless it was just created. */
 export const managementKeyView: ResourceView<ManagementKey> = {
   document: key => ({
     management_key_id: Number(key.managementKeyId),
@@ -123,7 +123,7 @@ export const plans = { core: Plan.CORE, core_pro: Plan.CORE_PRO } as const;
 /** The periods that a plan renews in, by name. */
 export const planPeriods = { biweekly: PlanPeriod.BIWEEKLY, monthly: PlanPeriod.MONTHLY } as const;
 
-/** A plan with one length of its periods; `models` is null if it pays for every text model. */
+/** Shows a plan with one length of its periods; `models` is null if it pays for every text model. */
 export const planView: ResourceView<ConfiguredPlan> = {
   document: ({ plan, period, priceNanoUsd, tokens, freeDailyRequests, discountPermille, models }) => ({
     plan: findName(plans, plan),
@@ -137,7 +137,7 @@ export const planView: ResourceView<ConfiguredPlan> = {
   columns: ['plan', 'period', 'price', 'tokens', 'free_daily_requests', 'discount_permille'],
 };
 
-/** A plan of an account; `renews_at` is null if it is cancelled, `ends_at` if it is not. */
+/** Shows the plan of an account; `renews_at` is null if it is cancelled, `ends_at` if it is not. */
 export const subscriptionView: ResourceView<Subscription> = {
   document: subscription => {
     const { plan, period, tokens, tokensUsed, cancelled } = subscription;
@@ -161,7 +161,7 @@ function findName(names: Readonly<Record<string, number>>, value: number): strin
   return Object.keys(names).find(name => names[name] === value) ?? null;
 }
 
-/** A model of the catalogue; `GET /v1/models` returns more. */
+/** Shows a model of the catalogue; `GET /v1/models` returns more fields. */
 export const modelView = {
   document: modelDocument,
   row: (model: Model) => {

@@ -10,7 +10,7 @@ import { addGatewayOptions, type RemotePorts } from './remote.ts';
 
 type Options = GatewayOptions & { readonly json?: true };
 
-/** `config running | diff`: the configuration that the running gateway uses, and a file compared with it. */
+/** Adds `config running`, which shows the configuration that the running gateway uses, and `config diff`, which compares a file with it. */
 export function runningConfigCommands(config: Command, { streams, environment }: RemotePorts): void {
   const running = config
     .command('running')
@@ -23,7 +23,7 @@ export function runningConfigCommands(config: Command, { streams, environment }:
       needs_restart: read.needsRestart,
       settings: JSON.parse(read.settingsJson) as Document,
     };
-    // Loaded on demand: every other command is faster without.
+    // Loaded on demand, because it would slow down every other command.
     const { stringify } = await import('yaml');
     streams.out(json === true ? jsonText(document) : stringify(document));
   });
@@ -67,7 +67,7 @@ function toDocument({ problems, changes, changeCount, needsRestart, providers, m
   };
 }
 
-/** A value that is not there is null. */
+/** Parses a value; null if it is absent. */
 function parsed(json: string | undefined): unknown {
   return json === undefined ? null : JSON.parse(json);
 }
@@ -80,7 +80,7 @@ function toText({ changes, changeCount, needsRestart }: CheckConfigurationRespon
   return `${tableText(rows, ['setting', 'in_use', 'in_file'])}${more}${waits}`;
 }
 
-/** `storage`: how much the running gateway stores, how much space is left, and how long it keeps things. */
+/** Adds `storage`, which shows how much the running gateway stores, how much space is left, and how long data is kept. */
 export function storageCommand(program: Command, { streams, environment }: RemotePorts): void {
   const command = program
     .command('storage')

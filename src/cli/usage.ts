@@ -9,8 +9,8 @@ import { csvText, type Document, jsonText, tableText } from './output.ts';
 import { addGatewayOptions, type RemotePorts } from './remote.ts';
 import { addRequestFilter, type RequestFilterOptions, toRequestFilter } from './request-filter.ts';
 
-/** How usage is grouped: the requested group, and the columns that name a row. */
-const divisions = {
+/** The ways to group usage: what the gateway groups by, and the columns that identify a row. */
+const groupings = {
   account: { groupBy: AnalyticsGroup.UNSPECIFIED, names: ['account_id', 'account'] },
   key: { groupBy: AnalyticsGroup.API_KEY, names: ['account_id', 'account', 'api_key_id'] },
   model: { groupBy: AnalyticsGroup.MODEL, names: ['model'] },
@@ -22,14 +22,14 @@ const divisions = {
   day: { groupBy: AnalyticsGroup.UNSPECIFIED, names: ['day'] },
 } as const;
 
-/** `tag`: the name of the tag, '' of every other division. */
-interface Division {
-  readonly by: keyof typeof divisions;
+/** The requested grouping; `tag` is the name of the tag, '' for any other grouping. */
+interface Grouping {
+  readonly by: keyof typeof groupings;
   readonly tag: string;
 }
 
 interface UsageOptions extends GatewayOptions, RequestFilterOptions {
-  readonly by?: Division;
+  readonly by?: Grouping;
   readonly account?: bigint;
   readonly start?: bigint;
   readonly end?: bigint;
@@ -56,12 +56,12 @@ interface UsageRow {
   readonly sums: Record<SumName, bigint>;
 }
 
-/** `usage`. */
+/** Adds `usage`. */
 export function usageCommand(program: Command, { streams, environment }: RemotePorts): void {
   const command = program
     .command('usage')
     .description('show what settled requests used and cost (default: in this UTC month)')
-    .option('--by <what>', `${divisionNames} (default: account)`, divisionArgument)
+    .option('--by <what>', `${groupingNames} (default: account)`, groupingArgument)
     .option('--account <account_id>', 'only of this account', idArgument)
     .option('--start <time>', 'from this day or time on (2026-11-01, 2026-11-01T12:00:00Z)', timeArgument)
     .option('--end <time>', 'before this day or time', timeArgument)
@@ -71,22 +71,22 @@ export function usageCommand(program: Command, { streams, environment }: RemoteP
   addGatewayOptions(command).action(async (options: UsageOptions) => {
     const rows = await askGateway(options, environment(), clients => readUsage(clients, options));
     const documents = rows.map(toDocument);
-    const columns = [...divisions[(options.by ?? byAccount).by].names, ...sumNames];
+    const columns = [...groupings[(options.by ?? byAccount).by].names, ...sumNames];
     if (options.json === true) streams.out(jsonText({ data: documents }));
     else streams.out((options.csv === true ? csvText : tableText)(documents, columns));
   });
 }
 
-const byAccount: Division = { by: 'account', tag: '' };
-const divisionNames = 'account, key, model, group, tag:NAME, provider, endpoint, end_user or day';
+const byAccount: Grouping = { by: 'account', tag: '' };
+const groupingNames = 'account, key, model, group, tag:NAME, provider, endpoint, end_user or day';
 
-function divisionArgument(text: string): Division {
+function groupingArgument(text: string): Grouping {
   const [name = '', ...rest] = text.split(':');
   const tag = rest.join(':');
-  if (Object.hasOwn(divisions, name) && (name === 'tag') === (tag !== '')) {
-    return { by: name as keyof typeof divisions, tag };
+  if (Object.hasOwn(groupings, name) && (name === 'tag') === (tag !== '')) {
+    return { by: name as keyof typeof groupings, tag };
   }
-  throw new InvalidArgumentError(`It must be ${divisionNames}.`);
+  throw new InvalidArgumentError(`It must be ${groupingNames}.`);
 }
 
 async function readUsage({ admin }: GatewayClients, options: UsageOptions): Promise<UsageRow[]> {
@@ -95,7 +95,7 @@ async function readUsage({ admin }: GatewayClients, options: UsageOptions): Prom
   const accounts = accountId === undefined ? (await admin.listAccounts({})).accounts : [await one(admin, accountId)];
   const rows = new Map<string, UsageRow>();
   const filter = toRequestFilter(options);
-  const query = { startMs, endMs, granularity: AnalyticsGranularity.DAY, groupBy: divisions[by].groupBy, tag, filter };
+  const query = { startMs, endMs, granularity: AnalyticsGranularity.DAY, groupBy: groupings[by].groupBy, tag, filter };
   for (let first = 0; first < accounts.length; first += atOnce) {
     const answers = accounts.slice(first, first + atOnce).map(async account => {
       const { accountId: id } = account;
@@ -114,7 +114,7 @@ async function readUsage({ admin }: GatewayClients, options: UsageOptions): Prom
     : [...rows.values()];
 }
 
-/** The number of accounts that are read at once. */
+/** The number of accounts that are read concurrently. */
 const atOnce = 16;
 const noNames: ReadonlyMap<bigint, string> = new Map();
 
@@ -125,7 +125,7 @@ async function readGroupNames(admin: GatewayClients['admin'], accountId: bigint)
 
 async function one(admin: GatewayClients['admin'], accountId: bigint): Promise<Account> {
   const { account } = await admin.getAccount({ accountId });
-  // The contract promises it: its absence means another version of the gateway.
+  // A gateway of this version always returns it.
   if (account === undefined) throw new Error('the gateway answered without the account');
   return account;
 }
@@ -135,9 +135,9 @@ function beginningOfMonth(): bigint {
   return BigInt(Date.UTC(Number(year), Number(month) - 1));
 }
 
-/** Returns the columns that name a row; null for requests without a value of the group. */
+/** Returns the columns that identify a row; null for requests that have no value to group by. */
 function nameColumns(
-  by: Division['by'],
+  by: Grouping['by'],
   { accountId, name }: Account,
   groupNames: ReadonlyMap<bigint, string>,
   { timestampMs, group }: AnalyticsPeriod,
@@ -151,7 +151,7 @@ function nameColumns(
     const groupName = typeof group.value === 'bigint' ? groupNames.get(group.value) : undefined;
     return { ...account, group_id: divided, group: groupName ?? null };
   }
-  return { [divisions[by].names[0]]: divided };
+  return { [groupings[by].names[0]]: divided };
 }
 
 function add(rows: Map<string, UsageRow>, names: Document, { sums }: AnalyticsPeriod): void {

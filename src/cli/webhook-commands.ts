@@ -40,7 +40,7 @@ interface EventsOptions {
   readonly offset?: number;
 }
 
-/** `webhooks create | list | update | delete | events | replay`. */
+/** Adds `webhooks create | list | update | delete | events | replay`. */
 export function webhookCommands(program: Command, ports: RemotePorts): void {
   const group = program
     .command('webhooks')

@@ -7,7 +7,7 @@ const starts: readonly (readonly [start: RegExp, mediaType: string])[] = [
 ];
 
 /**
- * Returns the type of an image by its first base64 digits, because the declared one may be wrong (case ME-01);
+ * Returns the type of an image by its first base64 digits, because the declared one may be wrong (translation case ME-01);
  * undefined if unknown.
  */
 export function imageTypeIn(base64: string): string | undefined {

@@ -57,7 +57,7 @@ export interface ChoiceContext {
 /**
  * Converts an upstream's chunks to events, tolerating the deviations of compatible servers. Throws `UpstreamFailure`: `reported` if the
  * stream reports a failure, `malformed` if it does not follow the protocol, `truncated` if a choice never finished (a missing `[DONE]` does not
- * matter). Source: docs/interfaces/chat-completions.md "Stream"; cases SS-01, US-06, US-11, US-12, FI-06, MI-07.
+ * matter). Source: docs/interfaces/chat-completions.md "Stream"; translation cases SS-01, US-06, US-11, US-12, FI-06, MI-07.
  */
 export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #dialect: ChunkDialect;

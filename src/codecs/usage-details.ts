@@ -8,7 +8,7 @@ import { countIn, defined, objectIn, unknownMembers } from './json.ts';
  * Converts usage of Chat Completions and Responses, in which tokens read from and written to a cache are part of the input, to and from the
  * contract's buckets, which do not overlap.
  * Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/responses.md "Stream";
- * docs/interfaces/README.md "Translation"; docs/accounting.md "Usage"; cases US-02 to US-18.
+ * docs/interfaces/README.md "Translation"; docs/accounting.md "Usage"; translation cases US-02 to US-18.
  */
 
 /** A protocol's names of its counts and of the members with their details. */
@@ -105,7 +105,7 @@ function inputBuckets(whole: number | undefined, cached: number | undefined, det
 }
 
 /**
- * Returns the output in buckets. Reasoning is part of the reported output (case US-18), unless the total of a Chat upstream shows that it was
+ * Returns the output in buckets. Reasoning is part of the reported output (translation case US-18), unless the total of a Chat upstream shows that it was
  * counted separately; then it is added.
  */
 function outputBuckets(output: number | undefined, usage: JsonObject, names: UsageNames): Partial<Usage> {

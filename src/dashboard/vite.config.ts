@@ -1,7 +1,7 @@
 import { defineConfig } from 'vite';
 
 /** How Vite bundles the dashboard into `dist/dashboard`. */
-// oxlint-disable-next-line import/no-default-export -- Vite loads it so
+// oxlint-disable-next-line import/no-default-export -- Vite loads the default export
 export default defineConfig({
   root: import.meta.dirname,
   base: '/dashboard/',
@@ -9,16 +9,16 @@ export default defineConfig({
   build: {
     outDir: '../../dist/dashboard',
     emptyOutDir: true,
-    // No data: URLs, so that img-src and font-src of the Content-Security-Policy stay 'self'.
+    // Without data: URLs, img-src and font-src of the Content-Security-Policy can be 'self'.
     assetsInlineLimit: 0,
     reportCompressedSize: false,
     license: { fileName: 'licenses.md' },
     manifest: 'manifest.json',
-    // Libraries mark modules "use client"; there is no server rendering here.
+    // Ignores the "use client" in libraries, because there is no server rendering here.
     rolldownOptions: { checks: { moduleLevelDirective: false } },
     modulePreload: { polyfill: false },
     target: 'baseline-widely-available',
-    // light-dark() stays as it is: a polyfill can't see the scheme that the viewer has chosen.
+    // These browsers support light-dark(), so that it is not replaced: a replacement would ignore the scheme that the viewer has chosen.
     cssTarget: ['chrome123', 'firefox120', 'safari17.5'],
   },
 });

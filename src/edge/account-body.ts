@@ -48,7 +48,7 @@ export const keySettingsSchema = z.strictObject(
   'must be an object',
 );
 
-/** The settings that a body names. Throws `validation_error` with a violation for every wrong or unknown field. */
+/** Reads the settings in a body. Throws `validation_error` with a violation for every wrong or unknown field. */
 export function readKeySettings(body: JsonBody): MessageInitShape<typeof KeySettingsSchema> {
   const read = readBody(keySettingsSchema, body, 'a key');
   const { label, daily_limit, minute_limit, allowed_models, balance, use_subs_first, fallback_to_payg, expires_at } =
@@ -83,7 +83,7 @@ export const rotationSchema = z.strictObject(
   'must be an object',
 );
 
-/** Reads how long a replaced secret stays valid. Throws `validation_error` if that is out of bounds. */
+/** Reads how long a replaced secret stays valid, in seconds. Throws `validation_error` if the value is out of bounds. */
 export function readRotation(body: JsonBody): { overlapSeconds: number } {
   return { overlapSeconds: readBody(rotationSchema, body, 'a rotation').overlap_seconds ?? 0 };
 }

@@ -5,7 +5,7 @@ import type { Edge } from './edge.ts';
 import type { JsonBody } from './json-body.ts';
 import type { Query } from './query.ts';
 
-/** What the account endpoints share. */
+/** Types and helpers that all account endpoints use. */
 
 /** The parameters of paths. */
 export interface Params {
@@ -20,7 +20,7 @@ export interface Params {
 /** A request to an account endpoint. */
 export type AccountRequest = FastifyRequest<{ Querystring: Query; Params: Params }>;
 
-/** The tools that account endpoints need. */
+/** What an account endpoint needs to answer a request. */
 export interface AccountCall {
   readonly accounts: Edge['accounts'];
   /** The caller's credential. */
@@ -33,10 +33,10 @@ export interface AccountCall {
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 /** Returns an endpoint's answer. */
 export type Answer = (call: AccountCall) => Promise<object>;
-/** Registers an endpoint. `scope`: the scope that the management key needs; the core checks it again. */
+/** Registers an endpoint. `scope`: the scope that the management key must have; the core checks it too. */
 export type Offer = (method: Method, path: string, scope: string, answer: Answer) => void;
 
-/** Returns a part that the core always sends. */
+/** Returns a field that the core always sends. Throws `internal` if it is missing. */
 export function present<T>(part: T | undefined): T {
   if (part === undefined) throw new GatewayError('internal', 'The gateway failed.');
   return part;

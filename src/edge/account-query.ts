@@ -4,7 +4,7 @@ import { findTagFault } from '../generation/tags.ts';
 import { parseIsoTime } from '../lib/iso-time.ts';
 import { type Query, readInteger, readName, readText, refuse } from './query.ts';
 
-/** Queries and ids of the account endpoints. Source: docs/interfaces/account.md "Errors", "Activity". */
+/** Reads the queries and ids of the account endpoints. Source: docs/interfaces/account.md "Errors", "Activity". */
 
 const pageLimit = { preset: 100, min: 1, max: 1000 };
 const offsetMax = 2 ** 32 - 1;
@@ -46,7 +46,7 @@ export function readKeysQuery(query: Query) {
   };
 }
 
-/** Returns the request that a query thinks of. */
+/** Reads the request whose payment is previewed. */
 export function readNextQuery(query: Query) {
   return {
     model: readText(query, 'model') ?? '',
@@ -58,8 +58,7 @@ export function readNextQuery(query: Query) {
 export function readLimitsQuery(query: Query) {
   const scope = readName(query, 'scope', ['account', 'group', 'key']) ?? '';
   const scopeId = readIdFilter(query, 'id', 'scope');
-  if (scope === '' && scopeId !== 0n)
-    throw refuse(query, 'scope', 'must name the kind of object that the id belongs to');
+  if (scope === '' && scopeId !== 0n) throw refuse(query, 'scope', 'is required with id: account, group or key');
   return { scope, scopeId };
 }
 
@@ -155,11 +154,11 @@ function readIdFilter(query: Query, parameter: string, name: string): bigint {
   const text = readText(query, parameter);
   if (text === undefined) return 0n;
   if (!/^\d{1,40}$/.test(text) || BigInt(text) < 1n) throw refuse(query, parameter, `must be the id of a ${name}`);
-  // No id is above the maximum, so this one finds nothing either.
+  // No id is above the maximum, so the filter finds nothing.
   return BigInt(text) > idMax ? idMax : BigInt(text);
 }
 
-/** From `start` on and before `end`, to the millisecond: a finer start counts from the millisecond that it lies in, a finer end to that one's end. */
+/** Reads `start` (included) and `end` (excluded) as milliseconds. If they have more digits, the start is rounded down and the end up. */
 function readSpan(query: Query): { startMs: bigint | undefined; endMs: bigint | undefined } {
   const startMs = readTime(query, 'start', 'floorMs');
   const endMs = readTime(query, 'end', 'ceilMs');

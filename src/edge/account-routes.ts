@@ -42,14 +42,14 @@ const accountPath = '/v1/account';
 const ownKeyPath = '/v1/key';
 
 /**
- * Returns whether the target of a request is an account endpoint; a wrong field or query there gets the validation
+ * Returns whether the target of a request is an account endpoint, whose errors about wrong fields and queries have the validation
  * envelope.
  */
 export function isAccountPath(target: string): boolean {
   return target === accountPath || target.startsWith(`${accountPath}/`) || /^\/v1\/key(?=[/?]|$)/.test(target);
 }
 
-/** Offers the account endpoints, for management keys, and those of a key's holder. All successes are 200. */
+/** Registers the account endpoints, for management keys, and the endpoints of a key's holder. Every success is status 200. */
 export function registerAccount(app: FastifyInstance, edge: Edge): void {
   const route = (
     method: Method,
@@ -205,7 +205,7 @@ function offerMoney(offer: Offer): void {
   offer('GET', '/analytics', 'account:read', call => getAnalytics(call, false));
 }
 
-/** What the holder of an API key sees with that key. */
+/** Registers what the holder of an API key can see with that key. */
 function offerOwnKey(offer: (path: string, answer: Answer) => void): void {
   offer('', async ({ accounts, as }) => ({ data: ownKeyJson(await accounts.getOwnKey({}, as)) }));
   offer('/next', async ({ accounts, as, request }) => {
@@ -232,7 +232,7 @@ async function getAnalytics({ accounts, as, request }: AccountCall, own: boolean
   return analyticsJson(await accounts.getAnalytics({ ...readAnalyticsQuery(request.query), own }, as));
 }
 
-/** Returns a page of a list that is there whole. */
+/** Returns a page of a complete list. */
 function cutPage<T>(list: readonly T[], { limit, offset }: ReturnType<typeof readListPage>): readonly T[] {
   return list.slice(offset, offset + limit);
 }

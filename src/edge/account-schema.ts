@@ -5,16 +5,16 @@ import { parseJsonDollars } from '../lib/dollars.ts';
 import { parseIsoTime } from '../lib/iso-time.ts';
 import type { JsonBody } from './json-body.ts';
 
-/** What the schemas of the account's bodies share. */
+/** Shared by the schemas of the account endpoints' bodies. */
 
 /** The largest limit or balance that can be set, in dollars or requests. */
 export const amountMax = 9_000_000_000;
-/** The name under which `exactDollars` keeps the digits of a number. */
+/** The member in which `exactDollars` keeps the digits of a number. */
 const sourceText = Symbol('sourceText');
-/** Longer values are cut when a violation repeats them. */
+/** The length to which a violation cuts the values that it repeats. */
 const shownLengthMax = 200;
 
-/** Reads a body. `what` is what its fields belong to ("a key"). Throws `validation_error` with a violation for every wrong or unknown field. */
+/** Reads a body. `what`: what the body describes ("a key"), for errors. Throws `validation_error` with a violation for every wrong or unknown field. */
 export function readBody<Shape extends z.core.$ZodShape>(
   schema: z.ZodObject<Shape, z.core.$strict>,
   { value }: JsonBody,
@@ -40,7 +40,7 @@ export function exactDollars({ raw }: JsonBody, ...path: readonly string[]): big
   return text === undefined ? undefined : parseJsonDollars(text);
 }
 
-/** A time in ISO 8601, as ms. `nullNote`: the end of the message about invalid values, such as ", or null for never". */
+/** A time in ISO 8601, converted to milliseconds since 1970. `nullNote`: the end of the error message, such as ", or null for never". */
 export function timeField(nullNote: string): z.ZodType<bigint, string> {
   const allowed = `must be a time as ISO 8601 writes it ("2026-12-31T23:59:59Z")${nullNote}`;
   const schema = z.string(allowed).transform((text, context): bigint => {
@@ -65,8 +65,8 @@ export const tagsField = z
 const idAllowed = 'must be an integer of at least 1';
 
 /**
- * The id of a key, group or account. An integer below 1 is invalid; one above every id that the gateway can have made becomes 0, which the core does
- * not find.
+ * The id of a key, group or account. An integer below 1 is invalid. An integer above the largest possible id becomes 0, for which the core
+ * finds nothing.
  */
 export const idField = documented(
   z

@@ -1,4 +1,4 @@
-/** The segment after `/v1` of paths that are also served without `/v1`. */
+/** The first segments, after `/v1`, of the paths that are also served without `/v1`. */
 const publicRoots: ReadonlySet<string> = new Set([
   'account',
   'audio',
@@ -16,7 +16,7 @@ const publicRoots: ReadonlySet<string> = new Set([
   'responses',
 ]);
 
-/** Returns the canonical path of a request, with its query: `/health` becomes `/healthz`, and a public path without `/v1` gets it. Source: docs/interfaces/README.md "Paths". */
+/** Returns the canonical path of a request, with its query: `/health` becomes `/healthz`, and `/v1` is put before a public path that lacks it. Source: docs/interfaces/README.md "Paths". */
 export function resolveAlias(target: string): string {
   const root = /^\/([a-z]+)(?=[/?]|$)/.exec(target)?.[1];
   if (root === undefined) return target;

@@ -7,11 +7,10 @@ import type { Edge } from './edge.ts';
 import { recordRequest } from './request-record.ts';
 
 /**
- * Writes whole answers on the raw response. Every answer but a stream is written here, so that none forgets to handle
- * an unread body.
+ * Writes whole answers to the raw response. Every answer except streams is written here, so that an unread body is handled everywhere.
  */
 
-/** A whole answer. `body` is empty if there is none. */
+/** A whole answer; `body` may be empty. */
 export interface Answer {
   readonly status: number;
   readonly headers: AnswerHeaders;
@@ -21,28 +20,28 @@ export interface Answer {
 /** An answer as it is written: a large body is written as bytes. */
 type WrittenAnswer = Omit<Answer, 'body'> & { readonly body: string | Buffer };
 
-/** An unread body up to this size is read and dropped, so that its connection can be used again. */
+/** An unread body up to this size is read and dropped, so that the connection can be reused. */
 const skippedBodyBytes = 65_536;
 /** How long the connection of a client that still sends a refused body stays open, so that the client can read the answer. */
 const lingerMs = 2000;
 
 const jsonType = 'application/json; charset=utf-8';
 
-/** Returns JSON as an answer. Its content type is added to `headers`. */
+/** Returns an answer with JSON. Adds the content type to `headers`. */
 export function jsonAnswer(status: number, headers: AnswerHeaders, value: unknown): Answer {
   const body = exactText(value);
   headers['content-type'] = jsonType;
   return { status, headers, body };
 }
 
-/** Returns an answer as text for a connection that has no response to write it to, and that is closed after it. */
+/** Returns the whole text of an answer, for a connection that has no response object and is closed afterwards. */
 export function answerText({ status, headers, body }: Answer): string {
   const whole = { ...headers, 'content-length': Buffer.byteLength(body), connection: 'close' };
   const lines = Object.entries(whole).map(([name, value]) => `${name}: ${value}\r\n`);
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`;
 }
 
-/** Answers with JSON and status 200 a request that generates nothing, and records it. */
+/** Answers a request that generates nothing with JSON and status 200, and records it. */
 export function answerJson(edge: Edge, request: FastifyRequest, reply: FastifyReply, value: object): void {
   answerBody(edge, request, reply, exactText(value));
 }
@@ -68,9 +67,9 @@ function answerBody(edge: Edge, request: FastifyRequest, reply: FastifyReply, bo
 }
 
 /**
- * Writes an answer; adds its length to its headers. A body that was not read is never kept: a small one is read and dropped; of a larger
- * one only the bytes that arrive within two seconds are read, and the connection closes. Closing at once would reset it while the client
- * still sends, and the answer would be lost; `closesAtOnce` does so nevertheless.
+ * Writes an answer, and adds its length to its headers. A body that was not read is dropped: a small body is read to its end; of a larger
+ * one, only what arrives within two seconds is read, and then the connection is closed. If it were closed at once, while the client still
+ * sends, it would be reset, and the client would lose the answer; `closesAtOnce` does that nevertheless.
  */
 export function writeAnswer(
   request: IncomingMessage,
@@ -100,7 +99,7 @@ export function writeAnswer(
     response.end();
   };
   const timer = setTimeout(end, lingerMs);
-  // Discarding the rest fails if the client disconnects; there is no one to report that to.
+  // If the client disconnects while the rest is discarded, there is nobody to report the error to.
   request.on('error', () => undefined);
   request.on('end', end).on('close', end).resume();
 }

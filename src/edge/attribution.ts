@@ -33,7 +33,7 @@ function readTags(text: string): Record<string, string> {
     const at = part.indexOf('=');
     const name = part.slice(0, at).trim();
     if (at < 0) throw refuse(`"${part.trim().slice(0, 64)}" has no value`);
-    if (Object.hasOwn(tags, name)) throw refuse(`${name} is there twice`);
+    if (Object.hasOwn(tags, name)) throw refuse(`${name} is sent twice`);
     tags[name] = part.slice(at + 1).trim();
   }
   const fault = findTagFault(tags);
@@ -41,7 +41,7 @@ function readTags(text: string): Record<string, string> {
   return tags;
 }
 
-/** Header values arrive as one character per byte; clients send UTF-8. */
+/** Decodes a header value as UTF-8. Node.js reads headers as one character per byte. */
 function readUtf8(text: string): string {
   return Buffer.from(text, 'latin1').toString('utf8');
 }

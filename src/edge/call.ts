@@ -9,35 +9,35 @@ import { readClientRequestId, readTraceparent, RequestTelemetry } from '../telem
 import { hashBody } from './body-hash.ts';
 import type { EdgeOptions } from './options.ts';
 
-/** Headers of an answer, lower case. */
+/** The headers of an answer, by lower-case name. */
 export type AnswerHeaders = Record<string, string | number>;
 
-/** The shape of a request's errors: Anthropic's on its paths; on the account's paths wrong fields have the validation envelope. */
+/** The shape of a request's errors: OpenAI's, Anthropic's for its paths and clients, or that of the account paths, where errors about wrong fields have the validation envelope. */
 export type ErrorShape = 'openai' | 'messages' | 'account';
 
 /**
- * Collects the facts of one request, from its first byte to its log line. Passed to the core as the headers; a core in the same process
- * adds its own facts.
+ * Collects the facts of one request, from its first byte to its log line. It is passed to the core as the headers of calls; a core in the
+ * same process adds facts to it.
  */
 export class Call extends RequestTelemetry implements HeaderReader {
-  /** The public request id; `x-request-id` of the answer, whatever it is. */
+  /** The public request id, which is the `x-request-id` of every answer. */
   readonly id: string;
   readonly errorShape: ErrorShape;
   readonly #cors: AnswerHeaders | undefined;
   readonly #runtime: Runtime;
   readonly #startedAtMs: number;
-  /** The key as sent; empty until it was read. It is passed to the core only. */
+  /** The key as the client sent it; '' until it was read. It is passed only to the core. */
   #authorization = '';
   #idempotencyKey: string | null = null;
   #fingerprint: string | null = null;
   /** The caller; absent until the core has identified it. */
   credential: AuthenticateResponse | undefined;
-  /** The network address of the client; only of calls that can change an account. */
+  /** The network address of the client; set only for calls that can change an account. */
   address: string | undefined;
-  /** True if the answer has the rate limit headers of the key (generation and images). */
+  /** True if the answer has the rate limit headers of the key (paths that generate text or images). */
   sendsLimitHeaders = false;
 
-  /** `cors`: the headers of every answer to the calling page; absent: none. */
+  /** `cors`: the CORS headers of every answer; absent if the request does not come from an allowed page. */
   constructor(runtime: Runtime, id: string, errorShape: ErrorShape = 'openai', cors?: AnswerHeaders) {
     super();
     this.#runtime = runtime;
@@ -47,7 +47,7 @@ export class Call extends RequestTelemetry implements HeaderReader {
     this.#cors = cors;
   }
 
-  /** Reads the client's own request id and trace, and begins the gateway's trace if traces are switched on. */
+  /** Reads the client's request id and trace, and begins the gateway's trace if tracing is on. */
   follow(headers: IncomingHttpHeaders, { startTrace }: Pick<EdgeOptions, 'startTrace'>): this {
     this.clientRequestId = readClientRequestId(headers['x-request-id']);
     this.traceparent = readTraceparent(headers['traceparent']);
@@ -66,7 +66,7 @@ export class Call extends RequestTelemetry implements HeaderReader {
     return this.#cors === undefined ? headers : Object.assign(headers, this.#cors);
   }
 
-  /** True if the answer may be an earlier request's, because this one has an `Idempotency-Key`. */
+  /** True if this request has an `Idempotency-Key`, so that its answer may be that of an earlier request. */
   get isRepeatable(): boolean {
     return this.#idempotencyKey !== null;
   }
@@ -108,27 +108,27 @@ export class Call extends RequestTelemetry implements HeaderReader {
     return this.get(name) !== null;
   }
 
-  /** Time since the request arrived, by the monotonic clock. */
+  /** Returns the milliseconds since the request arrived, by the monotonic clock. */
   elapsedMs(): number {
     return this.#runtime.monotonicMs() - this.#startedAtMs;
   }
 }
 
-/** A body by which repeats are compared. */
+/** A body that is compared with those of repeated requests. */
 export interface ComparedBody {
-  /** The raw bytes, or the equivalent of a form. */
+  /** The raw bytes; for a form, those of `comparedBytes`. */
   readonly raw: Uint8Array;
-  /** The hash of path and body, if it was made elsewhere; absent: it is made here. */
+  /** The hash of path and body, if another thread has computed it. */
   readonly fingerprint?: string | undefined;
 }
 
-/** Returns the path by which a request's repeats are compared; undefined if it has no `Idempotency-Key`. */
+/** Returns the path that is compared with those of repeated requests; undefined if the request has no `Idempotency-Key`. */
 export function readComparedPath(request: FastifyRequest): string | undefined {
   const key = request.raw.headers[idempotencyKeyHeader];
   return key === undefined || key === '' ? undefined : (request.routeOptions.url ?? '');
 }
 
-/** Sets the headers of the answer to the earlier request `repeatedId`, the id under which the account finds the charge. */
+/** Sets the headers of an answer that repeats that of the request `repeatedId`, under whose id the account finds the charge. */
 export function setRepeated(headers: AnswerHeaders, repeatedId: string): void {
   headers['x-request-id'] = repeatedId;
   if ('request-id' in headers) headers['request-id'] = repeatedId;

@@ -1,20 +1,20 @@
 import type { Socket } from 'node:net';
 
-/** The client disconnected before its answer was complete: no one is left to be answered. */
+/** Thrown if the client disconnected before its answer was complete, so that nobody can be answered. */
 export class ClientGone extends Error {
   override readonly name = 'ClientGone';
 }
 
 const watches = Symbol('watches');
 
-/** A connection with the watches of the requests on it that are not answered yet. */
+/** A connection, with the watches of its requests that are not answered yet. */
 interface WatchedSocket extends Socket {
   [watches]?: ClientWatch[];
 }
 
 /**
- * Watches a connection while one request is answered. It watches the socket, not the response: if requests are sent ahead on one connection
- * (pipelining), only the first one's response reports that the connection has ended. All of them share one listener.
+ * Watches a connection while one request is answered. It watches the socket, not the response, because with pipelined requests only the
+ * response of the first one reports that the connection has ended. All requests of a connection share one listener.
  */
 export class ClientWatch {
   readonly #socket: WatchedSocket;
@@ -27,12 +27,12 @@ export class ClientWatch {
     else watchesOn(socket).push(this);
   }
 
-  /** The client has disconnected. */
+  /** True if the client has disconnected. */
   get isGone(): boolean {
     return this.#isGone;
   }
 
-  /** Aborted once the client has disconnected. Made at the first use: most requests are answered without one. */
+  /** Aborted once the client has disconnected. Created on first use, because most requests do not need it. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#isGone) this.#controller.abort(new ClientGone());
@@ -40,10 +40,10 @@ export class ClientWatch {
   }
 
   /**
-   * Called once the client has closed its sending side. It may still read, or may have disconnected: the next bytes sent to it show which.
+   * Called once the client has closed its sending side. The client may still read, or may have disconnected; only the next bytes sent to it show which.
    */
   clientEnded(): void {
-    // An immediate answer shows it when it is written.
+    // Nothing to do for answers that are written soon.
   }
 
   /** Called once the connection has closed. */
@@ -75,8 +75,7 @@ function watchesOn(socket: WatchedSocket): ClientWatch[] {
 }
 
 /**
- * Runs work that is pointless once the client has disconnected: then `signal` is aborted, and the failure that follows becomes
- * `ClientGone`.
+ * Runs work that is useless once the client has disconnected. `signal` is aborted then, and the error that follows becomes `ClientGone`.
  */
 export async function whileConnected<T>(socket: Socket, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const watch = new ClientWatch(socket);

@@ -6,8 +6,8 @@ import type { Edge } from './edge.ts';
 import { errorEnvelope } from './error-answer.ts';
 
 /**
- * Errors below HTTP, with no request to answer: bytes that are not HTTP, headers too large, a request that never
- * ends.
+ * Answers errors below HTTP, for which there is no request: bytes that are not HTTP, headers that are too large, and requests that take too
+ * long to arrive.
  */
 
 const messages: Readonly<Record<string, string>> = {
@@ -15,14 +15,14 @@ const messages: Readonly<Record<string, string>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'The request took too long to arrive.',
 };
 
-/** Node stores the answer that is being written on the server's socket. */
+/** A socket of a server; Node.js stores in it the answer that is being written. */
 interface Answering extends Socket {
   readonly _httpMessage?: (ServerResponse & { readonly req: IncomingMessage }) | null;
 }
 
 /**
- * Answers 400 with the envelope if that can't be mistaken for another request's answer, then closes. Writes nothing into an answer that has
- * begun, or ahead of one that is still due on this connection.
+ * Answers 400 with the envelope, and closes the connection. Writes nothing if the client could take it for the answer to another request:
+ * while an answer is being written, or before one that is still to come on this connection.
  */
 export function answerConnectionError(edge: Edge, error: Error & { code?: string }, socket: Answering): void {
   const pending = socket._httpMessage;

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { AnswerHeaders } from './call.ts';
 
-/** Cross-origin calls from web pages: only for the origins that the configuration names. Source: Fetch standard, "CORS protocol". */
+/** Headers for calls from web pages of other origins, which the configuration must allow. Source: Fetch standard, "CORS protocol". */
 
 const exposed = [
   'x-request-id',
@@ -19,20 +19,18 @@ const exposed = [
 const preflightSeconds = 600;
 
 /**
- * Returns the headers that let the page of `origin` read the answer; none if it may not, or if the request does not
- * come from a page.
+ * Returns the headers that let a page of `origin` read the answer; none if the page may not, or if the request does not come from a page.
  */
 export function corsHeaders(allowed: readonly string[], origin: string | undefined): AnswerHeaders {
   if (origin === undefined || allowed.length === 0) return {};
   if (allowed.includes('*')) return { 'access-control-allow-origin': '*', 'access-control-expose-headers': exposed };
-  // Set for every origin, allowed or not: a cache must not serve one origin's answer to another.
+  // `vary` is set for every origin, allowed or not, so that a cache does not serve one origin's answer to another.
   if (!allowed.includes(origin)) return { vary: 'origin' };
   return { 'access-control-allow-origin': origin, 'access-control-expose-headers': exposed, vary: 'origin' };
 }
 
 /**
- * Returns the headers that answer a browser's preflight request; undefined if it is not one, or the origin is not
- * allowed.
+ * Returns the headers that answer a browser's preflight request; undefined if the request is not one, or its origin is not allowed.
  */
 export function preflightHeaders(request: IncomingMessage, headers: AnswerHeaders): AnswerHeaders | undefined {
   const requestedMethod = request.headers['access-control-request-method'];

@@ -6,7 +6,7 @@ import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
 import { generationBodyOptions, readJsonBody } from './json-body.ts';
 
-/** The path of the Anthropic interface; its errors, and those of all paths below it, have that interface's shape. */
+/** The path of the Anthropic interface. Errors of this path and of all paths below it have Anthropic's shape. */
 export const messagesPath = '/v1/messages';
 
 /** Returns whether the target of a request is a path of the Anthropic interface. */
@@ -14,7 +14,7 @@ export function isMessagesPath(target: string): boolean {
   return target.startsWith(messagesPath) && ['', '/', '?'].includes(target.charAt(messagesPath.length));
 }
 
-/** Offers the count of a request's input tokens: free, without a limit or a record of the account. Source: docs/interfaces/messages.md "Counting tokens". */
+/** Registers the path that counts a request's input tokens. A call is free, counts towards no limit and makes no record. Source: docs/interfaces/messages.md "Counting tokens". */
 export function registerCountTokens(app: FastifyInstance, edge: Edge): void {
   const onRequest = authenticate(edge, 'api_key');
   app.post(`${messagesPath}/count_tokens`, { onRequest }, async (request, reply) => {

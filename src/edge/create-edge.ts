@@ -42,24 +42,24 @@ import { registerStoredResponses } from './responses/stored-routes.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Generations that are being answered, streamed or whole. */
+    /** Returns how many generations are being answered, streamed or whole. */
     openAnswers(): number;
     /** Resolves when no generation is being answered. */
     idle(): Promise<void>;
   }
 }
 
-/** Deadline for the arrival of a request, body included. */
+/** The time in which a request must arrive, body included. */
 const requestTimeoutMs = 300_000;
 const headersTimeoutMs = 60_000;
-/** Longer than the 60 s of usual load balancers, so that they close idle connections and not the gateway. */
+/** Longer than the usual 60 s of load balancers, so that they, not the gateway, close idle connections. */
 const keepAliveTimeoutMs = 75_000;
 /** Connections that are still open this long after `close()` are cut. */
 const closeGraceMs = 2000;
 
-/** Replaces Fastify's own compilers of schemas, which would load 100 modules at every start; no route here has a schema. */
+/** Replaces Fastify's schema compilers, which would load 100 modules at every start. No route here has a schema. */
 function noSchemas(): never {
-  throw new Error('a route has a schema, and nothing compiles schemas of Fastify here');
+  throw new Error('a route has a schema, but Fastify’s schema compilers are not loaded');
 }
 
 /**
@@ -78,7 +78,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: keepAliveTimeoutMs,
     connectionTimeout: 0,
-    // Requests that arrive while the gateway stops are refused here, with the envelope.
+    // Requests that arrive while the gateway stops are refused by `refuses` below, with the envelope.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
@@ -101,7 +101,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   app.setNotFoundHandler((request, reply) => answerError(edge, request, reply, notFound));
   readBodiesInRoutes(app);
   closeInTime(app, edge);
-  // A client that has closed its sending side still gets its answer; Node would close the connection.
+  // A client that has closed its sending side still gets its answer. By default Node.js would close the connection.
   Object.assign(app.server, { httpAllowHalfOpen: true });
   registerHealth(app, edge);
   registerErrorDocs(app);
@@ -136,12 +136,12 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   return app;
 }
 
-/** Options of the server below the framework. Without a Host header Node would answer by itself, without the envelope. */
+/** Returns the options of Node's server. `requireHostHeader` is false, because Node.js would answer a request without `Host` itself, without the envelope. */
 function serverOptions(tls: EdgeOptions['tls']): Pick<FastifyHttpOptions<Server>, 'http'> {
   const http = { headersTimeout: headersTimeoutMs, requireHostHeader: false, shouldUpgradeCallback: isSocketUpgrade };
   if (tls === undefined) return { http };
   const https = { ...tls.material, ...http, ALPNProtocols: ['http/1.1'], handshakeTimeout: headersTimeoutMs };
-  // The cast holds: a server over TLS is used like one without.
+  // The cast is safe: a TLS server is used like one without TLS.
   return { https } as Pick<FastifyHttpOptions<Server>, 'http'>;
 }
 
@@ -154,13 +154,13 @@ function toCall({ options }: Edge, { id, raw }: FastifyRequest): Call {
   return new Call(runtime, id, chooseErrorShape(raw), cors).follow(headers, options);
 }
 
-/** Every client of the Anthropic interface sends its version, on every path. */
+/** Returns the shape of a request's errors. Anthropic's clients are recognised on every path by `anthropic-version`. */
 function chooseErrorShape({ url = '', headers }: IncomingMessage): ErrorShape {
   if (isAccountPath(url)) return 'account';
   return isMessagesPath(url) || headers['anthropic-version'] !== undefined ? 'messages' : 'openai';
 }
 
-/** Answers requests that need no route and no key: a stopping gateway, unknown paths (before their body is read), preflight requests. */
+/** Answers a request if it needs no route and no key: any while the gateway stops, those of unknown paths (before their body is read), preflight requests. Returns whether it did. */
 function refuses(edge: Edge, request: FastifyRequest, reply: FastifyReply): boolean {
   const { call, raw } = request;
   if (edge.stopping() && !operatorPaths.has(request.routeOptions.url ?? '')) {
@@ -179,8 +179,7 @@ function refuses(edge: Edge, request: FastifyRequest, reply: FastifyReply): bool
 }
 
 /**
- * The framework reads no body: each route reads its own after the caller is known, and sends `100 Continue` only
- * then.
+ * Stops Fastify from reading bodies. Each route reads its body itself once the caller is known, and sends `100 Continue` only then.
  */
 function readBodiesInRoutes(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();

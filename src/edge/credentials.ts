@@ -34,7 +34,7 @@ export function readKey(headers: IncomingHttpHeaders): string {
   return key;
 }
 
-/** Refuses a credential that is not allowed with `permission_denied`. */
+/** Throws `permission_denied` if a credential is not allowed. */
 function checkAllowed({ kind, scopes }: AuthenticateResponse, allowed: Allowed): void {
   const isApiKey = kind === CredentialKind.API_KEY;
   const isManagementKey = kind === CredentialKind.MANAGEMENT_KEY;
@@ -48,13 +48,13 @@ function checkAllowed({ kind, scopes }: AuthenticateResponse, allowed: Allowed):
 }
 
 /**
- * Returns a hook that identifies the caller before the body is read. `generates`: every answer has the key's request windows, and a full
- * window refuses the request unless it may repeat an answered one.
+ * Returns a hook that identifies the caller before the body is read. `generates`: every answer has the rate limit headers of the key, and
+ * the request is refused if a request limit is used up, unless it may repeat an earlier request (`Idempotency-Key`).
  */
 export function authenticate(edge: Edge, allowed: Allowed, generates = false): onRequestHookHandler {
   return ({ call, raw }, _reply, proceed) => {
     call.sendsLimitHeaders = generates;
-    // An overloaded gateway skips lookups that would have to wait.
+    // A loaded gateway looks up only keys that are in memory.
     const isCalm = edge.load.level === 'calm';
     const admission = isCalm && generates && (raw.headers[idempotencyKeyHeader] ?? '') === '';
     const identified = identify(edge, call, { key: readKey(raw.headers), allowed, admission });
@@ -71,13 +71,12 @@ export function authenticate(edge: Edge, allowed: Allowed, generates = false): o
 interface IdentifiedKey {
   readonly key: string;
   readonly allowed: Allowed;
-  /** True if its windows must have room for a request. */
+  /** True to refuse the key if one of its request limits is used up. */
   readonly admission?: boolean;
 }
 
 /**
- * Identifies the caller of a key; synchronously if the core knows it. Throws or rejects with the error for the
- * client.
+ * Identifies the caller by a key; synchronously if the core has the key in memory. Throws or rejects with the error for the client.
  */
 export function identify(
   edge: Edge,
@@ -93,7 +92,7 @@ export function identify(
   if (found instanceof Promise) {
     const refusal = edge.load.refusesStranger();
     if (refusal === undefined) return found.then(accept);
-    // No one awaits this promise.
+    // Nothing awaits this promise, so its rejection must be handled.
     found.catch(() => undefined);
     throw refusal;
   }

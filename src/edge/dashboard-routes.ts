@@ -1,12 +1,12 @@
 import type { FastifyInstance } from 'fastify';
 import type { Dashboard } from './dashboard/dashboard.ts';
 
-/** Returns whether a path belongs to the dashboard, which pages of other origins must not call. */
+/** Returns whether a path belongs to the dashboard; pages of other origins must not call such paths. */
 export function isDashboardPath(url: string): boolean {
   return /^\/dashboard(?:[/?]|$)/.test(url);
 }
 
-/** Everything below `/dashboard`. */
+/** Registers everything below `/dashboard`. */
 export function registerDashboard(app: FastifyInstance, dashboard: Dashboard): void {
   for (const url of ['/dashboard', '/dashboard/*']) {
     app.route({

@@ -17,13 +17,13 @@ import { Exchange } from './exchange.ts';
 import { warningsText } from './generation-facts.ts';
 import { readJsonBody } from './json-body.ts';
 
-/** The fields that the edge adds to every request whose answer is not streamed. */
+/** The fields of a request that the edge sets. */
 interface DirectRequest {
   strict: boolean;
   attribution?: Attribution | undefined;
 }
 
-/** The source of the headers and the record of such an answer. */
+/** The fields of an answer that its headers and its record are made from. */
 interface DirectAnswer {
   readonly requestId: string;
   readonly model: string;
@@ -35,7 +35,7 @@ interface DirectAnswer {
 
 /** A path whose answers are not streamed. */
 export interface DirectRoute<Request extends DirectRequest, Answer extends DirectAnswer> {
-  /** Throws `validation_error` that names the field. */
+  /** Decodes a body. Throws `validation_error` that names the field. */
   decode(body: unknown): Request;
   /** Calls the core. */
   ask(request: Request, options: CallOptions): Promise<Answer>;
@@ -67,7 +67,7 @@ export function registerDirect<Request extends DirectRequest, Answer extends Dir
   });
 }
 
-/** Never rejects. */
+/** Answers a request. Never rejects: failures are answered. */
 async function answerDirectly<Request extends DirectRequest, Answer extends DirectAnswer>(
   exchange: Exchange,
   route: DirectRoute<Request, Answer>,

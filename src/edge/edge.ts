@@ -17,7 +17,7 @@ import { LoadWatch } from './load-watch.ts';
 import { JsonParser } from './json-parser.ts';
 import type { EdgeOptions } from './options.ts';
 
-/** Shared by all routes: the options, the core's clients, and the open answers. */
+/** What all routes share: the options, the core's clients, and the counts of running requests. */
 export class Edge {
   readonly options: EdgeOptions;
   readonly catalog: LeanClient<typeof CatalogService>;
@@ -30,7 +30,7 @@ export class Edge {
   readonly files: LeanClient<typeof FileService>;
   readonly batches: LeanClient<typeof BatchService>;
   readonly rerank: LeanClient<typeof RerankService>;
-  /** Memory taken by large request bodies, from reading until the answer has ended, by account. */
+  /** The memory that large request bodies take, by account, from reading until the answer has ended. */
   readonly bodies: SharedBudget<bigint>;
   readonly parser: JsonParser;
   readonly load: LoadWatch;
@@ -66,8 +66,8 @@ export class Edge {
   }
 
   /**
-   * Asks the core to identify the caller. `limits`: also returns the state of the key's request windows; `admission`:
-   * refuses if they are full. Returns synchronously if the core has the key in memory. Throws or rejects with its refusal.
+   * Asks the core to identify the caller. `limits`: also return the state of the key's request limits; `admission`: refuse if one is used
+   * up. Returns synchronously if the core has the key in memory. Throws or rejects if the core refuses the key.
    */
   authenticate(
     call: Call,
@@ -77,7 +77,7 @@ export class Edge {
     return this.options.transport.ask(CredentialService.method.authenticate, request, call);
   }
 
-  /** Returns whether a request is refused instead of translated with a warning. */
+  /** Returns whether a request must be refused instead of being translated with a warning. */
   isStrict(headers: IncomingHttpHeaders): boolean {
     return this.options.strict || headers['x-tollgate-strict'] === 'true';
   }
@@ -87,17 +87,17 @@ export class Edge {
     return this.isListenerClosing || this.options.draining();
   }
 
-  /** Answers of generations that have not ended yet, streamed or whole. */
+  /** Returns how many generations are being answered, streamed or whole. */
   openAnswers(): number {
     return this.#open;
   }
 
-  /** Notes that an answer has started. */
+  /** Counts a generation's answer that starts. */
   answerStarted(): void {
     this.#open += 1;
   }
 
-  /** Notes that an answer has ended. */
+  /** Counts a generation's answer that has ended. */
   answerEnded(): void {
     this.#open -= 1;
     if (this.#open > 0) return;

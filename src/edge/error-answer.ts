@@ -14,7 +14,7 @@ import type { ErrorTexts } from './options.ts';
 import { recordRequest } from './request-record.ts';
 
 /**
- * Errors as REST clients see them: the envelope, its headers, and the one place where they are sent. Source:
+ * Answers errors to REST clients: the envelope and its headers. All errors are sent from here. Source:
  * docs/errors.md "The envelope".
  */
 
@@ -22,8 +22,7 @@ import { recordRequest } from './request-record.ts';
 const overloadedRetryMs = 1000;
 
 /**
- * Returns the error envelope: all ten fields, null if empty, and the limit that refused, if one did. `id` is the
- * request's.
+ * Returns the error envelope: all ten fields, null if empty, and the limit that refused the request, if one did. `id`: the request's id.
  */
 export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts) {
   const tip = texts.tips[error.code] ?? error.tip;
@@ -73,7 +72,7 @@ export function messagesErrorEnvelope(error: GatewayError, id: string, texts: Er
   };
 }
 
-/** The client's own words for a refused thread make it continue without one (`@anthropic-ai/sdk` 1.11, ThreadState). */
+/** Returns the error's details. For a refused `thread` they are what makes Anthropic's client continue without one (`@anthropic-ai/sdk` 1.11, ThreadState). */
 function readDetails({ code, facts }: GatewayError): object {
   if (code !== 'unsupported_parameter' || facts.param !== 'thread') return { error_code: facts.detailCode ?? code };
   return { error_code: 'thread_unsupported_request', unsupported: ['thread'] };
@@ -92,7 +91,7 @@ function accountErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts
       loc: [place, ...path],
       msg: message,
       type,
-      // null: nothing was sent, or it is too long to be repeated.
+      // null if nothing was sent, or if the value is too long to be repeated.
       input: inputJson === undefined ? null : (JSON.parse(inputJson) as unknown),
       ctx: {},
     })),
@@ -102,8 +101,8 @@ function accountErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts
 const envelopes = { openai: errorEnvelope, messages: messagesErrorEnvelope, account: accountErrorEnvelope } as const;
 
 /**
- * Returns `x-should-retry`: of the refusals with 429, only those of a minute window pass soon enough for an automatic retry. Undefined: the
- * client decides.
+ * Returns `x-should-retry`; undefined if the client decides. An error with status 429 is worth an automatic retry only if the limit is soon free
+ * again: a limit per minute, one of concurrent requests, or an error that says so itself.
  */
 function shouldRetry(error: GatewayError): boolean | undefined {
   if (error.facets.http !== 429) return error.retry;
@@ -111,7 +110,7 @@ function shouldRetry(error: GatewayError): boolean | undefined {
   return denial?.row?.window === 'minute' || denial?.unit === 'concurrent' || error.facts.retry === true;
 }
 
-/** Adds the headers that say whether and when to retry, and the state of the key's windows. */
+/** Adds the headers that say whether and when to retry, and the state of the key's request limits. */
 export function addErrorHeaders(
   headers: AnswerHeaders,
   error: GatewayError,
@@ -127,7 +126,7 @@ export function addErrorHeaders(
   return headers;
 }
 
-/** Converts anything thrown on the way to an answer to the client's error. */
+/** Converts anything that was thrown to the error for the client. */
 export function clientError(thrown: unknown): GatewayError {
   if (thrown instanceof Error && 'code' in thrown && 'statusCode' in thrown && String(thrown.code).startsWith('FST_')) {
     return fromFramework(thrown, Number(thrown.statusCode));
@@ -147,7 +146,7 @@ function fromFramework(error: Error & { code: unknown }, status: number): Gatewa
   return toGatewayError(error);
 }
 
-/** Returns the key's windows: the error's own, else the core's; empty if it has none. */
+/** Returns the state of the key's request limits: that in the error, else that from the core; empty if the key has none. */
 async function findWindows(edge: Edge, call: Call, error: GatewayError): Promise<readonly LimitWindow[]> {
   const { limits = [] } = error.facts;
   if (limits.length > 0 || !call.sendsLimitHeaders || call.credential === undefined) return limits;
@@ -155,27 +154,26 @@ async function findWindows(edge: Edge, call: Call, error: GatewayError): Promise
 }
 
 /**
- * Asks the core for the state of the key's request windows without consuming anything. Returns none if the core can't
- * say.
+ * Asks the core for the state of the key's request limits, without counting a request. Returns an empty list if the core fails.
  */
 export async function readWindows(edge: Edge, call: Call): Promise<readonly LimitWindow[]> {
   try {
     const { limits } = await edge.authenticate(call, { limits: true });
     return limits;
   } catch (thrown) {
-    // The answer is about another error, so this one only omits a header.
+    // The client gets another error; this failure only means that headers are missing.
     edge.options.logger.debug({ request_id: call.id, error: thrown }, 'windows unknown');
     return [];
   }
 }
 
-/** Why a request failed, and what is known of its unfinished answer. */
+/** Why a request failed, and what is known about its unfinished answer. */
 export interface RequestFailure {
   readonly thrown: unknown;
   readonly facts?: GenerationFacts;
 }
 
-/** Counts a request that was refused for its key. Returns whether too many of its address are still being answered. */
+/** Counts a request that was refused for its key. Returns whether too many such requests of its address are still being answered. */
 function isCrowded(edge: Edge, { raw }: FastifyRequest, reply: FastifyReply): boolean {
   const address = raw.socket.remoteAddress ?? '';
   if (edge.unauthenticated.take(address, 1) !== 'taken') return true;

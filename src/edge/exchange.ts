@@ -11,13 +11,13 @@ import { GenerationFacts } from './generation-facts.ts';
 import { type BodyOptions, generationBodyOptions, type JsonBody, receiveJson } from './json-body.ts';
 import { type RecordedRequest, recordRequest, type RequestOutcome } from './request-record.ts';
 
-/** Interval and number of probes to a client that sends nothing more, to find out whether it still reads. */
+/** The interval and the number of probes to a client that has closed its sending side, which show whether it still reads. */
 const probeMs = 200;
 const probesMax = 3;
 
 /**
- * One request that generates, and its answer: the client, the core's call, and the one end with its log line and its
- * metrics. It counts as open until then, even if the client has disconnected: the core still settles.
+ * One request that generates, and its answer: connects the client and the core's call, and at the end writes the log line and the metrics,
+ * once. The answer counts as open until then, even if the client has disconnected, because the core still settles it.
  */
 export class Exchange extends ClientWatch implements RecordedRequest {
   readonly edge: Edge;
@@ -28,13 +28,14 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   readonly routeOptions: { readonly url: string };
   readonly facts: GenerationFacts;
   readonly #accountId: bigint;
-  /** Sends a keep-alive on a stream that has begun; undefined: the answer is not streamed. */
+  /** Sends a keep-alive on a stream that has begun; undefined if the answer is not streamed. */
   keepAlive: (() => void) | undefined;
-  /** Controls the core's call; undefined until there is one. */
+  /** Controls the core's call; undefined until the call is made. */
   control: StreamControl | undefined;
 
   /**
-   * `route` has the pattern of the request's path: one object for all its requests, because the framework makes a new one at every access.
+   * `route` has the pattern of the request's path. All requests of the path share one object, because Fastify would make a new one at every
+   * access.
    */
   constructor(edge: Edge, request: FastifyRequest, reply: FastifyReply, route: { readonly url: string }) {
     super(request.raw.socket);
@@ -52,7 +53,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     if (request.raw.socket.readableEnded) this.clientEnded();
   }
 
-  /** Reads the request's JSON body and runs `next` with it. Answers any failure, also one in `next`. */
+  /** Reads the request's JSON body and calls `next` with it. Answers any failure, also if `next` throws. */
   receive(next: (body: JsonBody) => void): void {
     const { edge, bodyOptions } = this;
     receiveJson(edge, bodyOptions, body => {
@@ -74,7 +75,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     return generationBodyOptions(edge, request, reply);
   }
 
-  /** Calls a method of the core that answers through `sink`, which ends the exchange. */
+  /** Calls a method of the core, whose messages go to `sink`; `sink` ends the exchange. */
   push<I extends DescMessage, O extends DescMessage>(
     method: DescMethodServerStreaming<I, O>,
     message: MessageShape<I>,
@@ -89,8 +90,8 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   }
 
   /**
-   * Sends something to a client that has closed its sending side: a client that has disconnected answers with a reset, which fails the next
-   * write.
+   * Sends something to a client that has closed its sending side. If the client has disconnected, it answers with a reset, and the next write
+   * fails.
    */
   #probe(left: number): void {
     const { edge, request, reply } = this;
@@ -136,7 +137,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   }
 }
 
-/** Returns the refusal for an account whose requests arrive faster than they are started. */
+/** Returns the error for an account whose requests arrive faster than they can be started. */
 function tooManyWaiting(): GatewayError {
   return new GatewayError('overloaded', 'Too many requests of this account wait to begin.', { retryAfterMs: 1000 });
 }

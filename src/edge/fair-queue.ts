@@ -1,6 +1,6 @@
-/** How much work is started at a time, and how much may wait. */
+/** How much work starts in one turn of the event loop, and how much may wait. */
 export interface FairLimits {
-  /** Milliseconds of work in one turn of the event loop; after that, no more jobs start in that turn. */
+  /** The milliseconds of work in one turn of the event loop after which no more jobs start in that turn. */
   readonly sliceMs: number;
   /** The most jobs of one owner that may wait. */
   readonly waitingMax: number;
@@ -9,8 +9,8 @@ export interface FairLimits {
 type Job = () => void;
 
 /**
- * Spreads jobs over turns of the event loop. Waiting jobs start in turn, one of each owner, so that an owner (an account) that sends a
- * hundred times as many as the others delays only itself. If none wait and there is time left in a turn, a job starts at once.
+ * Spreads jobs over turns of the event loop. Waiting jobs are started in rotation, one of each owner (account), so that an owner that sends a
+ * hundred times as many jobs as the others delays only itself. If no job waits and the turn has time left, a job starts at once.
  */
 export class FairQueue<Owner> {
   readonly #limits: () => FairLimits;
@@ -58,7 +58,7 @@ export class FairQueue<Owner> {
     this.#schedule();
   }
 
-  /** Takes a job of the owner at the front of the queue; if more of its jobs wait, the owner goes to the end. */
+  /** Removes and returns a job of the first owner in the queue; if more of its jobs wait, the owner moves to the end. */
   #takeNext(): Job | undefined {
     for (const [owner, jobs] of this.#waiting) {
       const job = jobs.shift();

@@ -8,9 +8,9 @@ import { tooLarge } from './json-body.ts';
 
 /** The maximums of a form. */
 export interface FormLimits {
-  /** Over all parts together. */
+  /** The most bytes of all parts together. */
   readonly bodyBytesMax: number;
-  /** Beyond this size the rest of a file is read and dropped: it is refused whatever follows. */
+  /** The most bytes that are kept of a file. The rest of a larger file is read and dropped, because the file is refused anyway. */
   readonly fileBytesMax: number;
 }
 
@@ -28,12 +28,12 @@ export function isForm(request: FastifyRequest): boolean {
 export async function readForm(request: FastifyRequest, reply: FastifyReply, limits: FormLimits): Promise<FormPart[]> {
   const { raw } = request;
   if (Number(raw.headers['content-length'] ?? 0) > limits.bodyBytesMax) throw tooLarge(limits.bodyBytesMax);
-  // The client waits for this before it sends anything; a refusal before this saves it the upload.
+  // The client waits for this before it sends the body; a refusal before this point saves the upload.
   if (raw.headers.expect !== undefined) reply.raw.writeContinue();
   try {
     return await readParts(request, limits);
   } catch (thrown) {
-    // The error answer skips the rest of the body.
+    // Whoever writes the error answer discards the rest of the body.
     raw.unpipe();
     if (thrown instanceof GatewayError) throw thrown;
     if (raw.socket.destroyed) throw new ClientGone();
@@ -42,10 +42,10 @@ export async function readForm(request: FastifyRequest, reply: FastifyReply, lim
   }
 }
 
-/** Bytes that are hashed in one turn of the event loop: some 4 ms. */
+/** The number of bytes that are hashed in one turn of the event loop, in about 4 ms. */
 const hashedBytes = 4 * 1024 ** 2;
 
-/** Returns the bytes by which a repeated form is compared: its fields and files, without the separators. */
+/** Returns bytes by which repeated forms are compared. They depend on the fields and files, but not on the separators, which differ each time. */
 export async function comparedBytes(parts: readonly FormPart[]): Promise<Uint8Array> {
   const hash = createHash('sha256');
   for (const { name, value } of parts) {

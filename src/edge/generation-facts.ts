@@ -12,18 +12,18 @@ import { type AnswerHeaders, type Call, setRepeated } from './call.ts';
 import { addLimitHeaders } from './limit-headers.ts';
 import type { RequestOutcome } from './request-record.ts';
 
-/** A message of an answer, whichever method of the core it comes from. */
+/** A message of an answer, from any method of the core that generates. */
 export interface AnswerMessage {
   readonly events: GenerationEvent[];
-  /** The response's first message, with its id and settings. */
+  /** The response's id and settings; only in the first message of a response. */
   readonly head?: ResponseHead | undefined;
-  /** The request windows of the key, in the first message of a response. */
+  /** The state of the key's request limits; only in the first message of a response. */
   readonly limits?: readonly LimitState[];
-  /** The end of a background response, in its last message. */
+  /** How a background response ended; only in its last message. */
   readonly end?: ResponseEnd | undefined;
 }
 
-/** Collects from a generation's events what its headers, log line and metrics need. */
+/** Collects, from a generation's events, what the headers, the log line and the metrics need. */
 export class GenerationFacts {
   readonly #call: Call;
   #started: Started | undefined;
@@ -39,24 +39,24 @@ export class GenerationFacts {
     this.#call = call;
   }
 
-  /** The answer is whole and charged. */
+  /** True if the answer is complete and charged. */
   get isCompleted(): boolean {
     return this.#completed !== undefined;
   }
 
-  /** The id of the request that was answered first, if this answer repeats it. */
+  /** The id of the earlier request, if this answer repeats an earlier one; else undefined. */
   get repeatedId(): string | undefined {
     const answered = this.#answered ?? this.#started?.requestId;
     return this.#call.isRepeatable && answered !== this.#call.id ? answered : undefined;
   }
 
-  /** Takes the facts that are known before any event: the request that the answer was made for, and the key's windows. */
+  /** Sets what is known before any event: the id of the request that the answer was made for, and the state of the key's request limits. */
   setAnswer(requestId: string | undefined, limits: readonly LimitState[]): void {
     this.#answered = requestId;
     this.#limits = limits;
   }
 
-  /** Reads a message as it passes. */
+  /** Reads the facts in a message. */
   observe({ events, head, limits = [] }: AnswerMessage): void {
     if (head !== undefined) this.setAnswer(toRequestId(head.id), limits);
     if (events.length === 0) return;
@@ -71,7 +71,7 @@ export class GenerationFacts {
     }
   }
 
-  /** Adds the facts that are known before the end: request windows, warnings, route, and whether it is a repeat. */
+  /** Adds the headers that are known before the end: rate limits, warnings, route, and whether the answer is a repeat. */
   addHeaders(headers: AnswerHeaders, nowMs: number): AnswerHeaders {
     addLimitHeaders(headers, this.#limits, nowMs);
     if (this.#started !== undefined) {
@@ -92,8 +92,8 @@ export class GenerationFacts {
   }
 
   /**
-   * Returns the outcome for the request's record. A repeat generates nothing: its tokens and its cost were counted
-   * the first time.
+   * Returns the outcome for the request's log line and metrics. A repeat generates nothing: its tokens and its cost were counted the first
+   * time.
    */
   outcome(status: number): RequestOutcome {
     const model = this.#started?.model;
@@ -118,7 +118,7 @@ const finishNames: Readonly<Partial<Record<FinishReason, string>>> = {
 /** Clients refuse answers whose headers exceed 8 to 16 KiB in total. */
 const warningsLengthMax = 4096;
 
-/** Warnings as one header value; what does not fit is cut at a comma and marked by "…" (percent-encoded). */
+/** Returns warnings as one header value. A text that is too long is cut at a comma, and ends with "…" (percent-encoded). */
 export function warningsText(warnings: readonly string[]): string {
   const text = headerText(warnings.join('; '));
   if (text.length <= warningsLengthMax) return text;
@@ -126,7 +126,7 @@ export function warningsText(warnings: readonly string[]): string {
   return `${text.slice(0, cut === -1 ? warningsLengthMax : cut)},%E2%80%A6`;
 }
 
-/** Encodes a text as a header value: everything but printable ASCII is percent-encoded, because warnings name the client's own fields. */
+/** Encodes a text as a header value: everything except printable ASCII is percent-encoded, because warnings can contain names of the client's fields. */
 function headerText(text: string): string {
   return text.toWellFormed().replaceAll(/[^\x20-\x7e]+/g, encodeURIComponent);
 }

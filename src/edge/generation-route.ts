@@ -17,7 +17,7 @@ export interface GenerationRoute {
   readonly endpoint: Endpoint;
 }
 
-/** Registers a path that generates: authenticate, decode, call the core, render; streamed or not, as the client requests. */
+/** Registers a path that generates. It authenticates, decodes, calls the core and renders, streamed or whole as the client requests. */
 export function registerGeneration(app: FastifyInstance, edge: Edge, route: GenerationRoute): void {
   const url = { url: route.path };
   app.post(route.path, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {

@@ -21,7 +21,7 @@ export const groupSettingsSchema = z.strictObject(
   'must be an object',
 );
 
-/** The settings that a body names. Throws `validation_error` with a violation for every wrong or unknown field. */
+/** Reads the settings in a body. Throws `validation_error` with a violation for every wrong or unknown field. */
 export function readGroupSettings(body: JsonBody): MessageInitShape<typeof GroupSettingsSchema> {
   const { name, parent_group_id, tags, balance, low_balance: low } = readBody(groupSettingsSchema, body, 'a group');
   return {

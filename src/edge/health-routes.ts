@@ -5,12 +5,12 @@ import { jsonAnswer, writeAnswer } from './answer.ts';
 import type { Edge } from './edge.ts';
 import { unreadyLevels } from './load-watch.ts';
 
-/** Paths that a stopping gateway still answers. */
+/** The paths that the gateway still answers while it stops. */
 export const operatorPaths: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 
 /**
- * `GET /healthz` (the process is alive), `GET /readyz` (it takes requests; 503 while it stops, is overloaded, or
- * can't write its storage) and, if configured, `GET /metrics`. No key needed.
+ * Registers `GET /healthz` (the process is alive), `GET /readyz` (the gateway accepts requests; 503 while it stops, is overloaded, or can't
+ * write to its storage) and, if configured, `GET /metrics`. No key is needed.
  */
 export function registerHealth(app: FastifyInstance, edge: Edge): void {
   for (const path of ['/healthz', '/readyz']) {
@@ -20,7 +20,7 @@ export function registerHealth(app: FastifyInstance, edge: Edge): void {
       writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { status: 'ok' }));
     });
   }
-  // Claude Code requests it before its first request, to check that the host can be reached.
+  // Claude Code requests this path before its first request, to check that the host can be reached.
   app.get('/api/hello', (request, reply) => {
     reply.hijack();
     writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { message: 'hello' }));

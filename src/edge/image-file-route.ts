@@ -8,8 +8,8 @@ import { answerError } from './error-answer.ts';
 import { recordRequest } from './request-record.ts';
 
 /**
- * `GET /v1/images/files/{token}.{png|webp|jpeg}`: an image that was delivered by address. Its token is the
- * credential. Source: docs/interfaces/images.md "Addresses of images".
+ * Registers `GET /v1/images/files/{token}.{png|webp|jpeg}`, which returns an image that was delivered by address. The token in the path is
+ * the credential. Source: docs/interfaces/images.md "Addresses of images".
  */
 export function registerImageFiles(app: FastifyInstance, edge: Edge): void {
   app.get<{ Params: { name: string } }>('/v1/images/files/:name', (request, reply) => {
@@ -18,7 +18,7 @@ export function registerImageFiles(app: FastifyInstance, edge: Edge): void {
   });
 }
 
-/** Never rejects. */
+/** Sends the image. Never rejects: failures are answered. */
 async function answerFile(edge: Edge, request: FastifyRequest, reply: FastifyReply, name: string): Promise<void> {
   const client = new ClientWatch(request.raw.socket);
   const parts = edge.images.readFile({ name }, { signal: client.signal });
@@ -26,7 +26,7 @@ async function answerFile(edge: Edge, request: FastifyRequest, reply: FastifyRep
     const status = await sendFile({ edge, request, reply, client }, parts);
     recordRequest(edge, request, { status });
   } catch (thrown) {
-    // Half an image must not look like a whole one.
+    // A truncated image must not look complete.
     if (reply.raw.headersSent) reply.raw.destroy();
     await answerError(edge, request, reply, { thrown: client.isGone ? new ClientGone() : thrown });
   } finally {
@@ -74,7 +74,7 @@ async function sendFile(
   return 200;
 }
 
-/** Returns whether the client has this content already. Source: RFC 9110 13.1.2. */
+/** Returns whether the client already has this content. Source: RFC 9110 13.1.2. */
 function isKnown(header: string | undefined, etag: string): boolean {
   if (header === undefined) return false;
   const tags = header.split(',').map(tag => tag.trim().replace(/^W\//, ''));

@@ -11,11 +11,11 @@ import { type BoundedText, parseWithin } from './json-text.ts';
 
 /** A JSON body. */
 export interface JsonBody {
-  /** The parsed value; whatever JSON the client sent. */
+  /** The parsed value: any JSON. */
   readonly value: unknown;
   /** The bytes it was parsed from. */
   readonly raw: Buffer;
-  /** The hash by which repeats are compared, if the thread has made it; see `ComparedBody`. */
+  /** The hash by which repeated requests are compared, if the parser's thread has computed it; see `ComparedBody`. */
   readonly fingerprint?: string | undefined;
 }
 
@@ -24,11 +24,11 @@ export interface BodyOptions {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly bytesMax: number;
-  /** The owner of the memory that it takes. */
+  /** The account that the body's memory counts for. */
   readonly accountId: bigint;
-  /** The bounds of its content; absent: those of every body. */
+  /** The bounds of its content; absent means the usual ones. */
   readonly bounds?: JsonBounds;
-  /** The path by which repeats of the request are compared; absent: it repeats none. */
+  /** The path by which repeated requests are compared; absent if the request has no `Idempotency-Key`. */
   readonly comparedPath?: string | undefined;
 }
 
@@ -40,11 +40,11 @@ export function generationBodyOptions(edge: Edge, request: FastifyRequest, reply
   return { request: raw, response: reply.raw, bytesMax, accountId, comparedPath: readComparedPath(request) };
 }
 
-/** Deeper JSON would overflow the stack of whatever walks it later. */
+/** The deepest JSON that is accepted: recursive code would overflow its stack on deeper values. */
 const edgeDepthMax = 512;
-/** Smaller bodies can exceed no bound except that of bytes. */
+/** Bodies smaller than this are not scanned, because they can't exceed any bound. */
 const unscannedBytes = 1024;
-/** Larger bodies are parsed on a thread of their own, and count in the memory of all bodies. */
+/** Bodies larger than this are parsed on a separate thread, and count towards the memory of all bodies. */
 const largeBytes = 1024 ** 2;
 /** Bytes that are copied in one turn of the event loop: about a millisecond. */
 const copyBytes = 4 * 1024 ** 2;
@@ -55,16 +55,16 @@ const boundsTip =
 const acceptedCharsets = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
 
 /**
- * Reads the body of a request that declares JSON, and calls `receive` with it, or with the reason why there is none: `invalid_request`
- * (another content type, an encoding, empty, not JSON, beyond a bound), `body_too_large`, `overloaded` (bodies take too much memory now),
- * `ClientGone`. A body that is refused by its headers is not read, and `receive` is called at once. Bounds are checked as bytes arrive, so
- * that a refused body is not kept.
+ * Reads a JSON body, and calls `receive` with it or with an error: `invalid_request` (another content type, a content encoding, empty, not
+ * JSON, or beyond a bound), `body_too_large`, `overloaded` (bodies take too much memory now) or `ClientGone`. If the headers already show
+ * that the body must be refused, it is not read, and `receive` is called at once. Bounds are checked as bytes arrive, so that a refused body
+ * is not kept.
  */
 export function receiveJson(edge: Edge, options: BodyOptions, receive: (body: JsonBody | Error) => void): void {
   const { request, response, bytesMax } = options;
   const refusal = findRefusal(request.headers, bytesMax);
   if (refusal !== undefined) return receive(refusal);
-  // The client waits for this before it sends anything; a refusal before this saves it the upload.
+  // The client waits for this before it sends the body; a refusal before this point saves the upload.
   if (request.headers.expect !== undefined) response.writeContinue();
   const memory = new BodyMemory(edge, options);
   const scan =
@@ -103,7 +103,7 @@ export function receiveJson(edge: Edge, options: BodyOptions, receive: (body: Js
   });
 }
 
-/** Reads a request's JSON body. Rejects with the refusals of `receiveJson`. */
+/** Reads a request's JSON body. Rejects with the errors of `receiveJson`. */
 export function readJsonBody(edge: Edge, options: BodyOptions): Promise<JsonBody> {
   return new Promise<JsonBody>((resolve, reject) => {
     receiveJson(edge, options, body => {
@@ -124,7 +124,7 @@ class BodyMemory {
     this.#options = options;
   }
 
-  /** Reserves memory for the bytes that have arrived. Returns the refusal if there is none left. */
+  /** Reserves memory for the bytes that have arrived. Returns an error if there is not enough left. */
   reach(size: number): GatewayError | undefined {
     if (size <= this.#taken || size <= largeBytes) return undefined;
     const { edge, accountId, response } = { ...this.#options, edge: this.#edge };
@@ -137,7 +137,7 @@ class BodyMemory {
   }
 }
 
-/** Returns the refusal of a body for which there is no memory now. */
+/** Returns the error for a body for which there is not enough memory now. */
 export function bodiesFull(outcome: 'owner_full' | 'full'): GatewayError {
   const message =
     outcome === 'full'
@@ -146,7 +146,7 @@ export function bodiesFull(outcome: 'owner_full' | 'full'): GatewayError {
   return new GatewayError('overloaded', message);
 }
 
-/** Returns why a body is refused by its headers; undefined if it is not. */
+/** Returns the error if the headers show that the body must be refused; else undefined. */
 function findRefusal(headers: IncomingHttpHeaders, bytesMax: number): GatewayError | undefined {
   const length = Number(headers['content-length'] ?? 0);
   if (headers['transfer-encoding'] === undefined && length === 0) return emptyBody();
@@ -175,12 +175,12 @@ function emptyBody(): GatewayError {
   return new GatewayError('invalid_request', 'The body is empty: send a JSON object.');
 }
 
-/** Returns the refusal of a body that is larger than `bytesMax`. */
+/** Returns the error for a body that is larger than `bytesMax`. */
 export function tooLarge(bytesMax: number): GatewayError {
   return new GatewayError('body_too_large', `The body is larger than ${bytesMax} bytes.`);
 }
 
-/** Returns the refusal of a body that exceeds a bound. */
+/** Returns the error for a body that exceeds a bound. */
 function boundsError(problem: string): GatewayError {
   return new GatewayError('invalid_request', `The body ${problem}.`, { tip: boundsTip });
 }
@@ -217,7 +217,7 @@ async function copyInTurns(body: Uint8Array): Promise<Buffer[]> {
   return chunks;
 }
 
-/** Parses bytes whose bounds were not checked yet, and calls `receive` with the body or with `invalid_request`. The chunks must not be used any more. */
+/** Checks the bounds of a body and parses it, and calls `receive` with the body or with `invalid_request`. The caller must not use the chunks afterwards. */
 export function parseBounded(
   edge: Edge,
   { chunks, size }: { readonly chunks: readonly Buffer[]; readonly size: number },
@@ -231,13 +231,13 @@ export function parseBounded(
 interface ArrivedBody {
   readonly chunks: readonly Buffer[];
   readonly size: number;
-  /** Absent: they were checked. */
+  /** The bounds to check; absent if they were checked. */
   readonly bounds?: JsonBounds;
   /** See `BodyOptions`. */
   readonly comparedPath?: string | undefined;
 }
 
-/** Parses a body: at once, or on the thread if it is large. */
+/** Parses a body: at once, or on the parser's thread if it is large. */
 function parseBody(parser: JsonParser, body: ArrivedBody, receive: (body: JsonBody | Error) => void): void {
   const { chunks, size, bounds } = body;
   if (size === 0) return receive(emptyBody());
@@ -249,7 +249,7 @@ function parseBody(parser: JsonParser, body: ArrivedBody, receive: (body: JsonBo
   receive(toBody(parseWithin(raw, bounds), raw));
 }
 
-/** Remembers what was read, so that sending the body on does not read it again. */
+/** Remembers the parsed body, so that it is not parsed again when it is sent to an upstream. */
 function toLargeBody(parsed: LargeText): JsonBody | GatewayError {
   const { raw, fingerprint, exact } = parsed;
   if ('value' in parsed) rememberBody(raw, exact ?? parsed.value, exact !== undefined);

@@ -4,7 +4,7 @@ import { BoundsScan, type JsonBounds } from './json-bounds.ts';
 
 const loose: JsonBounds = { depthMax: 1000, valuesMax: 1_000_000, entriesMax: 1_000_000 };
 
-/** Returns the bound that a text exceeds if its bytes arrive in chunks of `size`. */
+/** Returns the bound that a text exceeds; its bytes arrive in chunks of `size`. */
 function exceeded(text: string, bounds: Partial<JsonBounds>, size = Infinity): string | undefined {
   const scan = new BoundsScan({ ...loose, ...bounds });
   const bytes = new TextEncoder().encode(text);
@@ -15,7 +15,7 @@ function exceeded(text: string, bounds: Partial<JsonBounds>, size = Infinity): s
   return undefined;
 }
 
-/** Levels, values and the most entries of one object or array, by looking at the parsed value. */
+/** Returns the depth, the number of values, and the most entries of one object or array, of a parsed value. */
 function measure(value: unknown): { depth: number; values: number; entries: number } {
   if (typeof value !== 'object' || value === null) return { depth: 0, values: 1, entries: 0 };
   const inner = Object.values(value).map(measure);
@@ -35,7 +35,7 @@ test('depth, entries and values are those of the parsed value, wherever the byte
     fc.property(value, fc.integer({ min: 1, max: 90 }), (json, size) => {
       const text = JSON.stringify(json);
       const { depth, values, entries } = measure(json);
-      // An empty object or array counts as if it had an entry.
+      // The scan counts an empty object or array as if it had one entry.
       const counted = text.match(/\{\}|\[\]/g)?.length ?? 0;
       expect(
         exceeded(text, { depthMax: depth, valuesMax: values + counted, entriesMax: Math.max(1, entries) }, size),
@@ -53,7 +53,7 @@ test('values are counted over all objects and arrays', () => {
   expect(exceeded(text, { valuesMax: 7 })).toBe('has more than 7 values');
 });
 
-test('long strings are passed over, escaped quotes in them too', () => {
+test('the content of long strings is skipped, escaped quotes included', () => {
   const deep = '['.repeat(20) + ']'.repeat(20);
   const inside = JSON.stringify({ a: `${'x'.repeat(100)}\\" ${'"'.repeat(50)}${deep}${'y'.repeat(100)}\\` });
   for (const size of [1, 7, 64, 65, 1000]) {

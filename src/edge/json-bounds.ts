@@ -1,36 +1,36 @@
-/** The maximums of one JSON body's content, besides its bytes. */
+/** The maximums of the content of a JSON body; its bytes are limited separately. */
 export interface JsonBounds {
-  /** Levels of objects and arrays. */
+  /** The most nested objects and arrays. */
   readonly depthMax: number;
-  /** Values in all. */
+  /** The most values in the whole body. */
   readonly valuesMax: number;
-  /** Entries of one array, or members of one object. */
+  /** The most entries of one array, or members of one object. */
   readonly entriesMax: number;
 }
 
 const quote = 0x22;
 const backslash = 0x5c;
-/** Strings longer than this are searched for their end by native code. */
+/** In strings longer than this, native code searches for the end. */
 const shortStringBytes = 64;
 
 /**
- * Counts the parts of JSON while its bytes arrive, before anything is built from it. It does not check the syntax.
- * Costs about a nanosecond per byte outside long strings.
+ * Counts the values of JSON while its bytes arrive, before it is parsed. It does not check the syntax. It takes about a nanosecond per byte
+ * outside of long strings.
  */
 export class BoundsScan {
   readonly #bounds: JsonBounds;
-  /** Entries of the open objects and arrays, the innermost last. */
+  /** The entries so far of the open objects and arrays, the innermost last. */
   readonly #entries: number[] = [];
   #values = 1;
   #inString = false;
-  /** The chunk before ended with a backslash that escapes the next byte. */
+  /** True if the previous chunk ended with a backslash that escapes the next byte. */
   #isEscaped = false;
 
   constructor(bounds: JsonBounds) {
     this.#bounds = bounds;
   }
 
-  /** Takes the next bytes. Returns the bound that they exceed, as a text for the client; undefined if they exceed none. */
+  /** Scans the next bytes. Returns the bound that is exceeded, as a text for the client; undefined if none is. */
   push(bytes: Uint8Array): string | undefined {
     let at = this.#inString ? this.#skipString(bytes, 0) : 0;
     for (; at < bytes.length; at += 1) {
@@ -62,7 +62,7 @@ export class BoundsScan {
     return entries > entriesMax ? `has an array or object with more than ${entriesMax} entries` : undefined;
   }
 
-  /** Returns the index after the string whose bytes continue at `from`; the end of the bytes if the string does not end there. */
+  /** Returns the index after the string whose bytes continue at `from`; the length of the bytes if the string does not end in them. */
   #skipString(bytes: Uint8Array, from: number): number {
     let at = from + (this.#isEscaped ? 1 : 0);
     this.#isEscaped = false;
@@ -79,7 +79,7 @@ export class BoundsScan {
       this.#inString = false;
       return end + 1;
     }
-    // An escape may have moved `at` past the end: its second byte is in the next chunk.
+    // `at` is past the end if the second byte of an escape is in the next chunk.
     this.#isEscaped = at > bytes.length || backslashesBefore(bytes, at, bytes.length) % 2 !== 0;
     return bytes.length;
   }

@@ -6,13 +6,13 @@ import { siblingModule } from '../lib/sibling-module.ts';
 import type { JsonBounds } from './json-bounds.ts';
 import type { BoundedText } from './json-text.ts';
 
-/** The maximum resources to parse one body. */
+/** The resources that parsing one body may take at most. */
 export interface ParserLimits {
   readonly memoryBytesMax: number;
   readonly timeMs: number;
 }
 
-/** Called with the parsed text and its bytes, which may have moved in memory, or with the reason why it can't be parsed. */
+/** Called with the parsed text and its bytes, which may be at another place in memory, or with the error why it can't be parsed. */
 export type ParseReceiver = (parsed: LargeText | GatewayError) => void;
 
 /** A text that the thread has parsed. */
@@ -22,17 +22,17 @@ interface HashedBytes {
   readonly raw: Buffer;
   /** Undefined unless the body has a path to compare. */
   readonly fingerprint: string | undefined;
-  /** What `parseExact` gives; undefined: the value itself, which lost nothing. */
+  /** The result of `parseExact`; undefined if it would be the same value, because parsing lost no precision. */
   readonly exact: unknown;
 }
 
 /** A body to parse. */
 export interface UnparsedBody {
-  /** Its bytes, in the pieces in which they arrived. */
+  /** The bytes of the body, in the pieces in which they arrived. */
   readonly chunks: readonly Buffer[];
-  /** The bounds to check first; absent: they were checked. */
+  /** The bounds to check first; absent if they were checked. */
   readonly bounds?: JsonBounds;
-  /** The path that is hashed with the body; absent: nothing is hashed. */
+  /** The path to hash together with the body; absent if no hash is needed. */
   readonly comparedPath?: string | undefined;
 }
 
@@ -44,8 +44,8 @@ export interface ParseTask {
 }
 
 /**
- * The thread's reply: the text, its bytes in one piece, their hash if there is a path to compare, and whether the value lost something: then
- * the thread sends what `parseExact` gives too, when it is sent `restRequest`.
+ * The thread's reply: the parsed text, its bytes in one piece, their hash if there is a path to compare, and whether parsing lost precision.
+ * If it did, the thread also sends the result of `parseExact`, once it receives `restRequest`.
  */
 export type ParseReply = readonly [
   parsed: BoundedText,
@@ -59,7 +59,7 @@ export interface ParseRest {
   readonly exact: unknown;
 }
 
-/** Asks for the second reply: each long text that is received fills a turn. */
+/** Requests the second reply. The replies are separate, because receiving each long text takes a turn of the event loop. */
 export const restRequest = 'rest';
 
 interface ParseCall extends UnparsedBody {
@@ -67,7 +67,7 @@ interface ParseCall extends UnparsedBody {
 }
 
 /**
- * Parses large bodies on a thread of its own, so that none of them blocks other answers. A body that takes too much
+ * Parses large bodies on a separate thread, so that they do not block other answers. A body that takes too much
  * time or memory is refused and the thread is replaced. The thread starts with the first large body.
  */
 export class JsonParser {
@@ -76,7 +76,7 @@ export class JsonParser {
   readonly #waiting: ParseCall[] = [];
   #worker: Worker | undefined;
   #current: ParseCall | undefined;
-  /** What the thread has replied so far, if there is more. */
+  /** The thread's first reply, while the second is awaited. */
   #partial: (BoundedText & Omit<HashedBytes, 'exact'>) | undefined;
 
   constructor(limits: ParserLimits, runtime: Runtime) {
@@ -86,8 +86,8 @@ export class JsonParser {
   }
 
   /**
-   * Parses a body, whose chunks must not be used any more. Calls `receive` in a later turn of the event loop, because receiving a long text
-   * from the thread fills one.
+   * Parses a body. The caller must not use its chunks afterwards. `receive` is called in a later turn of the event loop, because receiving
+   * a long text from the thread fills one turn.
    */
   parse(body: UnparsedBody, receive: ParseReceiver): void {
     this.#waiting.push({ ...body, receive });
@@ -106,7 +106,7 @@ export class JsonParser {
     this.#current = call;
     if (call === undefined) return this.#timer.cancel();
     this.#worker ??= this.#start();
-    // Chunks with memory of their own move to the thread; the others are copied, because a view would take all of its memory along.
+    // The memory of a chunk that shares it with no other is transferred to the thread. Other chunks are copied, because a transfer would take all of the shared memory.
     const chunks = call.chunks.map(chunk => ownMemory(chunk) ?? new Uint8Array(chunk));
     const task: ParseTask = { chunks, bounds: call.bounds, comparedPath: call.comparedPath };
     this.#worker.postMessage(
@@ -136,7 +136,7 @@ export class JsonParser {
     return worker;
   }
 
-  /** Ends the current call with all that the thread has replied. */
+  /** Ends the current call with both replies of the thread. */
   #end(exact: unknown): void {
     const call = this.#current;
     const partial = this.#partial;
@@ -146,7 +146,7 @@ export class JsonParser {
     if (partial !== undefined) setImmediate(() => setImmediate(() => call?.receive({ ...partial, exact })));
   }
 
-  /** Called when the thread has ended, or has to: refuses its body. */
+  /** Refuses the current body, because the thread has ended or must be ended. */
   #fail(): void {
     const worker = this.#worker;
     const call = this.#current;

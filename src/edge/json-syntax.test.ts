@@ -26,7 +26,7 @@ test.each([
   expect(findSyntaxProblem(text)).toEqual({ line, column, expected });
 });
 
-test('the place is the one that the engine names, if it names one', () => {
+test('the position is the one in the message of V8, if it has one', () => {
   let named = 0;
   fc.assert(
     fc.property(fc.json(), fc.nat(), fc.constantFrom('', ',', '"', '}', ']', 'x', '\n'), (json, place, damage) => {
@@ -38,7 +38,7 @@ test('the place is the one that the engine names, if it names one', () => {
       const { line, column } = findSyntaxProblem(text);
       const before = text.split('\n').slice(0, line - 1);
       const offset = before.join('\n').length + (line > 1 ? 1 : 0) + column - 1;
-      // For a misspelt word the engine names the letter, this names the word.
+      // For a misspelt word, V8 reports the wrong letter, and this function the beginning of the word.
       if (!/^[tfn]/.test(text.slice(offset))) expect(offset).toBe(Number(engine));
     }),
     { numRuns: 3000 },
@@ -46,7 +46,7 @@ test('the place is the one that the engine names, if it names one', () => {
   expect(named).toBeGreaterThan(100);
 });
 
-/** Returns the engine's message about a text; '' if it is JSON. */
+/** Returns V8's error message about a text; '' if it is JSON. */
 function refusal(text: string): string {
   try {
     JSON.parse(text);

@@ -1,10 +1,10 @@
-/** Finds where a text stops being JSON, which `JSON.parse` does not report. Source: RFC 8259. */
+/** Finds the position of a syntax error in JSON, which `JSON.parse` does not always report. Source: RFC 8259. */
 
-/** The position where JSON breaks. */
+/** A syntax error and its position. */
 export interface SyntaxProblem {
-  /** From 1. */
+  /** The line, from 1. */
   readonly line: number;
-  /** From 1, in UTF-16 units. */
+  /** The column, from 1, in UTF-16 units. */
   readonly column: number;
   /** What was expected there ("a value"). */
   readonly expected: string;
@@ -25,7 +25,7 @@ const whitespace = /[ \t\n\r]*/y;
 const literal = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const numberBegun = /-(?![\d])|-?(?:0|[1-9]\d*)(?:\.\d*)?(?:(?<=\d)[eE][+-]?\d*)?/y;
 
-/** Returns where `text`, which `JSON.parse` refused, breaks. */
+/** Returns the first syntax error of `text`, which `JSON.parse` must have refused. */
 export function findSyntaxProblem(text: string): SyntaxProblem {
   const { at, expected } = scan(text);
   const before = text.slice(0, at);
@@ -88,7 +88,7 @@ function matchEnd(pattern: RegExp, text: string, at: number): number | undefined
 const escape = /["\\/bfnrt]|u[0-9a-fA-F]{4}/y;
 const escapeBegun = /u[0-9a-fA-F]*/y;
 
-/** Returns the position after the string that begins at `from`, or where it breaks. */
+/** Returns the position after the string that begins at `from`, or the position of the error in it. */
 function stringEnd(text: string, from: number): { at: number; problem?: string } {
   let at = from + 1;
   while (at < text.length) {

@@ -4,9 +4,9 @@ import { hashBody } from './body-hash.ts';
 import { type ParseReply, type ParseRest, type ParseTask, restRequest } from './json-parser.ts';
 import { parseWithin } from './json-text.ts';
 
-/** Joins and parses large bodies, one after the other; the bytes are returned with the answer, because their memory was transferred to this thread. */
+/** The parser's thread: joins and parses large bodies, one after the other. It returns the bytes too, because their memory was transferred to it. */
 
-/** The value that the second reply has, until it is asked for. */
+/** The second reply, kept until it is requested. */
 let rest: ParseRest | undefined;
 
 parentPort?.on('message', (task: ParseTask | typeof restRequest) => {

@@ -6,7 +6,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { amountMax, exactDollars, idField, readBody, timeField } from './account-schema.ts';
 import type { JsonBody } from './json-body.ts';
 
-/** The bodies that make and change limits. `max` is in dollars of `usd`, else a count. Source: docs/accounting.md "Limits". */
+/** The bodies that make and change limits. `max` is in dollars if the unit is `usd`, else a count. Source: docs/accounting.md "Limits". */
 
 const scopeTypes = ['account', 'group', 'key'] as const;
 const units = ['usd', 'requests', 'tokens', 'concurrent'] as const;
@@ -41,7 +41,7 @@ export const newLimitSchema = z.strictObject(
   'must be an object',
 );
 
-/** The limit that a body makes. Throws `validation_error` with a violation for every wrong or unknown field. */
+/** Reads the new limit in a body. Throws `validation_error` with a violation for every wrong or unknown field. */
 export function readNewLimit(body: JsonBody): MessageInitShape<typeof NewLimitSchema> {
   const { scope, unit, window, ...settings } = readBody(newLimitSchema, body, 'a limit');
   if (settings.max === undefined) throw invalid('max', 'is required');
@@ -59,7 +59,7 @@ export function readNewLimit(body: JsonBody): MessageInitShape<typeof NewLimitSc
 
 /** The fields of a body that changes a limit. */
 export const limitChangeSchema = z.strictObject(
-  // The fields that a limit counts by are fixed: changing them would make another limit.
+  // These fields can't be changed, because they decide what the limit counts.
   { ...changes, scope: fixedField(), unit: fixedField(), window: fixedField() },
   'must be an object',
 );
@@ -89,7 +89,7 @@ function toSettings(body: JsonBody, settings: Settings): MessageInitShape<typeof
   };
 }
 
-/** A number as dollars and, if it is whole, as a count: the limit's own unit decides which applies. */
+/** Reads a number as dollars and, if it is an integer, also as a count. The core uses the one that fits the limit's unit. */
 function readAmount(body: JsonBody, path: readonly string[]): { max?: bigint; maxNanoUsd?: bigint } {
   const maxNanoUsd = exactDollars(body, ...path);
   if (maxNanoUsd === undefined) throw invalid(path.join('.'), `must be a number from 0 to ${amountMax}`);

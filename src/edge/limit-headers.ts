@@ -1,16 +1,16 @@
 import type { AnswerHeaders } from './call.ts';
 
-/** A request or token limit, from an error or the contract. */
+/** The state of a request or token limit, from an error or from the core. */
 export interface LimitWindow {
-  /** "tokens" or requests. */
+  /** "tokens"; anything else means requests. */
   readonly unit: string;
   readonly max: number | bigint;
   readonly remaining: number | bigint;
-  /** 0 or Infinity: it never resets by itself. */
+  /** When the limit resets, in milliseconds since 1970; 0 or Infinity if it never does by itself. */
   readonly resetAtMs: number | bigint;
 }
 
-/** A time from now as OpenAI writes it: "12s", "1m30s", "6h0m0s"; whole seconds, rounded up. */
+/** Returns a duration as OpenAI writes it: "12s", "1m30s", "6h0m0s"; whole seconds, rounded up. */
 export function resetText(ms: number): string {
   const total = Math.max(0, Math.ceil(ms / 1000));
   const seconds = `${total % 60}s`;
@@ -20,7 +20,7 @@ export function resetText(ms: number): string {
 }
 
 /**
- * Adds the `x-ratelimit-*` headers of the limits of requests and of tokens with the least remaining; none if no limit binds the key.
+ * Adds the `x-ratelimit-*` headers: of the request limit and of the token limit with the least remaining. Adds none if no limit applies to the key.
  * Source: docs/errors.md "Rate limit headers".
  */
 export function addLimitHeaders(headers: AnswerHeaders, windows: readonly LimitWindow[], nowMs: number): AnswerHeaders {

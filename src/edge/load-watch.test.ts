@@ -20,7 +20,7 @@ test.each([
   expect(measureLevel(load, limits)).toBe(level);
 });
 
-test('a busy gateway refuses callers without a known key and accounts above twice their share, and no others', async () => {
+test('a busy gateway refuses only callers whose key is not in memory, and accounts above twice their share', async () => {
   // The limit is half of the used heap: the load exceeds it, but stays well below the next level.
   const heapShare = measureHeapShare() / 2;
   const watch = new LoadWatch(() => ({ lagMs: 60_000, heapShare }), systemRuntime);

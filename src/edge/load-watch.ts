@@ -3,45 +3,45 @@ import { getHeapSpaceStatistics, getHeapStatistics } from 'node:v8';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Runtime, Timer } from '../lib/runtime.ts';
 
-/** The load at which a level begins. */
+/** The load at which the level `busy` begins; the others begin at multiples. */
 export interface LoadLimits {
-  /** The event loop is this late. */
+  /** The delay of the event loop, in milliseconds. */
   readonly lagMs: number;
-  /** The level begins when this share of the heap that V8 may use is in use. */
+  /** The used share of the heap that V8 may use, 0 to 1. */
   readonly heapShare: number;
 }
 
-/** How loaded the process is; each level refuses more than the one before. */
+/** How loaded the process is. Each level refuses more requests than the one before. */
 export type LoadLevel = 'calm' | 'busy' | 'overloaded' | 'critical';
 
-/** From the least to the most. */
+/** The levels, from the lowest. */
 const levels: readonly LoadLevel[] = ['calm', 'busy', 'overloaded', 'critical'];
 /** The levels at which the gateway is not ready. */
 export const unreadyLevels: ReadonlySet<LoadLevel> = new Set<LoadLevel>(['overloaded', 'critical']);
-/** Interval at which the load is measured. */
+/** The interval at which the load is measured. */
 const lookMs = 500;
 /** The delay, as a multiple of the limit, at which a level begins. */
 const lagFactors = { overloaded: 2, critical: 5 } as const;
 /** The share of the remaining heap beyond the limit from which a level applies. */
 const heapSteps = { overloaded: 1 / 3, critical: 2 / 3 } as const;
-/** The event loop's delay is measured with timers of this many ms, which are part of the measure. */
+/** The delay of the event loop is measured with timers of this many milliseconds, which are included in the measured value. */
 const resolutionMs = 10;
 const retryAfterMs = 2000;
-/** No account is refused for its share below this many running requests. */
+/** An account with fewer running requests than this is not refused for exceeding its share. */
 const shareLeast = 4;
 
 /** A measured load. */
 export interface Load {
-  /** The delay of the event loop: nine of ten timers were at most this late. */
+  /** The delay of the event loop in milliseconds: the 90th percentile of how late timers ran. */
   readonly lagMs: number;
-  /** Memory of old objects, as a share of V8's maximum for them: the process ends when it is full. */
+  /** The used share of V8's old generation; when it is full, the process ends. */
   readonly heapShare: number;
 }
 
-/** The maximum of young objects, which `heap_size_limit` includes beside that of old ones (`--max-old-space-size`); older versions have less. */
+/** The maximum of V8's young generation. `heap_size_limit` is the sum of this and the maximum of the old generation (`--max-old-space-size`); in older versions it is smaller. */
 const youngBytesMax = 96 * 1024 ** 2;
 
-/** Returns the present `heapShare`. */
+/** Returns the current `heapShare`. */
 export function measureHeapShare(): number {
   const spaces = getHeapSpaceStatistics().filter(({ space_name: name }) => !name.startsWith('new_'));
   const usedBytes = spaces.reduce((sum, { space_used_size: bytes }) => sum + bytes, 0);
@@ -58,9 +58,9 @@ export function measureLevel(load: Load, { lagMs, heapShare }: LoadLimits): Load
 }
 
 /**
- * Watches the delay of the event loop and the use of the heap, and refuses requests before either becomes harmful, the cheapest first.
- * `busy`: callers without a known key, and accounts that run more than twice their share. `overloaded`: accounts over their share; the
- * gateway is not ready. `critical`: every request that generates.
+ * Measures the delay of the event loop and the use of the heap, and decides which requests are refused before either becomes harmful.
+ * `busy`: callers whose key is not in memory, and accounts that run more than twice their share. `overloaded`: also accounts that run more
+ * than their share; the gateway is not ready. `critical`: every request that generates.
  */
 export class LoadWatch {
   readonly #limits: () => LoadLimits;
@@ -69,7 +69,7 @@ export class LoadWatch {
   readonly #running = new Map<bigint, number>();
   #total = 0;
   #level: LoadLevel = 'calm';
-  /** The level by the last measurement alone. */
+  /** The level of the last measurement alone. */
   #seen: LoadLevel = 'calm';
   #isHeapFull = false;
   #wasHeapFull = false;
@@ -85,7 +85,7 @@ export class LoadWatch {
     return this.#level;
   }
 
-  /** The heap alone makes the level `overloaded` or worse: memory must be freed. */
+  /** True if the heap alone makes the level `overloaded` or higher, so that memory must be freed. */
   get isHeapFull(): boolean {
     return this.#isHeapFull && this.#wasHeapFull;
   }
@@ -96,13 +96,13 @@ export class LoadWatch {
     this.#delay.disable();
   }
 
-  /** A request of an account begins to run. */
+  /** Counts a request of an account that begins to run. */
   begin(accountId: bigint): void {
     this.#total += 1;
     this.#running.set(accountId, (this.#running.get(accountId) ?? 0) + 1);
   }
 
-  /** A request of an account has ended. */
+  /** Counts a request of an account that has ended. */
   end(accountId: bigint): void {
     this.#total -= 1;
     const left = (this.#running.get(accountId) ?? 1) - 1;
@@ -110,12 +110,12 @@ export class LoadWatch {
     else this.#running.set(accountId, left);
   }
 
-  /** Returns the refusal of a caller whose key is not known yet; undefined if there is time to look it up. */
+  /** Returns the error for a caller whose key is not in memory; undefined if the key may be looked up. */
   refusesStranger(): GatewayError | undefined {
     return this.#level === 'calm' ? undefined : overloaded('The gateway is overloaded and did not look up this key.');
   }
 
-  /** Returns the refusal of another request of an account; undefined if it may run. */
+  /** Returns the error for another request of an account; undefined if it may run. */
   refuses(accountId: bigint): GatewayError | undefined {
     if (this.#level === 'calm') return undefined;
     if (this.#level === 'critical') return overloaded('The gateway is overloaded.');
@@ -134,7 +134,7 @@ export class LoadWatch {
     const seen = measureLevel({ lagMs, heapShare }, this.#limits());
     this.#wasHeapFull = this.#isHeapFull;
     this.#isHeapFull = unreadyLevels.has(measureLevel({ lagMs: 0, heapShare }, this.#limits()));
-    // The lower of two measurements: a peak of less than a second refuses no one.
+    // The lower level of the last two measurements, so that a peak of less than a second refuses nobody.
     this.#level = levels.indexOf(seen) < levels.indexOf(this.#seen) ? seen : this.#seen;
     this.#seen = seen;
     this.#timer.restart(lookMs);

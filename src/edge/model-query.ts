@@ -4,7 +4,7 @@ import { type Query, readInteger, readName, readText, refuse } from './query.ts'
 
 /** The query of `GET /v1/models`. Source: docs/interfaces/models.md "The list". */
 
-/** The requested part of the list. Absent `limit`: all of it. */
+/** The requested part of the list; without `limit`, all of it. */
 interface Page {
   readonly limit?: number | undefined;
   readonly afterId?: string | undefined;
@@ -39,7 +39,7 @@ export function readPage(query: Query): Page {
 }
 
 /**
- * Cuts a page with the Anthropic interface's cursors out of a list: the first items after `afterId`, or the last ones before `beforeId`. Throws `invalid_request` if
+ * Returns a page of a list, by the cursors of the Anthropic interface: the first items after `afterId`, or the last ones before `beforeId`. Throws `invalid_request` if
  * the cursor is not in the list.
  */
 export function takePage<T extends { readonly id: string }>(list: readonly T[], page: Page) {

@@ -8,7 +8,7 @@ import type { Edge } from './edge.ts';
 import { takePage, readFilter, readPage } from './model-query.ts';
 import type { Query } from './query.ts';
 
-/** `GET /v1/models` and `GET /v1/models/{id}`, for API keys and management keys. */
+/** Registers `GET /v1/models` and `GET /v1/models/{id}`, for API keys and management keys. */
 export function registerModels(app: FastifyInstance, edge: Edge): void {
   const onRequest = authenticate(edge, 'any_key');
   app.get<{ Querystring: Query }>('/v1/models', { onRequest }, async (request, reply) => {
@@ -17,7 +17,7 @@ export function registerModels(app: FastifyInstance, edge: Edge): void {
     const { models } = await edge.catalog.listModels(filter, { headers: request.call });
     answerJson(edge, request, reply, { object: 'list', ...takePage(models.map(modelJson), page) });
   });
-  // An id holds slashes and colons, percent-encoded or not.
+  // An id can contain slashes and colons, percent-encoded or not.
   app.get<{ Params: { '*': string } }>('/v1/models/*', { onRequest }, async (request, reply) => {
     const model = await findModel(edge, request, request.params['*']);
     answerJson(edge, request, reply, modelJson(model));
@@ -30,7 +30,7 @@ async function findModel(edge: Edge, request: FastifyRequest, id: string) {
     if (model !== undefined) return model;
   } catch (thrown) {
     const error = fromConnectError(thrown);
-    // In a body an unknown model is a wrong field; in a path it is a resource that is not there.
+    // An unknown model in a body is a wrong field; in a path it is a resource that does not exist.
     if (error.code !== 'model_not_found' && error.code !== 'model_not_allowed') throw error;
   }
   throw new GatewayError('not_found', 'No such model.', { tip: 'GET /v1/models lists the models of this key.' });

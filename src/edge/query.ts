@@ -1,14 +1,14 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 
 /**
- * Query parameters. A wrong value throws `invalid_request` with a violation that names the parameter; undocumented parameters are ignored,
- * because clients add their own (`?beta=true`). Source: docs/interfaces/README.md "Unknown fields and values".
+ * Reads query parameters. Functions throw `invalid_request`, with a violation that names the parameter, for a wrong value. Parameters that
+ * are not documented are ignored, because clients add some (`?beta=true`). Source: docs/interfaces/README.md "Unknown fields and values".
  */
 
-/** Query parameters as the router reads them: a repeated one is an array. */
+/** Query parameters as the router parses them; a repeated parameter is an array. */
 export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** Returns the error of a parameter; `message` describes a valid value ("must be sent once"). */
+/** Returns the error for a parameter; `message` describes a valid value ("must be sent once"). */
 export function refuse(query: Query, parameter: string, message: string): GatewayError {
   return new GatewayError('invalid_request', `Query parameter ${parameter}: ${message}.`, {
     param: parameter,
@@ -16,14 +16,14 @@ export function refuse(query: Query, parameter: string, message: string): Gatewa
   });
 }
 
-/** Returns a parameter's one value; undefined if it is absent. */
+/** Returns the value of a parameter; undefined if it is absent. Throws if it is sent more than once. */
 export function readText(query: Query, parameter: string): string | undefined {
   const value = query[parameter];
   if (value === undefined || typeof value === 'string') return value;
   throw refuse(query, parameter, 'must be sent once');
 }
 
-/** Returns a parameter that is one of some names; undefined if it is absent. */
+/** Returns a parameter that must be one of the given names; undefined if it is absent. */
 export function readName<Name extends string>(
   query: Query,
   parameter: string,
@@ -35,7 +35,7 @@ export function readName<Name extends string>(
   return found;
 }
 
-/** Returns a parameter that is an integer; undefined if it is absent. */
+/** Returns a parameter that must be an integer within the bounds; undefined if it is absent. */
 export function readInteger(
   query: Query,
   parameter: string,

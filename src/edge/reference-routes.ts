@@ -9,18 +9,18 @@ import { answerError } from './error-answer.ts';
 import { errorDocsPath } from './error-docs.ts';
 
 /**
- * The API reference, for programs and for people, and the start page that links to it. They need no key. Their content is loaded on first
- * use.
+ * Serves the API reference, for programs and for people, and the start page that links to it. No key is needed. The content is loaded on
+ * first use.
  */
 
-/** The files of the packaged viewer that its page loads. */
+/** The files of the viewer that the page of the reference loads. */
 const assets = {
   'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
   'swagger-ui.css': 'text/css; charset=utf-8',
 } as const;
 type Asset = keyof typeof assets;
 
-/** Nothing is loaded from other hosts. The viewer draws its icons from data addresses. */
+/** Allows nothing from other hosts. The viewer's icons are data URLs. */
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",

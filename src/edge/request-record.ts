@@ -8,9 +8,9 @@ import type { RequestSample, TokenCounts } from '../telemetry/metrics.ts';
 import type { Call } from './call.ts';
 import type { Edge } from './edge.ts';
 
-/** The end of a request. */
+/** How a request ended, for its log line and its metrics. */
 export interface RequestOutcome {
-  /** The HTTP status that was sent; 499 if the client disconnected before it. */
+  /** The HTTP status that was sent; 499 if the client disconnected before. */
   readonly status: number;
   /** The error's code, if it failed. */
   readonly code?: string | undefined;
@@ -20,15 +20,15 @@ export interface RequestOutcome {
   /** Why the answer ended ("stop"). */
   readonly finish?: string | undefined;
   readonly firstEventMs?: number | undefined;
-  /** The core's final message; absent if it never came. */
+  /** The core's final event; absent if it never came. */
   readonly completed?: Completed | undefined;
-  /** The id of the original request, if this answer repeats a stored one. */
+  /** The id of the earlier request, if this answer repeats its stored answer. */
   readonly repeats?: string | undefined;
   /** The charge for images, in nano-dollars. */
   readonly costNanoUsd?: bigint | undefined;
 }
 
-/** The recorded parts of a request. `routeOptions.url` is the route's pattern; '' or undefined for an unknown path. */
+/** The parts of a request that are recorded. `routeOptions.url` is the pattern of its path; '' or undefined for an unknown path. */
 export interface RecordedRequest extends Pick<FastifyRequest, 'call' | 'method'> {
   readonly routeOptions: { readonly url?: string | undefined };
   /** The requested URL, with its query. */
@@ -41,7 +41,7 @@ export function recordRequest(edge: Edge, request: RecordedRequest, outcome: Req
   const { call, routeOptions } = request;
   const { settled, route } = call;
   const costNanoUsd = completed?.costNanoUsd ?? outcome.costNanoUsd ?? settled?.costNanoUsd;
-  // A repeated answer shows usage that was already counted for the original request.
+  // The usage in a repeated answer was already counted for the earlier request.
   const isCounted = repeats === undefined;
   const sample: RequestSample = {
     endpoint: routeOptions.url === undefined || routeOptions.url === '' ? unknownName : routeOptions.url,
@@ -72,14 +72,14 @@ export function recordRequest(edge: Edge, request: RecordedRequest, outcome: Req
   });
 }
 
-/** Label of an unknown path or model: text from clients must not become a metric label. */
+/** The label of an unknown path or model, because a client's text must not become a label of a metric. */
 const unknownName = 'other';
 
 function readTokens(completed: Completed | undefined, { settled }: Call): TokenCounts | undefined {
   return completed?.usage === undefined ? settled?.tokens : toTokenCounts(completed.usage);
 }
 
-/** Returns the members of the log line as JSON text. Concatenation costs a fraction of building and serialising an object. */
+/** Returns the members of the log line as JSON text. Concatenating is much faster than building and serialising an object. */
 function lineMembers(request: RecordedRequest, outcome: RequestOutcome, sample: RequestSample): string {
   const { status, code, error, finish, repeats } = outcome;
   const { call } = request;
@@ -91,7 +91,7 @@ function lineMembers(request: RecordedRequest, outcome: RequestOutcome, sample: 
     number('key_id', call.keyId ?? call.credential?.keyId) +
     member('model', model === unknownName ? undefined : model) +
     word('endpoint', endpoint) +
-    // An unknown path has no pattern.
+    // An unknown path has no pattern, so the path itself is logged.
     (endpoint === unknownName ? member('method', request.method) + member('path', shownPath(request.url)) : '') +
     member('provider', call.route?.provider) +
     member('route', route) +
@@ -99,7 +99,7 @@ function lineMembers(request: RecordedRequest, outcome: RequestOutcome, sample: 
     (call.sendsLimitHeaders || call.attempts > 0 ? `,"attempts":${call.attempts}` : '') +
     `,"status":${status}` +
     word('code', code) +
-    // The `param` of an upstream's error is not logged, since the upstream chose its text.
+    // The `param` of an upstream's error is not logged, because the upstream chose its text.
     member('param', error?.cause === undefined ? error?.facts.param : undefined) +
     word('finish', finish) +
     member('tokens', tokens) +
@@ -111,7 +111,7 @@ function lineMembers(request: RecordedRequest, outcome: RequestOutcome, sample: 
     member('upstream_message', call.upstreamMessage) +
     member('trace_id', call.traceId) +
     member('repeats', repeats) +
-    // The code explains a refusal; only failures of the gateway or an upstream need their cause.
+    // The code of a refusal says enough; only failures of the gateway or an upstream are logged with their cause.
     member('error', status >= 500 && error?.cause !== undefined ? describeError(error.cause) : undefined) +
     ',"msg":"request"'
   );
@@ -121,7 +121,7 @@ function member(name: string, value: unknown): string {
   return value === undefined ? '' : `,"${name}":${JSON.stringify(value)}`;
 }
 
-/** Writes one of the gateway's own words, which needs no escapes. */
+/** Returns a member whose value is a constant of the gateway, which needs no escaping. */
 function word(name: string, value: string | undefined): string {
   return value === undefined ? '' : `,"${name}":"${value}"`;
 }
@@ -134,7 +134,7 @@ function rounded(ms: number): number {
   return Math.round(ms * 10) / 10;
 }
 
-/** Returns a path for the log: without its query, which may be private, and with credentials redacted. */
+/** Returns a path for the log, without its query, which may be private, and with credentials redacted. */
 function shownPath(url: string | undefined): string | undefined {
   return url === undefined ? undefined : redactTokens(url.split('?', 1)[0] ?? '');
 }

@@ -75,7 +75,7 @@ export class StalledWrites {
     const sentBytes = socket.bytesWritten - socket.writableLength;
     const progress = this.#stalled.get(socket);
     if (progress?.sentBytes === sentBytes) return nowMs - progress.sinceMs;
-    // Reinserted at the end: the map is in the order in which connections stalled.
+    // Reinserted at the end, because the map is in the order in which connections stalled.
     this.#stalled.delete(socket);
     this.#stalled.set(socket, { sentBytes, sinceMs: nowMs });
     return 0;

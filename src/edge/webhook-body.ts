@@ -23,7 +23,7 @@ export const webhookSettingsSchema = z.strictObject(
   'must be an object',
 );
 
-/** The settings that a body names. Throws `validation_error` with a violation for every wrong or unknown field. */
+/** Reads the settings in a body. Throws `validation_error` with a violation for every wrong or unknown field. */
 export function readWebhookSettings(body: JsonBody): MessageInitShape<typeof WebhookSettingsSchema> {
   const { url, events, disabled } = readBody(webhookSettingsSchema, body, 'a webhook');
   return { url, disabled, events: events && { types: events } };

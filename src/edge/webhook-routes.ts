@@ -6,7 +6,7 @@ import { readWebhookSettings } from './webhook-body.ts';
 
 const webhookId = ({ request }: AccountCall): bigint => readPathId(request.params.webhook_id, 'webhook');
 
-/** Registers the webhooks of the caller's account, and their events. */
+/** Registers the endpoints of the account's webhooks and of their events. */
 export function offerWebhooks(offer: Offer): void {
   offer('GET', '/webhooks', 'webhooks:read', async ({ accounts, as }) => {
     const { webhooks } = await accounts.listWebhooks({}, as);

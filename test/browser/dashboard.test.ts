@@ -176,7 +176,7 @@ test('the first minute: a first request from the page, its hold and receipt, a k
   await page.getByRole('button', { name: 'New key' }).click();
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('Name').fill('first');
-  await dialog.getByLabel('Balance of its own, in dollars').fill('1');
+  await dialog.getByLabel('Own balance, in dollars').fill('1');
   await dialog.getByRole('button', { name: 'Create key' }).click();
   const activation = page.getByRole('region', { name: 'New key' });
   await activation.getByText('for the key’s first call').waitFor();

@@ -186,7 +186,7 @@ test('several filters at once narrow the sums as they narrow the rows', async ()
   expect(await requests.innerText()).toBe('2');
   await page.getByRole('button', { name: 'Remove the filter key' }).click();
   await expect.poll(() => requests.innerText()).toBe('3');
-  await page.getByLabel('Divide by').selectOption('Key');
+  await page.getByLabel('Group by').selectOption('Key');
   await page.getByLabel('Provider', { exact: true }).fill('nobody');
   await page.getByLabel('Provider', { exact: true }).press('Enter');
   await page.getByText('No request in this period').waitFor();

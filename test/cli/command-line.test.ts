@@ -453,7 +453,7 @@ test('a missing token, a foreign token and a silent port are distinguished', asy
   expect([foreign.code, foreign.stderr]).toEqual([1, expect.stringContaining('refuses the operator token')]);
   writeFileSync(join(folder, 'operator.token'), '');
   const empty = await tollgate(['accounts', 'list', '--data-dir', folder]);
-  expect([empty.code, empty.stderr]).toEqual([1, expect.stringContaining('holds no token')]);
+  expect([empty.code, empty.stderr]).toEqual([1, expect.stringContaining('does not contain a token')]);
   const port = await freePort();
   const silent = await tollgate(['accounts', 'list', '--rpc-port', String(port)]);
   expect([silent.code, silent.stderr]).toEqual([

@@ -1,4 +1,4 @@
-/** The programs that `connect` points at the gateway. In a file of their own, so that commands which only need the names do not load the libraries that read settings. */
+/** The programs that `connect` can configure. In a separate file, so that commands that need only the names do not load the libraries that read settings. */
 export const clientNames = [
   'claude-code',
   'codex',
@@ -10,5 +10,5 @@ export const clientNames = [
   'cursor',
 ] as const;
 
-/** One of them. */
+/** The name of a program that `connect` can configure. */
 export type ClientName = (typeof clientNames)[number];

@@ -10,8 +10,8 @@ import { opencodeSettings } from './environment.ts';
 export interface ClientFile {
   readonly path: string;
   /**
-   * Returns the file with the gateway in it. `text`: its current content; undefined: it does not exist. Throws
-   * `CommandFailure` if it can't be read.
+   * Returns the new content of the file, with the gateway in it. `text`: the current content; undefined if the file does not exist. Throws
+   * `CommandFailure` if the content can't be parsed.
    */
   readonly change: (text: string | undefined, access: Access) => string;
 }
@@ -19,11 +19,11 @@ export interface ClientFile {
 /** A program that `connect` configures for the gateway. docs/clients.md lists the tried versions. */
 export interface ClientProgram {
   readonly title: string;
-  /** Empty: its settings are not in a file and must be entered by hand. */
+  /** Its settings files; empty if the settings are not in a file and must be entered by hand. */
   readonly files: readonly ClientFile[];
-  /** Returns the steps in the client, besides or instead of the files. */
+  /** Returns what the user must do in the client, in addition to the files or instead of them. */
   readonly steps: (access: Access) => readonly string[];
-  /** The interface that it uses. */
+  /** The interface that the program uses. */
   readonly uses: 'messages' | 'responses' | 'chat';
 }
 
@@ -31,7 +31,7 @@ type Variables = Readonly<Record<string, string | undefined>>;
 
 const nothing = (): readonly string[] => [];
 
-/** Returns the programs by the names that `connect` takes. `variables`: where some of them look for their settings. */
+/** Returns the programs by their names in `connect`. `variables`: environment variables, which say where some programs look for their settings. */
 export function clientPrograms(variables: Variables): Readonly<Record<ClientName, ClientProgram>> {
   const home = variables['HOME'] ?? homedir();
   const config = variables['XDG_CONFIG_HOME'] ?? join(home, '.config');
@@ -105,7 +105,7 @@ export function clientPrograms(variables: Variables): Readonly<Record<ClientName
 
 type JsonObject = Record<string, unknown>;
 
-/** Returns a JSON file with members added, merged into existing objects. Other members stay. */
+/** Returns a JSON file with members merged into its objects. Other members stay. */
 function mergedJson(text: string | undefined, more: JsonObject): string {
   const merge = (into: JsonObject, from: JsonObject): JsonObject => {
     const merged = { ...into };
@@ -163,7 +163,7 @@ function qwenVariables(text: string | undefined, { url, key, model }: Access): s
   return `${[...others.filter(line => line !== ''), ...Object.entries(own).map(pair => pair.join('='))].join('\n')}\n`;
 }
 
-/** Adds a provider at the end and chooses it at the top, because keys that follow a table belong to it. A JSON string is a TOML string. */
+/** Adds a provider at the end of the file, and selects it at the beginning, because in TOML all keys after a table's header belong to the table. JSON strings are valid TOML. */
 function codexSettings(text: string | undefined, { url, key, model }: Access): string {
   const kept: string[] = [];
   let table = '';

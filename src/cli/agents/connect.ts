@@ -4,7 +4,7 @@ import { idArgument, nameArgument, portArgument } from '../arguments.ts';
 import { CommandFailure } from '../failure.ts';
 import { askGateway, type GatewayClients, type GatewayOptions } from '../gateway.ts';
 import type { RemotePorts } from '../remote.ts';
-import { type Access, findPlace } from './access.ts';
+import { type Access, findAccess } from './access.ts';
 import { type ClientName, clientNames } from './client-names.ts';
 import type { ClientProgram } from './clients.ts';
 import { readSettings, restoreSettings, writeSettings } from './settings-file.ts';
@@ -21,7 +21,7 @@ interface ConnectOptions extends GatewayOptions {
 
 type GatewayCaller = <T>(call: (clients: GatewayClients) => Promise<T>) => Promise<T>;
 
-/** The inputs of connecting a client. */
+/** What connecting a client needs. */
 interface Connecting {
   readonly name: string;
   readonly client: ClientProgram;
@@ -30,10 +30,10 @@ interface Connecting {
   readonly streams: RemotePorts['streams'];
 }
 
-/** A placeholder for the key, if none is made. */
+/** Printed instead of a key, if no key is created. */
 const keyPlace = 'YOUR_TOLLGATE_API_KEY';
 
-/** `connect CLIENT [--print] [--undo]`. */
+/** Adds `connect CLIENT [--print] [--undo]`. */
 export function connectCommand(program: Command, ports: RemotePorts): void {
   const names = Object.fromEntries(clientNames.map(name => [name, name]));
   program
@@ -64,7 +64,7 @@ export function connectCommand(program: Command, ports: RemotePorts): void {
 }
 
 async function print({ client, options, ask, streams }: Connecting): Promise<void> {
-  const place = await ask(clients => findPlace(clients, options));
+  const place = await ask(clients => findAccess(clients, options));
   const access = { ...place, key: options.key ?? keyPlace };
   for (const { path, change } of client.files) {
     streams.out(`# ${path}\n${changed(path, () => change(undefined, access))}`);
@@ -73,8 +73,8 @@ async function print({ client, options, ask, streams }: Connecting): Promise<voi
 }
 
 async function connect({ name, client, options, ask, streams }: Connecting): Promise<void> {
-  const place = await ask(clients => findPlace(clients, options));
-  // Reads all of them before a key is created: a file that can't be read stops it.
+  const place = await ask(clients => findAccess(clients, options));
+  // All files are read before a key is created, so that no key is left if a file can't be read.
   const old = client.files.map(file => ({ ...file, text: readSettings(file.path) }));
   for (const { path, change, text } of old) changed(path, () => change(text, { ...place, key: keyPlace }));
   const access: Access = { ...place, key: options.key ?? (await makeKey({ name, options, ask })) };
@@ -89,7 +89,7 @@ async function connect({ name, client, options, ask, streams }: Connecting): Pro
   streams.out(`${line}\n`);
 }
 
-/** Adds the file's name to the error. */
+/** Calls `change`, and adds the file's path to its error. */
 function changed(path: string, change: () => string): string {
   try {
     return change();
@@ -101,7 +101,7 @@ function changed(path: string, change: () => string): string {
 
 const makeLabel = (name: string): string => `connect: ${name}`;
 
-/** Makes a key in place of those that were made for the client before. */
+/** Creates a key for the client, and revokes those that earlier runs created for it. */
 async function makeKey({ name, options, ask }: Pick<Connecting, 'name' | 'options' | 'ask'>): Promise<string> {
   await revokeKeys({ name, options, ask });
   const settings = { label: makeLabel(name) };

@@ -2,11 +2,11 @@ import { basename, delimiter, resolve } from 'node:path';
 import type { Access } from './access.ts';
 
 /**
- * The environment variables and arguments with which agents and clients use another address than their provider's.
- * Which versions were tested: docs/clients.md.
+ * The environment variables and arguments that make agents and clients use the gateway instead of their provider. docs/clients.md lists the
+ * tested versions.
  */
 
-/** Variables that would make an agent use another credential or another provider. */
+/** Variables that are removed, because they would make an agent use another credential or another provider. */
 const withheld = [
   'ANTHROPIC_API_KEY',
   'CLAUDE_CODE_OAUTH_TOKEN',
@@ -15,7 +15,7 @@ const withheld = [
   'CLAUDE_CODE_USE_FOUNDRY',
 ];
 
-/** Returns the environment of a program that is to use the gateway. */
+/** Returns the environment of a program that must use the gateway. */
 export function programEnvironment(
   own: Readonly<Record<string, string | undefined>>,
   access: Access,
@@ -28,7 +28,7 @@ export function programEnvironment(
   return { ...environment, ...(path === undefined ? {} : { PATH: outerPath(path) }), ...accessVariables(access) };
 }
 
-/** The gateway's own programs, which npx puts first: its pinned Node.js is not what an agent was made for. */
+/** The folder of the gateway's own programs, which npx puts at the front of PATH. It is removed, because its pinned Node.js is not the one that agents expect. */
 const ownPrograms = resolve(import.meta.dirname, '../../../node_modules/.bin');
 
 function outerPath(path: string): string {
@@ -36,7 +36,7 @@ function outerPath(path: string): string {
   return folders.join(delimiter);
 }
 
-/** Returns the variables by which clients of OpenAI's and Anthropic's interfaces are pointed at the gateway. */
+/** Returns the variables that make clients of OpenAI's and Anthropic's interfaces use the gateway. */
 export function accessVariables({ url, key, model }: Access): Record<string, string> {
   return {
     OPENAI_BASE_URL: `${url}/v1`,
@@ -46,7 +46,7 @@ export function accessVariables({ url, key, model }: Access): Record<string, str
     ANTHROPIC_BASE_URL: url,
     ANTHROPIC_AUTH_TOKEN: key,
     ANTHROPIC_MODEL: model,
-    // Claude Code uses smaller models for titles and summaries.
+    // Claude Code uses a second, smaller model for titles and summaries.
     ANTHROPIC_SMALL_FAST_MODEL: model,
     ANTHROPIC_DEFAULT_HAIKU_MODEL: model,
     ANTHROPIC_DEFAULT_SONNET_MODEL: model,
@@ -71,10 +71,10 @@ export function opencodeSettings({ url, key, model }: Access) {
   };
 }
 
-/** Programs that start the one which they are given. */
+/** Programs that start the program in their arguments. */
 const starters = new Set(['npx', 'bunx', 'pnpx']);
 
-/** Returns the command with what an agent takes as arguments only: Codex reads its provider from no variable. */
+/** Returns the command with added arguments, for agents that can't be configured by variables: Codex reads its provider only from arguments. */
 export function programCommand(command: readonly string[], { url, model }: Access): string[] {
   const at = command.findIndex(
     (word, index) => (index === 0 || !word.startsWith('-')) && !(index === 0 && starters.has(basename(word))),

@@ -8,7 +8,7 @@ import { CommandFailure } from '../failure.ts';
 import { askGateway, type GatewayClients, type GatewayOptions } from '../gateway.ts';
 import { tableText } from '../output.ts';
 import type { CommandLinePorts } from '../ports.ts';
-import { type Access, findPlace } from './access.ts';
+import { type Access, findAccess } from './access.ts';
 import { programCommand, programEnvironment } from './environment.ts';
 
 /** The ports of `run`. */
@@ -22,7 +22,7 @@ interface RunOptions extends GatewayOptions {
   readonly url?: string;
 }
 
-/** A key that was made for one command. */
+/** A key that was created for one command. */
 interface MadeKey extends Access {
   readonly keyId: bigint;
   readonly expiresAtMs: number;
@@ -31,7 +31,7 @@ interface MadeKey extends Access {
 const twoHoursMs = 2 * 3_600_000;
 const labelMax = 200;
 
-/** `run [--budget DOLLARS] [--model ID] [--for 2h] -- COMMAND…`; its exit code is the command's. */
+/** Adds `run [--budget DOLLARS] [--model ID] [--for 2h] -- COMMAND…`; its exit code is that of the command. */
 export function runCommand(program: Command, ports: RunPorts, exitWith: (code: number) => void): void {
   program
     .command('run')
@@ -77,7 +77,7 @@ async function makeKey(
   command: readonly string[],
   { account: accountId, budget, for: spanMs, ...place }: RunOptions,
 ): Promise<MadeKey> {
-  const found = await findPlace(clients, place);
+  const found = await findAccess(clients, place);
   const expiresAtMs = systemClock.now() + spanMs;
   const { key } = await clients.admin.createApiKey({
     accountId,
@@ -98,8 +98,8 @@ interface Ending {
 }
 
 /**
- * Revokes the key, which returns the rest of its balance, and prints the cost. If that fails, it prints so, and the command's exit code
- * does not change.
+ * Revokes the key, which moves the rest of its balance back to the account, and prints the cost. A failure is printed, but does not change
+ * the exit code.
  */
 async function end({ keyId, expiresAtMs }: MadeKey, { ask, options, streams }: Ending): Promise<void> {
   try {
@@ -120,7 +120,7 @@ async function end({ keyId, expiresAtMs }: MadeKey, { ask, options, streams }: E
 const settleWaitMs = 250;
 const settleLooksMax = 12;
 
-/** Returns the usage once it no longer changes: requests that the command left unfinished are settled a moment after its end. */
+/** Returns the usage once it no longer changes, because requests that the command left unfinished are settled shortly after its end. */
 async function settledUsage(read: () => Promise<ModelUsage[]>): Promise<ModelUsage[]> {
   let before = await read();
   for (let look = 1; look < settleLooksMax; look += 1) {

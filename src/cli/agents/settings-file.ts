@@ -1,13 +1,13 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** Settings files of other programs, which are changed only after making a copy. */
+/** Reads, changes and restores settings files of other programs. A file is copied before it is changed. */
 
 const before = '.before-tollgate';
-/** Marks a file that did not exist. */
+/** The extension of an empty file which says that the settings file did not exist. */
 const absent = '.not-before-tollgate';
 const after = '.after-tollgate';
-/** The file holds a key. */
+/** The mode of the files, because they contain a key. */
 const ownerOnly = 0o600;
 
 /** Returns a file's text; undefined if there is none. */
@@ -16,8 +16,8 @@ export function readSettings(path: string): string | undefined {
 }
 
 /**
- * Writes a file after copying its old content; an existing copy stays, because it is older. Returns the copy's path;
- * undefined if there was no file.
+ * Writes a file after copying its old content. If there is a copy already, it stays, because it has the original settings. Returns the
+ * path of the copy; undefined if there was no file.
  */
 export function writeSettings(path: string, text: string): string | undefined {
   mkdirSync(dirname(path), { recursive: true });
@@ -32,8 +32,7 @@ export function writeSettings(path: string, text: string): string | undefined {
 }
 
 /**
- * Restores the file from before `writeSettings`; the current content is copied too. Returns whether there was
- * anything to undo.
+ * Restores the file as it was before `writeSettings`; the current content is copied too. Returns whether there was anything to restore.
  */
 export function restoreSettings(path: string): boolean {
   const had = existsSync(path + before);

@@ -4,7 +4,7 @@ import type { ClientProgram } from './clients.ts';
 /** The result of a test call. */
 export interface TestCall {
   readonly isGood: boolean;
-  /** For people: the question and the answer. */
+  /** The question and the answer, or the error, for people. */
   readonly line: string;
 }
 
@@ -15,11 +15,11 @@ const question = 'Say hello.';
 interface TestRequest {
   readonly path: string;
   readonly body: object;
-  /** The text of an answer. */
+  /** Returns the text of an answer. */
   readonly read: (answer: Answer) => string | undefined;
 }
 
-/** The members of the three interfaces' answers that are read here. */
+/** The members of answers that are read here, of all three interfaces. */
 interface Answer {
   readonly choices?: readonly { readonly message?: { readonly content?: string | null } }[];
   readonly content?: readonly { readonly text?: string }[];
@@ -45,7 +45,7 @@ const testRequests: Readonly<Record<ClientProgram['uses'], (model: string) => Te
   }),
 };
 
-/** Calls the model once, on the interface that a client uses. Never rejects. */
+/** Calls the model once, through the interface that the client uses. Never rejects. */
 export async function makeTestCall({ url, key, model }: Access, uses: ClientProgram['uses']): Promise<TestCall> {
   const { path, body, read } = testRequests[uses](model);
   const what = `Test call: POST ${url}${path} with ${model}`;
@@ -56,7 +56,7 @@ export async function makeTestCall({ url, key, model }: Access, uses: ClientProg
       body: JSON.stringify(body),
       signal: AbortSignal.timeout(timeoutMs),
     });
-    // Foreign data only if something else answers at the address; then the text is absent.
+    // If another server answers at the address, the members that are read are absent.
     const answer = (await response.json()) as Answer;
     if (!response.ok) {
       return { isGood: false, line: `${what}: ${response.status}, ${answer.error?.message ?? 'without a message'}` };

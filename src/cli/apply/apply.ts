@@ -14,7 +14,7 @@ interface ApplyOptions extends GatewayOptions {
   readonly json?: true;
 }
 
-/** `apply`. */
+/** Adds `apply`. */
 export function applyCommand(program: Command, { streams, environment }: RemotePorts): void {
   const command = program
     .command('apply')
@@ -26,7 +26,7 @@ export function applyCommand(program: Command, { streams, environment }: RemoteP
     .option('--prune', 'also delete objects that the file’s sections do not name')
     .option('--secrets <file>', 'file that secrets of new keys and webhooks are appended to (default: FILE.secrets)');
   addGatewayOptions(command).action(async (path: string, options: ApplyOptions) => {
-    // They load the libraries of the configuration, which no other command waits for.
+    // Loaded on demand, because the libraries of the configuration would slow down every other command.
     const [{ readWanted }, { makePlan }] = await Promise.all([import('./wanted.ts'), import('./plan.ts')]);
     const wanted = readWanted(path);
     await askGateway(options, environment(), async ({ admin }) => {
@@ -47,7 +47,7 @@ function planText(steps: readonly Step[]): string {
   return steps
     .map(({ action, kind, name, account, changes }) => {
       const owner = account === null ? 'the operator' : `account ${account}`;
-      // The name of an account's limit ends with the account.
+      // The name of an account's limit already ends with the name of the account.
       const of = kind === 'account' || name.endsWith(owner) ? '' : ` of ${owner}`;
       const lines = changes.map(({ field, from, to }) => {
         const change = action === 'create' ? shown(to) : `${shown(from)} → ${shown(to)}`;
@@ -58,7 +58,7 @@ function planText(steps: readonly Step[]): string {
     .join('');
 }
 
-/** Of the possible values of a field, only amounts of money are bigints. */
+/** Returns a field's value as text. Only amounts of money are bigints. */
 function shown(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(toPlain(value));
 }
@@ -77,7 +77,7 @@ function toDocument({ action, kind, name, account, changes }: Step) {
   };
 }
 
-/** Does the steps in their order. The file for secrets is opened first: a secret that can't be written down would be lost. */
+/** Runs the steps in order. The file for secrets is opened first, because a secret that can't be stored would be lost. */
 async function run(admin: GatewayClients['admin'], steps: readonly Step[], path: string): Promise<void> {
   const file = steps.some(({ makesSecret }) => makesSecret) ? openSecrets(path) : undefined;
   try {
@@ -105,7 +105,7 @@ function openSecrets(path: string): number {
   }
 }
 
-/** One JSON document per line. */
+/** Appends a secret to the file, as one line of JSON. */
 function addSecret(file: number, made: MadeSecret): void {
   writeSync(file, `${JSON.stringify(made)}\n`);
   fsyncSync(file);

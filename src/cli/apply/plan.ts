@@ -11,7 +11,7 @@ import type { Wanted, WantedAccount, WantedGroup, WantedKey, WantedLimit, Wanted
 
 type Admin = GatewayClients['admin'];
 
-/** The present content of an account, and the ids that earlier steps have created. */
+/** The current content of an account, including what earlier steps have created. */
 interface Present {
   readonly name: string;
   id: bigint;
@@ -23,8 +23,8 @@ interface Present {
 }
 
 /**
- * Returns the steps that bring the gateway to the state in the file, in order. `prunes`: also removes objects of the file's sections that
- * the file does not name.
+ * Returns the steps that change the gateway to the state in the file, in order. `prunes`: also delete objects that the file does not name,
+ * of the kinds for which the file has a section.
  */
 export async function makePlan(admin: Admin, wanted: Wanted, prunes: boolean): Promise<Step[]> {
   const { accounts } = await admin.listAccounts({});
@@ -74,7 +74,7 @@ async function readPresent(admin: Admin, name: string, account: Account | undefi
   };
 }
 
-/** Indexes objects by name. Those without a name can't be referred to; two with the same name can't be distinguished. */
+/** Indexes objects by name. Objects without a name are left out. Throws if two have the same name. */
 function byName<T>(things: readonly T[], readName: (thing: T) => string, what: string): Map<string, T> {
   const named = new Map<string, T>();
   for (const thing of things) {
@@ -128,7 +128,7 @@ function balance(value: bigint | null | undefined) {
   return { balanceNanoUsd: value ?? undefined, noBalance: value === null };
 }
 
-/** Balances are spent, so an existing balance counts as the wanted one: applying the same file again must not fill it up. */
+/** Returns the balance that is compared with the file. An existing balance counts as equal to the wanted one, because it is spent, and applying the same file again must not fill it up. */
 function presentBalance(is: bigint | undefined, wanted: bigint | null | undefined): bigint | undefined {
   return is !== undefined && typeof wanted === 'bigint' ? wanted : is;
 }
@@ -143,7 +143,7 @@ function findGroupId(present: Present, name: string): bigint {
   return found.groupId;
 }
 
-/** The part of the wanted changes. */
+/** Returns the wanted values of the fields that change. */
 function pick<T extends object>(wanted: T, changes: readonly Change[]): Partial<T> {
   const names = new Set(changes.map(({ field }) => field));
   return Object.fromEntries(Object.entries(wanted).filter(([name]) => names.has(name))) as Partial<T>;
@@ -268,16 +268,16 @@ function describeKey(present: Present, key: ApiKey): Fields {
   };
 }
 
-/** The scope of limits. */
+/** The account, group or key that limits belong to. */
 interface Scope {
   readonly type: 'account' | 'group' | 'key';
   readonly name: string;
   readonly getId: () => bigint;
-  /** Absent: an earlier step creates it. */
+  /** Absent if an earlier step creates the object. */
   readonly id?: bigint | undefined;
 }
 
-/** Identifies limits within one scope. */
+/** Returns a text that identifies a limit within its scope. */
 function identify({
   unit,
   window,
@@ -359,7 +359,7 @@ function planLimit(present: Present, scope: Scope, wanted: WantedLimit, limit: L
 }
 
 interface WebhookOwner {
-  /** null: the operator. */
+  /** The account's name; null for the operator. */
   readonly name: string | null;
   readonly getId: () => bigint;
 }
@@ -410,7 +410,7 @@ function planWebhooks(
   return steps;
 }
 
-/** Keys without a label are never pruned: a file can't name them. */
+/** Returns the steps that delete keys that the file does not name. Keys without a label stay, because a file can't name them. */
 function pruneKeys(present: Present, wanted: readonly WantedKey[] | undefined): Step[] {
   if (wanted === undefined) return [];
   const kept = new Set(wanted.map(({ label }) => label));
@@ -430,7 +430,7 @@ function pruneKeys(present: Present, wanted: readonly WantedKey[] | undefined): 
     });
 }
 
-/** A group is removed before its parent. */
+/** Returns the steps that delete groups that the file does not name; a group is deleted before its parent. */
 function pruneGroups(present: Present, wanted: readonly WantedGroup[] | undefined): Step[] {
   if (wanted === undefined) return [];
   const kept = new Set(wanted.map(({ name }) => name));

@@ -1,6 +1,6 @@
 import type { GatewayClients } from '../gateway.ts';
 
-/** A secret that was shown once. */
+/** A secret that the gateway shows only once. */
 export interface MadeSecret {
   readonly account: string | null;
   /** The label of a key, or the address of a webhook. */
@@ -10,31 +10,31 @@ export interface MadeSecret {
   readonly secret: string;
 }
 
-/** One field that changes, as people and programs are shown it. */
+/** A field that changes, as it is printed. */
 export interface Change {
   readonly field: string;
   readonly from: unknown;
   readonly to: unknown;
 }
 
-/** Something to make, change or remove. */
+/** An object to create, update or delete. */
 export interface Step {
   readonly action: 'create' | 'update' | 'delete';
-  /** "key". */
+  /** The kind of object ("key"). */
   readonly kind: string;
   readonly name: string;
-  /** null: the operator's. */
+  /** The account's name; null for the operator. */
   readonly account: string | null;
   readonly changes: readonly Change[];
-  /** It makes a secret, which `run` returns. */
+  /** True if the step creates a secret, which `run` returns. */
   readonly makesSecret: boolean;
   readonly run: (admin: GatewayClients['admin']) => Promise<MadeSecret | undefined>;
 }
 
-/** Fields by their name in the file. */
+/** The fields of an object, by their names in the file. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** Returns which of the wanted fields are not as they are. */
+/** Returns the wanted fields whose current values are different. */
 export function findChanges(wanted: Fields, present: Fields): Change[] {
   return Object.entries(wanted).flatMap(([field, to]) => {
     if (to === undefined) return [];
@@ -43,7 +43,7 @@ export function findChanges(wanted: Fields, present: Fields): Change[] {
   });
 }
 
-/** Returns a value as a text that equal values share, whatever the order of their members. */
+/** Returns a value as a text that is the same for equal values, whatever the order of their members. */
 export function canonical(value: unknown): string {
   return JSON.stringify(value, (_, each: unknown) => {
     if (typeof each === 'bigint') return `${each}n`;

@@ -6,8 +6,7 @@ import { parseJsonDollars } from '../../lib/dollars.ts';
 import { CommandFailure } from '../failure.ts';
 
 /**
- * The content of a file for `tollgate apply`. Absent sections are ignored; absent fields of named things stay as they
- * are.
+ * The content of a file for `tollgate apply`. Nothing changes for sections and fields that are absent.
  */
 
 const dollars = z
@@ -94,7 +93,7 @@ export type WantedKey = z.output<typeof key>;
 export type WantedAccount = z.output<typeof account>;
 export type Wanted = z.output<typeof file>;
 
-/** Reads a file. Throws `CommandFailure` (wrong use) with a line for everything that is wrong in it. */
+/** Reads a file. Throws `CommandFailure` (wrong use) with a line for each mistake in it. */
 export function readWanted(path: string): Wanted {
   let text: string;
   try {
@@ -132,7 +131,7 @@ function nameField(path: readonly PropertyKey[]): string {
   return path.map(String).join('.') || 'the file';
 }
 
-/** Returns what two entries of the file name alike. */
+/** Returns the names that two entries of the file have. */
 function findTwice({ accounts, webhooks = [] }: Wanted): string[] {
   const repeated = (names: readonly string[]): string[] => [
     ...new Set(names.filter((each, index) => names.indexOf(each) < index)),

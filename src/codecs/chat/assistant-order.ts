@@ -13,7 +13,7 @@ export interface AssistantContent {
 /**
  * Returns the items of an assistant message in the order in which the model generated them, which the positions of its reasoning show.
  * Between two pieces of reasoning, text comes before calls. A text that reasoning interrupts becomes several messages of the turn; a text
- * of several parts is not split. Source: case TR-20.
+ * of several parts is not split. Source: translation case TR-20.
  */
 export function inOrder({ reasoning, messages, called }: AssistantContent): Item[] {
   const rest = [...messages];

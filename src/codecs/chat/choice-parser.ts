@@ -61,7 +61,7 @@ interface OpenItem {
 /**
  * Parses one choice of an upstream's answer. Chat does not mark items: reasoning, text and calls are distinguished by their fields, and each
  * ends when another begins. Content after a finish reason continues the answer, and the last finish reason counts (docs/interfaces/README.md "Finish
- * reasons"). Source: docs/interfaces/chat-completions.md "Stream"; cases RE-02, RE-08, RE-25, TS-11, FI-03.
+ * reasons"). Source: docs/interfaces/chat-completions.md "Stream"; translation cases RE-02, RE-08, RE-25, TS-11, FI-03.
  */
 export class ChoiceParser implements ChoiceReader {
   readonly #index: number;
@@ -88,7 +88,7 @@ export class ChoiceParser implements ChoiceReader {
 
   /**
    * Ends the choice. Throws `UpstreamFailure` `malformed` if its finish reason says that there are tool calls but none came: the client
-   * would wait for them (case FI-12).
+   * would wait for them (translation case FI-12).
    */
   end(events: GenerationEvent[]): void {
     const native = this.#native ?? '';
@@ -250,14 +250,14 @@ function tokensIn(logprobs: JsonObject | undefined, member: 'content' | 'refusal
 }
 
 /**
- * Returns the matched stop sequence that the server reports (vLLM, SGLang, llama.cpp; case EF-13); '' if it reports
+ * Returns the matched stop sequence that the server reports (vLLM, SGLang, llama.cpp; translation case EF-13); '' if it reports
  * none.
  */
 function matchedStopIn(choice: JsonObject): string {
   return textIn(choice['stop_reason']) || textIn(choice['matched_stop']) || textIn(choice['stopping_word']);
 }
 
-/** Returns an entry of `reasoning_details`, without an index that is not a number. */
+/** Returns an entry of `reasoning_details`, without known members whose values have a wrong type. */
 function detailIn(detail: JsonObject): ReasoningDetail {
   const { index, ...rest } = detail;
   for (const name of ['type', 'text', 'summary', 'data', 'signature', 'format']) {

@@ -294,7 +294,7 @@ export class ChoiceRenderer {
     }
     const isFunction = item.callForm === 'function' || item.callForm === 'legacy';
     if (!isFunction || !item.empty || status === ItemStatus.INCOMPLETE) return;
-    // Strict clients refuse a call without any arguments (case TS-10).
+    // Strict clients refuse a call without any arguments (translation case TS-10).
     this.#argumentsChunk(item, '"{}"');
   }
 }

@@ -3,7 +3,7 @@ import { type Finished, FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 
 /**
  * Converts finish reasons to and from Chat's names. Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/README.md
- * "Translation"; cases FI-02, FI-03, FI-06, FI-18.
+ * "Translation"; translation cases FI-02, FI-03, FI-06, FI-18.
  */
 
 /**

@@ -15,7 +15,7 @@ import { extras } from './extras.ts';
 /**
  * `reasoning_details`: how Chat Completions carries reasoning, summaries and blobs (an extension that OpenRouter
  * introduced and others follow). Entries with the same `index` belong to one reasoning block, which is one item here.
- * Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/README.md "Translation"; cases RE-02, RE-25.
+ * Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/README.md "Translation"; translation cases RE-02, RE-25.
  */
 
 /** One entry. Every member may be absent or null. */
@@ -116,7 +116,7 @@ export interface ReasoningPlace {
 
 /**
  * Returns the member `after`, this gateway's extension for the position of reasoning: providers refuse signed reasoning
- * that is out of its original order (case TR-20). Empty if the reasoning comes first, as it usually does.
+ * that is out of its original order (translation case TR-20). Empty if the reasoning comes first, as it usually does.
  */
 export function placeMember({ calls, text }: ReasoningPlace): JsonObject {
   return calls === 0 && text === 0 ? {} : { after: { tool_calls: calls, text } };

@@ -121,7 +121,7 @@ function listPlaces(items: readonly Item[]): { item: Item; place: ReasoningPlace
 function renderCall(item: Item): JsonObject[] {
   if (item.content.case !== 'toolCall') return [];
   const call = item.content.value;
-  // As in a stream: strict clients reject a call without any arguments (case TS-10).
+  // As in a stream: strict clients reject a call without any arguments (translation case TS-10).
   const isEmpty = call.arguments === '' && call.kind !== ToolKind.CUSTOM && item.status !== ItemStatus.INCOMPLETE;
   return [callMembers(item, call, isEmpty ? '{}' : call.arguments.toWellFormed())];
 }

@@ -17,7 +17,7 @@ export function callMembers(item: Item, call: ToolCall, args: string): JsonObjec
 }
 
 /**
- * Returns a Gemini signature as Gemini's own Chat interface carries it (case RE-23); undefined for other signatures, which Chat can't carry.
+ * Returns a Gemini signature as Gemini's own Chat interface carries it (translation case RE-23); undefined for other signatures, which Chat can't carry.
  */
 export function signatureMembers({ kind, data }: Opaque): JsonObject | undefined {
   return kind === 'gemini.thought_signature' ? { extra_content: { google: { thought_signature: data } } } : undefined;

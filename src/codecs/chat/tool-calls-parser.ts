@@ -41,7 +41,7 @@ const knownWithSignature = makeShape('id type index extra_content', called);
 
 /**
  * Parses the tool calls of a choice. Upstreams distinguish them by index, by id, by position in the list, or by a new name, and may interleave
- * them. Source: docs/interfaces/chat-completions.md "Stream"; cases TS-04, TS-05, TS-08, TS-16, TS-17, TS-24, RE-23.
+ * them. Source: docs/interfaces/chat-completions.md "Stream"; translation cases TS-04, TS-05, TS-08, TS-16, TS-17, TS-24, RE-23.
  */
 export class ToolCallsParser {
   readonly #context: CallContext;
@@ -168,7 +168,7 @@ export class ToolCallsParser {
     this.#send(call, call.arguments, events);
   }
 
-  /** Returns an id that is unique in the conversation, and the same whenever the same answer is parsed (case TR-10). */
+  /** Returns an id that is unique in the conversation, and the same whenever the same answer is parsed (translation case TR-10). */
   #derivedId(call: Call): string {
     const origin = [this.#context.answerId(), this.#context.choice, this.#calls.indexOf(call), call.name];
     return `call_${createHash('sha256').update(JSON.stringify(origin)).digest('hex').slice(0, 24)}`;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** Matches the ids that the gateway assigns to calls without an id (case GE-01). */
+/** Matches the ids that the gateway assigns to calls without an id (translation case GE-01). */
 export const madeCallId = /^call_tg[0-9a-f]{20}$/;
 
 /** Returns the id of the call at `place` of an answer: the same whenever that answer is parsed, and different for each call. */

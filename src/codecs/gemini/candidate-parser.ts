@@ -24,7 +24,7 @@ const serverParts = ['executableCode', 'codeExecutionResult', 'toolCall', 'toolR
 
 /**
  * Parses one candidate of an upstream's answer. The protocol does not mark items: an item of reasoning or text lasts until another kind of
- * part arrives; a call arrives whole. Source: docs/providers.md "The Gemini protocol"; cases GE-01, GE-04, RE-22, FI-11, FI-14.
+ * part arrives; a call arrives whole. Source: docs/providers.md "The Gemini protocol"; translation cases GE-01, GE-04, RE-22, FI-11, FI-14.
  */
 export class CandidateParser {
   readonly #context: CandidateContext;

@@ -19,7 +19,7 @@ import { extras } from './extras.ts';
 import { canRead, partSignatureKind, skipCheck, reasoningSignatureKind } from './signature.ts';
 import type { FunctionResponse, GeminiContent, GeminiPart, InlineData } from './wire.ts';
 
-/** Encodes items as contents and the system instruction. Sources: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases GE-01, GE-02, GE-05, RE-22, TR-17. */
+/** Encodes items as contents and the system instruction. Sources: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation", "Refused, listed or dropped"; translation cases GE-01, GE-02, GE-05, RE-22, TR-17. */
 
 /** The encoded items of a request. */
 export interface EncodedContents {
@@ -124,7 +124,7 @@ class ContentsEncoder {
     } else if (this.contents.length === 0) {
       this.system.push(...encoded);
     } else {
-      // The protocol has one system instruction, before all contents; later ones become user text (case GE-05).
+      // The protocol has one system instruction, before all contents; later ones become user text (translation case GE-05).
       this.#drops.add(fieldName(this.#request.endpoint, 'items'));
       const reminders = encoded.map(part => ({ text: `<system-reminder>\n${part.text ?? ''}\n</system-reminder>` }));
       this.#begin('user').push(...reminders);
@@ -215,7 +215,7 @@ function encodeInline({ inlineData }: GeminiPart): { inlineData: InlineData }[] 
   return inlineData === undefined ? [] : [{ inlineData }];
 }
 
-/** Returns a result as the object that the protocol requires: a JSON object of the tool unchanged, any other text as the member `output` (case GE-02). */
+/** Returns a result as the object that the protocol requires: a JSON object of the tool unchanged, any other text as the member `output` (translation case GE-02). */
 function encodeResponse(text: string, isError: boolean): JsonObject {
   if (isError) return { error: text };
   return objectIn(exactJson(text)) ?? { output: text };

@@ -5,7 +5,7 @@ import { type Drops, unsupportedContent } from '../drops.ts';
 import { searchResultText } from '../search-result.ts';
 import type { GeminiPart } from './wire.ts';
 
-/** Encodes the parts of a message or a tool result. Sources: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases ME-01, ME-04, ME-05, ME-11. */
+/** Encodes the parts of a message or a tool result. Sources: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation", "Refused, listed or dropped"; translation cases ME-01, ME-04, ME-05, ME-11. */
 
 /** Returns the part; undefined for an empty text. Throws `unsupported_parameter`. */
 export function encodePart({ content }: Part, request: GenerateRequest, drops: Drops): GeminiPart | undefined {

@@ -112,7 +112,7 @@ function encodeTools(request: GenerateRequest, drops: Drops): JsonObject {
   const { tools, toolChoice } = request;
   if (tools.length === 0) return {};
   const named = toolChoice?.tools.map(({ name }) => name) ?? [];
-  // The protocol restricts the tools only for a forced call. Otherwise the tools that may not be called are not sent (case CH-04).
+  // The protocol restricts the tools only for a forced call. Otherwise the tools that may not be called are not sent (translation case CH-04).
   const offered = toolChoice?.restricted === true ? tools.filter(tool => named.includes(clientToolName(tool))) : tools;
   const functionDeclarations = offered.map(tool => encodeTool(tool, `tools.${tools.indexOf(tool)}`, drops));
   const mode = callModes[toolChoice?.mode ?? ToolChoiceMode.UNSPECIFIED];
@@ -140,7 +140,7 @@ function encodeTool({ tool }: Tool, path: string, drops: Drops): JsonObject {
   if (strict === true) drops.add(`${path}.strict`);
   const parameters = fieldJson(parametersJson);
   if (parameters === undefined) return body;
-  // Unlike the schema of an answer, parameters may use all of JSON Schema, but must be an object (case CH-10).
+  // Unlike the schema of an answer, parameters may use all of JSON Schema, but must be an object (translation case CH-10).
   const isTyped = parameters['type'] !== undefined;
   return { ...body, parametersJsonSchema: isTyped ? parameters : { type: 'object', ...parameters } };
 }

@@ -16,7 +16,7 @@ import { parseUsage } from './usage.ts';
 /**
  * Converts an upstream's frames to events. Each frame is a complete response with the new content; there is no last frame, the stream ends
  * with its bytes. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it does not follow the protocol, `truncated` if a candidate never
- * finished. Source: docs/providers.md "The Gemini protocol"; cases GE-07, FI-14, SS-14, US-11.
+ * finished. Source: docs/providers.md "The Gemini protocol"; translation cases GE-07, FI-14, SS-14, US-11.
  */
 export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #provider: string;
@@ -34,7 +34,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     if (this.#state === 'completed' || data.trim() === '') return [];
     const body = objectIn(parsedJson(data));
     if (body !== undefined) return this.response(body);
-    // A proxy between the provider and the gateway may send events of its own.
+    // A proxy between the provider and the gateway may send other events.
     if (event !== '' && event !== 'message') return [];
     throw malformed('the data of an event is not a JSON object');
   }

@@ -2,7 +2,7 @@ import type { Opaque } from '../../gen/tollgate/v1/content_pb.ts';
 
 /**
  * Gemini's signatures of reasoning: each must be sent back on exactly the part that it came with. Source: docs/providers.md "The Gemini
- * protocol"; docs/interfaces/README.md "Translation"; case RE-22.
+ * protocol"; docs/interfaces/README.md "Translation"; translation case RE-22.
  */
 
 /** The kind of a signature that came with a call or a text. */

@@ -4,7 +4,7 @@ import { countIn } from '../json.ts';
 
 /**
  * Parses `usageMetadata`: the prompt's count includes cached tokens; the candidates' count does not include reasoning. Source:
- * docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation"; cases US-11, US-18.
+ * docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation"; translation cases US-11, US-18.
  */
 
 /**

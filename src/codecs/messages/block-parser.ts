@@ -59,7 +59,7 @@ interface DeltaFrame {
   readonly isPlain: boolean;
 }
 
-/** Parses content blocks into items, one for each block, numbered in order. A delta belongs to the block with its index (cases TS-14, TS-19). */
+/** Parses content blocks into items, one for each block, numbered in order. A delta belongs to the block with its index (translation cases TS-14, TS-19). */
 export class BlockParser {
   hasCalls = false;
   readonly #provider: string;

@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '../codec.ts';
 import { objectsIn } from '../json.ts';
 
-/** The most cache hints that Anthropic accepts in one request; a request with more is refused. Source: case US-14. */
+/** The most cache hints that Anthropic accepts in one request; a request with more is refused. Source: translation case US-14. */
 const hintsMax = 4;
 
 /**

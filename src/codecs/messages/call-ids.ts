@@ -2,7 +2,7 @@ import { hashText } from '../../generation/call-id.ts';
 
 /**
  * Makes call ids unique, and replaces characters that the protocol does not accept. A valid id keeps its value the first time it is used,
- * unless another call already has that value. The same conversation always gets the same ids. Source: cases TR-08, TR-10.
+ * unless another call already has that value. The same conversation always gets the same ids. Source: translation cases TR-08, TR-10.
  */
 export class CallIds {
   readonly #uses = new Map<string, number>();

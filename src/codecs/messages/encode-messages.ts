@@ -19,7 +19,7 @@ import { encodePart } from './encode-part.ts';
 import { extras } from './extras.ts';
 import { redactedKind, signatureKind } from './reasoning-blobs.ts';
 
-/** Encodes items as messages and the system prompt. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases TR-01 to TR-20, RO-01, RO-02, RO-04, RE-01, RE-04. */
+/** Encodes items as messages and the system prompt. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; translation cases TR-01 to TR-20, RO-01, RO-02, RO-04, RE-01, RE-04. */
 
 /** The encoded items of a request. */
 export interface EncodedMessages {
@@ -110,7 +110,7 @@ class MessageEncoder {
       return;
     }
     if (isSystem) {
-      // Most models refuse instructions in the middle of a conversation, so they always become user text (case RO-01).
+      // Most models refuse instructions in the middle of a conversation, so they always become user text (translation case RO-01).
       this.#drops.add(fieldName(this.#request.endpoint, 'items'));
       const texts = blocks.map(block => ({
         ...block,

@@ -5,7 +5,7 @@ import { imageTypeIn } from '../image-type.ts';
 import { type Drops, unsupportedContent, unsupportedPart } from '../drops.ts';
 import { extras } from './extras.ts';
 
-/** Encodes parts as content blocks. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases ME-01 to ME-11, RO-14. */
+/** Encodes parts as content blocks. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; translation cases ME-01 to ME-11, RO-14. */
 
 /** Returns the block of a part, without its cache hint and its extra members. Throws `unsupported_parameter`. */
 export function encodePart(part: Part, request: GenerateRequest, drops: Drops): JsonObject {

@@ -310,7 +310,7 @@ function encodeTool(tool: Tool, { path, request }: ToolPlace, drops: Drops): Jso
 }
 
 /**
- * Returns the schema of a tool's input, which must be an object (case CH-10). `asIs`: a client of this protocol sent it, and it is not
+ * Returns the schema of a tool's input, which must be an object (translation case CH-10). `asIs`: a client of this protocol sent it, and it is not
  * changed.
  */
 function encodeSchema(json: string, asIs: boolean): JsonObject {

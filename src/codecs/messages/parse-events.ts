@@ -34,7 +34,7 @@ const knownDeltaMembers = new Set(['stop_reason', 'stop_sequence', 'stop_details
 
 /**
  * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it does not
- * follow the protocol, `truncated` if `message_stop` never came. Source: docs/interfaces/messages.md "Stream"; cases FI-08, FI-18, LI-03, SV-03,
+ * follow the protocol, `truncated` if `message_stop` never came. Source: docs/interfaces/messages.md "Stream"; translation cases FI-08, FI-18, LI-03, SV-03,
  * TS-14.
  */
 export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent> {
@@ -58,7 +58,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     const body = objectIn(frameJson(data, this.#judge));
     if (body === undefined) {
       if (event === 'error') throw toReportedFailure(data);
-      // Servers send events of their own between those of the protocol.
+      // Some servers send other events between those of the protocol.
       if (event !== '' && event !== 'message') return [];
       if (data.trim() === '' || data.trim() === '[DONE]') return [];
       throw malformed('the data of an event is not a JSON object');
@@ -93,7 +93,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     const events: GenerationEvent[] = [];
     if (type === 'error') throw toReportedFailure(body);
     if (type === 'message_start') {
-      // A second start is a retry by the upstream itself: it belongs to the same answer (case TS-20).
+      // A second start is a retry by the upstream itself: it belongs to the same answer (translation case TS-20).
       return this.#state === 'new' ? this.#start(body) : [];
     }
     if (!/^(content_block_(start|delta|stop)|message_(delta|stop))$/.test(type)) return this.#unknown(type, body);

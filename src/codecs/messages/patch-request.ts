@@ -90,7 +90,7 @@ function isForeignReasoning(block: JsonObject | undefined): boolean {
   return signature === '' || isForeign(signature);
 }
 
-/** Removes members that clients copy from answers but upstreams refuse: nulls in known members (`citations: null`) and `parsed_output` (case RE-20). */
+/** Removes members that clients copy from answers but upstreams refuse: nulls in known members (`citations: null`) and `parsed_output` (translation case RE-20). */
 function withoutNulls(value: Json): Json {
   const block = objectIn(value);
   const type = textIn(block?.['type']);

@@ -5,7 +5,7 @@ import { type EnvelopedItem, type EnvelopedReasoning, unwrapReasoning, wrapReaso
 /**
  * Encodes blobs of reasoning as the `signature` of a `thinking` block, which is one string. A signature of Messages is that string, byte for
  * byte; blobs of other protocols are put into an envelope with their provider and their reasoning. Source: docs/architecture.md "The model of a
- * generation"; docs/interfaces/README.md "Translation"; case RE-04.
+ * generation"; docs/interfaces/README.md "Translation"; translation case RE-04.
  */
 
 /** The kind of a signature that is sent unchanged. */

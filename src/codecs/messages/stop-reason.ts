@@ -6,7 +6,7 @@ import { objectIn } from '../json.ts';
 
 /**
  * Converts stop reasons to and from those of Messages. Source: docs/interfaces/messages.md "Stop reasons", "Stream";
- * docs/interfaces/README.md "Translation"; cases FI-05, FI-08, FI-09, FI-18.
+ * docs/interfaces/README.md "Translation"; translation cases FI-05, FI-08, FI-09, FI-18.
  */
 
 /** Facts about the content, used if the upstream's reason has no counterpart in Messages. */

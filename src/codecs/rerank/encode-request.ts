@@ -3,8 +3,8 @@ import type { JsonObject } from '../codec.ts';
 import { defined, fieldJson, objectIn } from '../json.ts';
 
 /**
- * Returns the JSON body of a request. Documents are sent as strings, which every server accepts. The server is told not to return them,
- * because the gateway has them. `model` is the upstream's own name.
+ * Returns the JSON body of a request. Documents are sent as strings, which every server accepts. They are not requested back, because the
+ * gateway has them. `model` is the upstream's own name.
  */
 export function encodeRerankRequest(request: RerankRequest, model: string): JsonObject {
   const { query, documents, topN, user, extraJson } = request;

@@ -8,7 +8,7 @@ const known = new Set(['type', 'url', 'title', 'start_index', 'end_index']);
 
 /**
  * Converts citations to the form of Responses and back. Citations of URLs exist in every protocol; others are sent only to Responses clients. Source:
- * docs/interfaces/README.md "Translation"; case SV-02.
+ * docs/interfaces/README.md "Translation"; translation case SV-02.
  */
 
 /** Returns a citation in the form of Responses; undefined if Responses can't express it. */

@@ -23,7 +23,7 @@ import { phaseMember, speakerMembers } from './render-item.ts';
 /**
  * Encodes items for a Responses upstream. The upstream stores nothing, so that it would not know the ids of stored items: they are left out,
  * except the id that encrypted reasoning is bound to. Sources: docs/interfaces/README.md "Translation",
- * "Refused, listed or dropped"; cases TR-05, TR-10, TR-11, RE-04, RE-07, RE-11, RE-13, RP-11, RP-20, SV-05, SV-08.
+ * "Refused, listed or dropped"; translation cases TR-05, TR-10, TR-11, RE-04, RE-07, RE-11, RE-13, RP-11, RP-20, SV-05, SV-08.
  */
 export class InputEncoder {
   readonly #request: GenerateRequest;

@@ -7,7 +7,7 @@ import { renderAnnotation } from './annotation.ts';
 import { extras } from './extras.ts';
 import { renderInputPart } from './render-part.ts';
 
-/** Encodes parts for a Responses upstream. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases ME-05, ME-07, ME-10. */
+/** Encodes parts for a Responses upstream. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; translation cases ME-05, ME-07, ME-10. */
 
 /** Encodes a part of earlier model output. Throws `unsupported_parameter`. */
 export function encodeOutputPart(part: Part, request: GenerateRequest): JsonObject {

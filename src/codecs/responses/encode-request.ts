@@ -165,7 +165,7 @@ function encodeTool(tool: Tool, path: string, request: GenerateRequest): JsonObj
     case 'function': {
       const { name, description, parametersJson } = content.value;
       checkToolName(name, `${path}.name`);
-      // Absent means strict in Responses, but not in other interfaces (case CH-08).
+      // Absent means strict in Responses, but not in other interfaces (translation case CH-08).
       const strict = content.value.strict ?? (request.source === undefined ? undefined : false);
       const rendered = defined({ name, description, parameters: fieldJson(parametersJson), strict });
       return { type: 'function', ...rendered, ...extras.members(tool.extra) };

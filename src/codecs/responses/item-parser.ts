@@ -37,7 +37,7 @@ interface PartPlace {
 /**
  * Parses an upstream's items. Servers send different subsets of the interface's events. Content that did not come in deltas is therefore
  * read from the last event of its text, part or item, or from the final output, so that the result is the same. Source: docs/interfaces/responses.md
- * "Stream"; cases TS-22, RE-16, RP-02.
+ * "Stream"; translation cases TS-22, RE-16, RP-02.
  */
 export class ItemParser {
   hasCalls = false;

@@ -32,7 +32,7 @@ const beginning = makeShape('type sequence_number', { response: responseShape })
 /**
  * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it does not
  * follow the protocol, `truncated` if no terminal event came. Source: docs/interfaces/responses.md "Stream"; docs/errors.md "Errors of providers";
- * cases LI-05, LI-06, SV-02, TS-22, FI-17.
+ * translation cases LI-05, LI-06, SV-02, TS-22, FI-17.
  */
 export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #items: ItemParser;

@@ -104,7 +104,7 @@ function isSameOpaque(own: JsonObject, encoded: JsonObject): boolean {
   return ['type', 'role', 'id', 'call_id'].every(name => own[name] === encoded[name]);
 }
 
-/** Removes the id, which the upstream does not know because it stored nothing (case RE-13), and nulls in known members. */
+/** Removes the id, which the upstream does not know because it stored nothing (translation case RE-13), and nulls in known members. */
 function withoutId(item: JsonObject): JsonObject {
   const type = textIn(item['type']);
   const known = isItemType(type) ? itemMembers[type] : messageMembers;

@@ -18,7 +18,7 @@ import { extras } from './extras.ts';
 import { callIdFor } from '../../generation/call-id.ts';
 import { renderInputPart, renderOutputPart, renderReasoningPart } from './render-part.ts';
 
-/** Renders items of the contract as items of Responses. Source: docs/interfaces/responses.md "Response", "Stream"; cases TR-07, RP-17. */
+/** Renders items of the contract as items of Responses. Source: docs/interfaces/responses.md "Response", "Stream"; translation cases TR-07, RP-17. */
 
 /** Returns whether Responses can show an item. It can't show tools that an upstream of another protocol ran, nor unknown items of another protocol. */
 export function isShown({ content }: Item): boolean {

@@ -20,7 +20,7 @@ import { incompleteReason, type ResponseOutcome } from '../../generation/respons
 import { renderServiceTier } from '../service-tier.ts';
 import { renderUsage } from './usage.ts';
 
-/** Renders the response object. Source: docs/interfaces/responses.md "Response", "Stream", "Open Responses"; cases RP-08, RP-17, RP-18, JS-08. */
+/** Renders the response object. Source: docs/interfaces/responses.md "Response", "Stream", "Open Responses"; translation cases RP-08, RP-17, RP-18, JS-08. */
 
 /** What is known about a response when it begins; its outcome is separate. */
 export interface ResponseFacts {

@@ -36,7 +36,7 @@ export const doneFrame = 'data: [DONE]\n\n';
 /**
  * Renders the events of one response. The same events of the generation always give the same events with the same numbers, however they are
  * batched, and if they are rendered again. The response object in the last event contains what was streamed. Source:
- * docs/interfaces/responses.md "Stream"; docs/errors.md "Errors of providers"; docs/interfaces/README.md "Streams"; cases TS-22, RP-01 to
+ * docs/interfaces/responses.md "Stream"; docs/errors.md "Errors of providers"; docs/interfaces/README.md "Streams"; translation cases TS-22, RP-01 to
  * RP-09.
  */
 export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent> {

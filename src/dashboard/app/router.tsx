@@ -3,7 +3,7 @@ import { readActivitySearch } from './activity/search.ts';
 import { Empty, PageTitle, Problem } from './parts/page.tsx';
 import { Root } from './shell/root.tsx';
 
-/** The parameters of every address: the account that the operator looks at. */
+/** The search parameters of every page: the account that the operator looks at. */
 export interface RootSearch {
   readonly account?: number | undefined;
 }
@@ -12,7 +12,7 @@ function readRootSearch({ account }: Record<string, unknown>): RootSearch {
   return typeof account === 'number' && Number.isSafeInteger(account) && account > 0 ? { account } : {};
 }
 
-/** A key and a model to explain. Absent: the first key, any model. */
+/** The key, the model and the tokens of the request to preview; absent: the first key, the first model, the default. */
 interface NextSearch {
   readonly key?: number | undefined;
   readonly model?: string | undefined;
@@ -48,7 +48,7 @@ function readPlaygroundSearch(search: Record<string, unknown>): PlaygroundSearch
   return readTexts({ model: search['model'], beside: search['beside'], interface: search['interface'] });
 }
 
-/** Keeps the values that are text or a number, which addresses do not distinguish. */
+/** Returns the values that are text or numbers as text; addresses do not distinguish the two. */
 function readTexts<Name extends string>(values: Readonly<Record<Name, unknown>>): { [name in Name]?: string } {
   const kept = Object.entries(values).filter(
     ([, value]) => (typeof value === 'string' && value !== '') || typeof value === 'number',
@@ -77,7 +77,7 @@ const requestRoute = createRoute({ ...parent, path: '/activity/$requestId' }).la
   import('./request/request-page.tsx').then(({ Route }) => Route),
 );
 
-// The target of sign-in links; the token has been removed from the address by now.
+// The target of sign-in links. The token has already been removed from the address.
 const signInRoute = createRoute({
   ...parent,
   path: '/sign-in',

@@ -87,10 +87,14 @@ async function decodeGeneration(
 async function decodeResponse(body: unknown, strict: boolean): Promise<BatchCall> {
   const decoded = decodeRequest(await receive(body));
   if (decoded.background) {
-    throw new GatewayError('unsupported_parameter', 'background: an item of a batch runs in the background already.', {
-      param: 'background',
-      tip: 'Leave `background` out.',
-    });
+    throw new GatewayError(
+      'unsupported_parameter',
+      'background: leave it out, because items of a batch always run in the background.',
+      {
+        param: 'background',
+        tip: 'Leave `background` out.',
+      },
+    );
   }
   return {
     kind: 'response',
@@ -108,11 +112,15 @@ async function receive(body: unknown): Promise<ReceivedRequest> {
   return { body, raw, headers: {} };
 }
 
-/** Results are whole: items can't be streamed. */
+/** Throws if the body requests a stream: results of items are whole answers. */
 function refuseStream(body: unknown): void {
   if (typeof body !== 'object' || body === null || !('stream' in body) || body.stream !== true) return;
-  throw new GatewayError('unsupported_parameter', 'stream: an item of a batch is answered as a whole.', {
-    param: 'stream',
-    tip: 'Leave `stream` out.',
-  });
+  throw new GatewayError(
+    'unsupported_parameter',
+    'stream: leave it out, because items of a batch are answered as a whole.',
+    {
+      param: 'stream',
+      tip: 'Leave `stream` out.',
+    },
+  );
 }

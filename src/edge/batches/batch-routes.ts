@@ -56,13 +56,13 @@ export function registerBatches(app: FastifyInstance, edge: Edge): void {
   });
 }
 
-/** Batches of Messages can be found only through their own interface. */
+/** Returns the id of one of OpenAI's batches. Throws `not_found` for a batch of Messages, which only Anthropic's interface can find. */
 function readId(id: string): { readonly batchId: string } {
   if (id.startsWith('batch_')) return { batchId: id };
   throw new GatewayError('not_found', 'There is no such batch.', { param: 'batch_id' });
 }
 
-/** Messages have an interface of their own. */
+/** Returns the endpoint with that path, but not that of Messages, whose batches have another interface. */
 function batchEndpoint(name: string): Endpoint {
   const endpoint = findEndpoint(name) ?? Endpoint.UNSPECIFIED;
   return endpoint === Endpoint.MESSAGES ? Endpoint.UNSPECIFIED : endpoint;

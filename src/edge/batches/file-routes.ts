@@ -18,16 +18,16 @@ interface OneFile {
 
 const path = '/v1/files';
 const onePath = `${path}/:id`;
-/** Maximum of a form's bytes besides its file. */
+/** The most bytes of a form in addition to its file. */
 const fieldBytesMax = 65_536;
-/** Pieces of an upload are passed on at this size. */
+/** The size of the pieces in which an upload is passed on. */
 const pieceBytes = 262_144;
 const pageMax = 10_000;
 /** The largest page that the core returns. */
 const pageMost = 1_000;
 
 /**
- * Registers the file paths: upload, list, read and delete. In a scope of its own: the form plugin hooks into every
+ * Registers the file paths: upload, list, read and delete. They are in a separate Fastify scope, because the form plugin hooks into every
  * request of its scope.
  */
 export function registerFiles(app: FastifyInstance, edge: Edge): void {
@@ -60,7 +60,7 @@ export function registerFiles(app: FastifyInstance, edge: Edge): void {
   });
 }
 
-/** Clients of Anthropic's interface look for its own files here, which are not supported. */
+/** Refuses clients of Anthropic, which expect Anthropic's Files API at this path; it is not supported. */
 const refuseAnthropic: onRequestHookHandler = ({ call }, _reply, proceed) => {
   proceed(
     call.errorShape === 'messages'
@@ -110,12 +110,12 @@ async function receiveFile(edge: Edge, request: FastifyRequest, reply: FastifyRe
   }
   const { fileBytesMax } = edge.options;
   if (Number(raw.headers['content-length'] ?? 0) > fileBytesMax + fieldBytesMax) throw tooLarge(fileBytesMax);
-  // The client waits for this before it sends anything; a refusal before this saves it the upload.
+  // The client waits for this before it sends the body; a refusal before this point saves the upload.
   if (raw.headers.expect !== undefined) reply.raw.writeContinue();
   try {
     return await storeParts(edge, request);
   } catch (thrown) {
-    // The error answer skips the rest of the body.
+    // Whoever writes the error answer discards the rest of the body.
     raw.unpipe();
     if (raw.socket.destroyed) throw new ClientGone();
     if (!(thrown instanceof Error) || !('code' in thrown) || !String(thrown.code).startsWith('FST_')) throw thrown;

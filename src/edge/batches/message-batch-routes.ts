@@ -20,9 +20,9 @@ interface OneBatch {
 const path = `${messagesPath}/batches`;
 const onePath = `${path}/:id`;
 const limits = { min: 1, max: 1_000 };
-/** A batch's body may have many more entries than one request's; only its bytes are bounded. */
+/** The bounds of a batch's body, which may have many more entries than that of a request; only its bytes are limited. */
 const bounds = { depthMax: 512, valuesMax: Infinity, entriesMax: Infinity };
-/** How many requests are written as lines before yielding to other work. */
+/** How many requests are written as lines before other work of the event loop runs. */
 const linesAtOnce = 500;
 
 /** Registers Anthropic's message batches: create, read, list, cancel, delete, and their results. */
@@ -68,7 +68,7 @@ async function* readChunks(
   for await (const { chunk } of rest) yield chunk;
 }
 
-/** Batches of OpenAI's interface can be found only through that. */
+/** Returns the id of a batch of Messages. Throws `not_found` for one of OpenAI's batches, which only OpenAI's interface can find. */
 function readId(id: string): { readonly batchId: string } {
   if (id.startsWith('msgbatch_')) return { batchId: id };
   throw new GatewayError('not_found', 'There is no such batch.', { param: 'message_batch_id' });
@@ -108,7 +108,7 @@ function readRequests(body: unknown): readonly unknown[] {
   throw new GatewayError('validation_error', `requests: ${message}`, { param: 'requests', violations });
 }
 
-/** Yields the requests as lines; other work runs in between. */
+/** Yields the requests as lines; other work of the event loop runs in between. */
 async function* toLines(requests: readonly unknown[]): AsyncGenerator<Buffer, void, undefined> {
   for (let from = 0; from < requests.length; from += linesAtOnce) {
     const lines = requests.slice(from, from + linesAtOnce).map(each => `${JSON.stringify(each)}\n`);

@@ -30,7 +30,7 @@ const onePath = `${path}/:id`;
 const itemsPath = `${onePath}/items`;
 const itemPath = `${itemsPath}/:itemId`;
 
-/** Offers stored conversations and their items. */
+/** Registers the paths of stored conversations and their items. */
 export function registerStoredConversations(app: FastifyInstance, edge: Edge): void {
   const onRequest = authenticate(edge, 'api_key');
   app.post(path, { onRequest }, async (request, reply) => {
@@ -83,7 +83,7 @@ function registerItems(app: FastifyInstance, edge: Edge): void {
   });
 }
 
-/** `empty`: replaces a body that was not sent; absent: a body is required. */
+/** Reads the body. `empty`: used if no body was sent; absent: a body is required. */
 async function readBody(edge: Edge, request: FastifyRequest, reply: FastifyReply, empty?: object): Promise<unknown> {
   const { 'content-length': length, 'transfer-encoding': coding } = request.raw.headers;
   if (empty !== undefined && coding === undefined && (length === undefined || length === '0')) return empty;

@@ -27,7 +27,7 @@ import { SessionCookie } from './session-cookie.ts';
 /** The options of the dashboard's listener. */
 export interface DashboardOptions extends MessageLimits {
   readonly listener: 'public' | 'internal';
-  /** The listener has a certificate. */
+  /** True if the listener has a certificate. */
   readonly isSecure: boolean;
   readonly files: PageFiles;
   readonly core: PushTransport;
@@ -40,11 +40,11 @@ export interface DashboardOptions extends MessageLimits {
 }
 
 /**
- * Concurrent calls of pages, in total and per address. A stream ends after the maximum time, and its page reconnects.
+ * The limits of concurrent calls, in total and per address. A stream ends after `durationMs`, and its page reconnects.
  */
 const callLimits = { bytesMax: 0, callsMax: 2_000, perAddressMax: 200, durationMs: 3_600_000 };
 
-/** Larger bodies are counted together until their answers end. */
+/** Bodies larger than this count towards `largeBodyBytesMax` until their answers end. */
 const smallBodyBytes = 1 << 20;
 const largeBodyBytesMax = 256 << 20;
 
@@ -52,8 +52,7 @@ const prefix = '/dashboard/';
 const rpcPrefix = '/dashboard/rpc';
 
 /**
- * Answers everything below `/dashboard` of one listener: the pages, and the calls that they make with the session of
- * their cookie.
+ * Answers everything below `/dashboard` of one listener: the pages, and the calls that the pages make with the session in their cookie.
  */
 export class Dashboard {
   readonly #options: DashboardOptions;
@@ -128,7 +127,7 @@ export class Dashboard {
   }
 
   /**
-   * Counts a large body until its answer has ended. Returns whether it may be read. One of unknown length counts as the largest that its
+   * Counts a large body until its answer has ended. Returns whether it may be read. A body of unknown length counts as the largest that the
    * service accepts.
    */
   #admitsBody(path: string, { headers, socket }: IncomingMessage, response: ServerResponse): boolean {
@@ -142,7 +141,7 @@ export class Dashboard {
     return true;
   }
 
-  /** Sets the headers of a call to the real facts, and uses the cookie as its credential if it has no other. */
+  /** Removes headers that only the gateway may set, sets them to what is true, and uses the cookie as the credential if there is no other. */
   #setHeaders({ headers, socket }: IncomingMessage, requestId: string): void {
     for (const name of [edgeHeader, fingerprintHeader, actsForHeader, dashboardListenerHeader]) delete headers[name];
     headers[requestIdHeader] = requestId;
@@ -155,11 +154,11 @@ export class Dashboard {
     delete headers.cookie;
   }
 
-  /** The operator's sessions are not valid on the public listener, which strangers can reach. */
+  /** Refuses credentials that are not valid on this listener: the operator's sessions work only on the internal one. */
   async #checkCaller({ method, requestHeader }: HandlerContext): Promise<void> {
     const { signIn, whoAmI } = DashboardService.method;
     if (method === signIn) return;
-    // No one is signed in yet: pages call this before they show the sign-in.
+    // Pages call `whoAmI` before they show the sign-in, when nobody is signed in yet.
     if (method === whoAmI && !requestHeader.has('authorization') && !requestHeader.has('x-api-key')) return;
     const request = { $typeName: 'tollgate.v1.AuthenticateRequest', limits: false, admission: false } as const;
     const { kind } = await this.#options.core.ask(CredentialService.method.authenticate, request, requestHeader);
@@ -173,7 +172,7 @@ export class Dashboard {
     });
   }
 
-  /** Signs in and out over HTTP: the session is only in a cookie that no script can read. */
+  /** Returns the methods that sign in and out. The session is only in a cookie, which no script can read. */
   #signing(): Partial<ServiceImpl<typeof DashboardService>> {
     const { core, listener, runtime } = this.#options;
     const { signIn, signOut } = DashboardService.method;
@@ -195,7 +194,7 @@ export class Dashboard {
   }
 }
 
-/** Refuses a call in the Connect protocol. Nothing of its body was read, so an HTTP/1.1 connection is closed afterwards. */
+/** Refuses a call in the Connect protocol. An HTTP/1.1 connection is closed afterwards, because the body was not read. */
 function refuse({ request, response }: Omit<BrowserCall, 'path'>, status: number, code: string, message: string): void {
   const last = request.httpVersionMajor === 1 ? { connection: 'close' } : {};
   response.writeHead(status, {

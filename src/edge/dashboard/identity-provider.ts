@@ -9,19 +9,19 @@ export interface ProviderSettings {
   readonly scopes: readonly string[];
 }
 
-/** Stored by the browser while the person is at the provider. */
+/** The values that the browser stores while the person signs in at the provider. */
 export interface PendingLogin {
   readonly state: string;
   readonly nonce: string;
   readonly verifier: string;
 }
 
-/** The provider's claims about a person, by name. */
+/** What the provider says about a person, by the name of the claim. */
 export type Claims = Readonly<Record<string, unknown>>;
 
 /**
- * An OpenID Connect provider: authorization code with PKCE, state and nonce. The first request to it discovers its
- * endpoints. The library is loaded with it, because most gateways have no provider.
+ * Signs people in with an OpenID Connect provider: authorization code with PKCE, state and nonce. The first sign-in loads the
+ * library, because most gateways have no provider, and discovers the provider's endpoints.
  */
 export class IdentityProvider {
   readonly #settings: ProviderSettings;
@@ -65,7 +65,7 @@ export class IdentityProvider {
     });
     const claims = tokens.claims();
     if (claims === undefined) throw new Error('the provider sent no ID token');
-    // Many providers list groups only here.
+    // Many providers return groups only from the userinfo endpoint.
     const { userinfo_endpoint: hasMore } = configuration.serverMetadata();
     const more = hasMore === undefined ? {} : await fetchUserInfo(configuration, tokens.access_token, claims.sub);
     return { ...claims, ...more };
@@ -73,7 +73,7 @@ export class IdentityProvider {
 
   #discover(): Promise<Configuration> {
     this.#configuration ??= discover(this.#settings).catch((thrown: unknown) => {
-      // The next login tries again.
+      // The next sign-in tries again.
       this.#configuration = undefined;
       throw thrown;
     });

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
 /**
- * Returns true if the browser declares that the request comes from a page of this very origin, or if no browser sent it. The same site is
- * not enough: cookies, even strict ones, are also sent from other ports of the host. Source: Fetch Metadata Request Headers,
+ * Returns true if the browser declares that the request comes from a page of the same origin, or if no browser sent it. The same site is
+ * not enough, because browsers send cookies, even strict ones, also from other ports of the host. Source: Fetch Metadata Request Headers,
  * "Sec-Fetch-Site".
  */
 export function isOwnOrigin(headers: IncomingHttpHeaders): boolean {

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
 /**
- * The cookie of a session. Cookies ignore ports, so each listener has a cookie of its own: signing in on one must not
- * end the session on the other.
+ * The cookie of a session. Browsers ignore the port of a cookie, so each listener has a cookie with another name: signing in on one listener
+ * must not end the session on the other.
  */
 export class SessionCookie {
   readonly #name: string;
@@ -14,7 +14,7 @@ export class SessionCookie {
     this.#attributes = `Path=/dashboard; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`;
   }
 
-  /** Returns the session that a request has; undefined: none. */
+  /** Returns the session in a request's cookies; undefined if there is none. */
   read({ cookie = '' }: IncomingHttpHeaders): string | undefined {
     const prefix = `${this.#name}=`;
     const found = cookie.split(/; */).find(each => each.startsWith(prefix));
@@ -22,13 +22,13 @@ export class SessionCookie {
     return text !== undefined && /^ss-tg-[0-9A-Za-z]{43}$/.test(text) ? text : undefined;
   }
 
-  /** Returns the header that sets it until that time, in ms from now. */
+  /** Returns the header that sets the cookie; `lifetimeMs`: how long the session lasts. */
   set(session: string, lifetimeMs: number): string {
     const seconds = Math.max(0, Math.floor(lifetimeMs / 1000));
     return `${this.#name}=${session}; Max-Age=${seconds}; ${this.#attributes}`;
   }
 
-  /** Returns the header that removes it. */
+  /** Returns the header that removes the cookie. */
   clear(): string {
     return `${this.#name}=; Max-Age=0; ${this.#attributes}`;
   }

@@ -14,7 +14,7 @@ import { historyOperations } from './operations/history.ts';
 import { mediaOperations } from './operations/media.ts';
 import { errors } from './shapes/errors.ts';
 
-/** The API reference: every public path, its fields, errors and examples, as OpenAPI 3.1. */
+/** Makes the API reference: every public path with its fields, errors and examples, as OpenAPI 3.1. */
 
 /** All public operations. Add a new path here, or to one of these lists. */
 export const operations: readonly Operation[] = [
@@ -33,32 +33,33 @@ const tags: Readonly<Record<string, string>> = {
   Messages: 'Anthropic’s Messages.',
   Responses: 'OpenAI’s Responses.',
   Completions: 'OpenAI’s interface before Chat Completions.',
-  Conversations: 'Conversations that are kept for responses.',
-  Images: 'Images that are drawn and changed.',
-  Embeddings: 'Vectors of texts.',
-  Rerank: 'Orders of documents.',
+  Conversations: 'Conversations that are stored for responses.',
+  Images: 'Generating and editing images.',
+  Embeddings: 'Vectors for texts.',
+  Rerank: 'Ordering documents by relevance.',
   Models: 'The catalogue.',
   Keys: 'API keys of the account.',
-  Limits: 'What the account, its groups and its keys may use.',
-  Groups: 'Groups of keys.',
-  Usage: 'What was used and what it cost.',
+  Limits: 'How much the account, its groups and its keys may use.',
+  Groups: 'Groups of keys that share limits, tags and possibly a balance.',
+  Usage: 'What was used, and what it cost.',
   Webhooks: 'Events that the account receives.',
   Batches: 'Many requests at half the price, within a day.',
-  'Own key': 'What the holder of an API key sees of it.',
+  'Own key': 'What the holder of an API key can see.',
   Operation: 'For those who run the gateway.',
-  Reference: 'What you read.',
+  Reference: 'This reference.',
 };
 
 const headers: Readonly<Record<string, string>> = {
   'x-request-id': 'The id of the request: quote it to the operator.',
   'x-tollgate-cost': 'What the request cost, in dollars.',
   'x-tollgate-route': 'The route that answered: provider and model.',
-  'x-ratelimit-limit-requests': 'The tightest limit of requests that binds the key; `-tokens` of tokens.',
-  'x-ratelimit-remaining-requests': 'How many requests it still admits.',
-  'x-ratelimit-reset-requests': 'When it begins again: `12s`, `1m30s`.',
-  'x-tollgate-warnings': 'What was dropped or changed on the way to the model.',
-  'retry-after': 'Seconds to wait before another try.',
-  'x-should-retry': 'Whether the same request is worth another try: `true` or `false`.',
+  'x-ratelimit-limit-requests':
+    'The maximum of the tightest request limit that applies to the key; `-tokens`: of the tightest token limit.',
+  'x-ratelimit-remaining-requests': 'How many requests are left of that limit.',
+  'x-ratelimit-reset-requests': 'The time until that limit resets: `12s`, `1m30s`.',
+  'x-tollgate-warnings': 'Which fields were dropped or changed for the model’s provider.',
+  'retry-after': 'How many seconds to wait before a retry.',
+  'x-should-retry': 'Whether to retry the same request: `true` or `false`.',
 };
 
 const intro = `Access to many models through one address and one key. Clients of OpenAI's interfaces use the address with \`/v1\` behind it,
@@ -87,7 +88,12 @@ export function openApiDocument(): JsonSchema {
       ),
       securitySchemes: {
         apiKey: { type: 'http', scheme: 'bearer', description: 'An API key: `sk-tg-…`.' },
-        apiKeyHeader: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'The same in another header.' },
+        apiKeyHeader: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'x-api-key',
+          description: 'The same key in another header.',
+        },
         managementKey: { type: 'http', scheme: 'bearer', description: 'A management key, `mk-tg-…`, with the scope.' },
       },
     },
@@ -169,7 +175,7 @@ function errorName(status: number, shape: ErrorShape): string {
   return { openai: `Error${status}`, messages: `MessagesError${status}`, account: `AccountError${status}` }[shape];
 }
 
-/** One answer for each status and shape, with an example of each of its codes. */
+/** Returns one answer for each error status and shape, with an example of each of its codes. */
 function errorResponses(): JsonSchema {
   const rows = Object.entries<ErrorFacets>(errorTable);
   const statuses = [...new Set(rows.map(([, { http }]) => http))].toSorted((one, other) => one - other);
@@ -208,7 +214,7 @@ function errorSchema(shape: ErrorShape): JsonSchema {
   return refTo(schema);
 }
 
-/** Returns an error as a gateway without custom error texts sends it. */
+/** Returns an error as the gateway sends it if the operator has configured no texts for errors. */
 function exampleError(code: ErrorCode, shape: ErrorShape): JsonSchema {
   const { http, tip, meaning } = errorTable[code];
   const id = 'req_01k2m3n4p5q6r7s8t9v0w1x2y3';
@@ -232,7 +238,7 @@ function validationExample(status: number): JsonSchema {
   const place = status === 422 ? ['body', 'daily_limit'] : ['query', 'limit'];
   const msg = status === 422 ? 'must be an integer from 0 to 9000000000' : 'must be an integer from 1 to 1000';
   return {
-    summary: 'Fields that are wrong.',
+    summary: 'Wrong fields.',
     value: { detail: [{ loc: place, msg, type: 'value_error', input: -1, ctx: {} }] },
   };
 }

@@ -1,15 +1,15 @@
 import * as z from 'zod';
 import { findNote } from '../../lib/schema-notes.ts';
 
-/** Zod schemas as the JSON Schemas of the API reference: what a client may send, or gets. */
+/** Converts Zod schemas to the JSON Schemas of the API reference. */
 
 /** JSON Schema, or a part of it. */
 export type JsonSchema = Record<string, unknown>;
 
-/** Schemas with a name of their own in the reference: others point to them. */
+/** The schemas that have a name in the reference, to which other schemas refer. */
 const components = z.registry<{ readonly id: string; readonly fields?: Readonly<Record<string, string>> }>();
 
-/** Gives a schema a name in the reference. `fields`: descriptions of its members, if they have none themselves. Returns the schema. */
+/** Gives a schema a name in the reference, and returns it. `fields`: descriptions for members whose own schemas have none. */
 export function named<T extends z.ZodType>(id: string, schema: T, fields?: Readonly<Record<string, string>>): T {
   components.add(schema, fields === undefined ? { id } : { id, fields });
   return schema;
@@ -39,7 +39,7 @@ export function toJsonSchema(schema: z.core.$ZodType): JsonSchema {
   return plain(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', override: addNotes }));
 }
 
-/** Removes the members that identify a schema document: this one is embedded. */
+/** Removes the members that identify a schema document, because this schema is embedded in another document. */
 function plain(schema: object): JsonSchema {
   const { $schema: _schema, $id: _id, id: _name, fields: _fields, ...members } = schema as JsonSchema;
   return members;
@@ -54,7 +54,7 @@ function addNotes({ zodSchema, jsonSchema }: Overridden): void {
   const note = findNote(zodSchema);
   if (note?.among !== undefined) jsonSchema['anyOf'] = note.among.map(toJsonSchema);
   if (note?.json !== undefined) Object.assign(jsonSchema, note.json);
-  // Alternatives have types of their own.
+  // Each alternative has its type.
   if (note !== undefined && 'anyOf' in jsonSchema) delete jsonSchema['type'];
   const texts = components.get(zodSchema)?.fields ?? {};
   const properties = (jsonSchema['properties'] ?? {}) as Record<string, JsonSchema>;

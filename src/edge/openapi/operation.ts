@@ -16,7 +16,7 @@ export interface Parameter {
   readonly in: 'path' | 'query' | 'header';
   readonly description: string;
   readonly schema: JsonSchema;
-  /** Path parameters always are. */
+  /** True if the parameter must be sent; always true for path parameters. */
   readonly required?: boolean;
 }
 
@@ -26,18 +26,18 @@ export interface Body {
   readonly examples: Readonly<Record<string, Example>>;
   /** True if the body may be absent. */
   readonly optional?: boolean;
-  /** The same as a form: its JSON Schema. */
+  /** The JSON Schema of the body as a form. */
   readonly form?: JsonSchema;
-  /** A form that can be sent; its files as text. */
+  /** An example of the form that can be sent; files are given as text. */
   readonly formExample?: Readonly<Record<string, string>>;
 }
 
 /** The answer to a successful request. */
 export interface Answer {
   readonly description: string;
-  /** A JSON answer; the schema has a name. Absent: the answer is not JSON. */
+  /** The schema of a JSON answer, which must have a name; absent if the answer is not JSON. */
   readonly schema?: z.ZodType;
-  /** Other media types, instead of JSON or besides it. */
+  /** Media types other than JSON that the answer can have. */
   readonly others?: Readonly<Record<string, { readonly description: string; readonly example?: string }>>;
   readonly headers?: readonly string[];
 }
@@ -57,9 +57,9 @@ export interface Operation {
   readonly access: Access;
   readonly parameters?: readonly Parameter[];
   readonly body?: Body;
-  /** By status. */
+  /** The answers by status. */
   readonly answers: Readonly<Record<number, Answer>>;
-  /** Statuses that it fails with. */
+  /** The statuses with which it can fail. */
   readonly errors: readonly number[];
   readonly errorShape?: ErrorShape;
 }
@@ -71,7 +71,7 @@ export const changeErrors = [400, 401, 403, 404, 409, 413, 422, 500, 503] as con
 /** Error statuses of requests that read something. */
 export const readErrors = [400, 401, 403, 404, 500, 503] as const;
 
-/** A path parameter that is an id. */
+/** Returns a path parameter that is an id. */
 export function pathId(name: string, description: string, schema: JsonSchema = { type: 'string' }): Parameter {
   return { name, in: 'path', description, schema, required: true };
 }
@@ -81,20 +81,20 @@ export function pathNumber(name: string, description: string): Parameter {
   return pathId(name, description, { type: 'integer', minimum: 1 });
 }
 
-/** A query parameter. */
+/** Returns a query parameter. */
 export function query(name: string, description: string, schema: JsonSchema = { type: 'string' }): Parameter {
   return { name, in: 'query', description, schema };
 }
 
-/** The page of a list. */
+/** The query parameters that select a page of a list. */
 export const pageQuery: readonly Parameter[] = [
-  query('limit', 'How many entries the page has at most.', {
+  query('limit', 'The most entries of the page.', {
     type: 'integer',
     minimum: 1,
     maximum: 1000,
     default: 100,
   }),
-  query('offset', 'How many entries stand before the page.', { type: 'integer', minimum: 0, default: 0 }),
+  query('offset', 'How many entries to skip.', { type: 'integer', minimum: 0, default: 0 }),
 ];
 
 /** The headers of requests that run a model. */
@@ -103,25 +103,25 @@ export const generationHeaders: readonly Parameter[] = [
     name: 'Idempotency-Key',
     in: 'header',
     description:
-      'A name of this request that no other has: repeated within 24 hours, the same answer comes, and nothing is charged again.',
+      'A unique name for this request. If the request is sent again with the same name within 24 hours, the same answer comes, and nothing is charged again.',
     schema: { type: 'string', maxLength: 255 },
   },
   {
     name: 'x-tollgate-tags',
     in: 'header',
-    description: 'At most 8 names with values that the request is counted by: `team=search,env=prod`.',
+    description: 'Tags by which the request is counted, at most 8: `team=search,env=prod`.',
     schema: { type: 'string' },
   },
   {
     name: 'x-tollgate-end-user',
     in: 'header',
-    description: 'Who the request is for. Longer than 128 characters: its SHA-256 is kept.',
+    description: 'The end user of the request. If it is longer than 128 characters, its SHA-256 is stored instead.',
     schema: { type: 'string' },
   },
   {
     name: 'x-tollgate-strict',
     in: 'header',
-    description: '`true`: a request of which a part would be dropped or changed on the way to the model is refused.',
+    description: '`true`: refuse the request if a part of it would be dropped or changed for the model’s provider.',
     schema: { type: 'string', enum: ['true', 'false'] },
   },
 ];

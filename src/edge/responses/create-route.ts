@@ -19,7 +19,7 @@ export const responsesPath = '/v1/responses';
 const createUrl = { url: responsesPath };
 
 /**
- * Registers `POST /v1/responses`: authenticate, decode, call the core, render; whole, streamed or in the background, as the client
+ * Registers `POST /v1/responses`. It authenticates, decodes, calls the core and renders: whole, streamed or in the background, as the client
  * requests.
  */
 export function registerCreateResponse(app: FastifyInstance, edge: Edge): void {
@@ -53,17 +53,17 @@ function renderCreated(events: readonly GenerationEvent[], head: ResponseHead | 
   return renderResource(readFacts(head), toAnswerOutcome(head, events));
 }
 
-/** Settings of a create that come from the transport and not from the body. */
+/** Settings of a new response that come from the transport, not from the body. */
 export interface CreateSettings {
   readonly delivery: Delivery;
   readonly strict: boolean;
   /** The session of responses that are not stored. */
   readonly session?: string;
-  /** False: nothing is generated. Absent: true. */
+  /** False to generate nothing; absent means true. */
   readonly generate?: boolean;
 }
 
-/** A decoded body as a call of the core. */
+/** Returns the request to the core's service for a decoded body. */
 export function createCall(
   decoded: ResponsesRequest,
   settings: CreateSettings,

@@ -26,7 +26,7 @@ const statuses: Readonly<Record<Status, ResponseStatus>> = {
   [Status.CANCELLED]: 'cancelled',
 };
 
-/** Returns the fields of a response besides its outcome. Throws if the core sent no settings. */
+/** Returns what is known about a response when it begins. Throws if the core sent no settings. */
 export function readFacts(head: ResponseHead): ResponseFacts {
   const { id, model, createdAtMs, settings, previousResponseId, conversationId, store, background } = head;
   if (settings === undefined) throw new Error('a response without settings');

@@ -17,13 +17,13 @@ import { ResponsesSocket, type SocketParts } from './socket.ts';
 /** A connection that is still open this long after the gateway began to close is cut. */
 const closeGraceMs = 2_000;
 
-/** Returns true if a request asks for a WebSocket of this interface. Any other upgrade is ignored, as HTTP allows. */
+/** Returns whether a request is for a WebSocket of this interface. Any other upgrade is ignored, as HTTP allows. */
 export function isSocketUpgrade({ method, url = '', headers }: IncomingMessage): boolean {
   const [path] = resolveAlias(url).split('?', 1);
   return method === 'GET' && path === responsesPath && headers.upgrade?.toLowerCase() === 'websocket';
 }
 
-/** Registers the WebSocket transport at the path of the Responses interface. The caller is authenticated before the upgrade. */
+/** Registers WebSockets at the path of the Responses interface. The caller is authenticated before the upgrade. */
 export function registerSocket(app: FastifyInstance, edge: Edge): void {
   const server = new WebSocketServer({
     noServer: true,
@@ -32,13 +32,13 @@ export function registerSocket(app: FastifyInstance, edge: Edge): void {
   });
   const open = new Set<ResponsesSocket>();
   app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    // Until the library takes over, errors of a leaving client are ignored.
+    // Until the library takes over the socket, errors of a client that disconnects are ignored.
     const ignore = (): void => undefined;
     socket.on('error', ignore);
     void upgrade(edge, request)
       .then(parts => {
         socket.off('error', ignore);
-        // The bytes go to the listener below, like all that follow.
+        // Bytes that came with the upgrade are read by the listener below, like all that follow.
         if (head.length > 0) socket.unshift(head);
         server.handleUpgrade(request, socket, Buffer.alloc(0), accepted => {
           const connection = new ResponsesSocket(accepted, parts, takeOverMessages(socket));
@@ -62,8 +62,8 @@ export function registerSocket(app: FastifyInstance, edge: Edge): void {
 }
 
 /**
- * Stops the library from reading the connection, because it unmasks, joins and checks a whole message at once. Returns what takes the bytes
- * of ping, pong and close frames, which it still answers.
+ * Stops the library from reading the connection, because it would unmask, join and check a whole message at once. Returns a function that
+ * passes it the bytes of ping, pong and close frames, which the library still answers.
  */
 function takeOverMessages(socket: Duplex): (bytes: Buffer) => void {
   const listeners = socket.listeners('data') as ((this: Duplex, bytes: Buffer) => void)[];
@@ -75,7 +75,7 @@ function takeOverMessages(socket: Duplex): (bytes: Buffer) => void {
 
 const calls = new WeakMap<IncomingMessage, Call>();
 
-/** Returns the call of an upgrade; always the same one. */
+/** Returns the `Call` of an upgrade, the same one for each request. */
 function toCall(edge: Edge, request: IncomingMessage): Call {
   const { options } = edge;
   const call =
@@ -94,7 +94,7 @@ async function upgrade(edge: Edge, request: IncomingMessage): Promise<SocketPart
   return { edge, call, key, strict: edge.isStrict(headers), headers, attribution };
 }
 
-/** Answers an upgrade with the error envelope, like any other request. */
+/** Answers an upgrade that is refused with the error envelope. */
 function refuse(
   edge: Edge,
   request: IncomingMessage,
@@ -105,7 +105,7 @@ function refuse(
   const status = error.facets.http;
   const { runtime, texts } = edge.options;
   const headers = addErrorHeaders(call.headers, error, [], runtime.now());
-  // An upgraded socket has no timeout, and the server waits for it when it closes: a client that keeps its side open must not block either.
+  // An upgraded socket has no timeout, and a closing server waits for it. It is destroyed, so that a client that keeps its side open blocks neither.
   socket.once('finish', () => socket.destroy());
   socket.end(answerText(jsonAnswer(status, headers, errorEnvelope(error, call.id, texts))));
   const recorded = { call, method: 'GET', routeOptions: { url: responsesPath } };

@@ -11,20 +11,20 @@ import { errorEvent, SocketTurn } from '../sinks/socket.ts';
 
 /** Maximum lifetime of a connection. Source: docs/interfaces/responses.md "WebSocket". */
 const lifetimeMs = 60 * 60_000;
-/** The most waiting turns, and their total size. */
+/** The most turns that may wait, and the most bytes of them together. */
 const waitingMax = 32;
 const waitingBytesMax = 64 * 1024 ** 2;
-/** The unsent bytes of a slow client above which it must catch up first. */
+/** The number of unsent bytes above which a slow client must catch up before it is sent more. */
 const sentBytesMax = 256 * 1024;
 /** How long a ping may stay unanswered. */
 const pongMs = 30_000;
 /** The close codes of RFC 6455: the endpoint goes away; the message breaks a rule; the server is overloaded. */
 const closeCodes = { goingAway: 1001, policy: 1008, tryLater: 1013 } as const;
 
-/** Smaller messages do not count in the memory of large bodies. */
+/** Messages smaller than this do not count towards the memory of large bodies. */
 const uncountedBytes = 1024 ** 2;
 
-/** The facts that a connection is opened with. */
+/** What a connection is opened with. */
 export interface SocketParts {
   readonly edge: Edge;
   readonly call: Call;
@@ -32,21 +32,21 @@ export interface SocketParts {
   readonly strict: boolean;
   /** The headers of the request that opened the connection. */
   readonly headers: IncomingHttpHeaders;
-  /** Tags and end user of the connection's turns, from its headers. */
+  /** The tags and end user of all turns, from the headers of the connection. */
   readonly attribution: Attribution | undefined;
 }
 
-/** One WebSocket of the Responses interface: turns, one after the other, and the responses that live as long as it. */
+/** One WebSocket of the Responses interface. Its turns run one after the other; its unstored responses live as long as the connection. */
 export class ResponsesSocket {
   readonly edge: Edge;
   /** The credential that the connection was opened with, and its headers. */
   readonly opened: Call;
   readonly key: string;
   readonly strict: boolean;
-  /** The trace headers of the opening request: each turn belongs to that trace. */
+  /** The trace headers of the request that opened the connection; every turn belongs to that trace. */
   readonly headers: IncomingHttpHeaders;
   readonly attribution: Attribution | undefined;
-  /** The name of the connection's unstored responses. */
+  /** The session in which the connection's unstored responses are kept. */
   readonly session: string = randomBase62(43);
   readonly #socket: WebSocket;
   readonly #openedAtMs: number;
@@ -55,22 +55,22 @@ export class ResponsesSocket {
   readonly #waiting: SocketMessage[] = [];
   #waitingBytes = 0;
   readonly #reader: WebSocketReader;
-  /** Bytes of the message that is being answered. */
+  /** The size of the message that is being answered. */
   #turnBytes = 0;
-  /** The amount taken from the memory of large bodies. */
+  /** The bytes reserved from the memory of large bodies. */
   #takenBytes = 0;
   #turn: SocketTurn | undefined;
   /** How many messages wait because the client reads too slowly. */
   #unsent = 0;
-  /** Called once all of them have been sent. */
+  /** Callbacks for when all of them have been sent. */
   #whenSent: (() => void)[] = [];
-  /** When the unanswered ping was sent, by the monotonic clock. */
+  /** When the unanswered ping was sent, by the monotonic clock; undefined if none is unanswered. */
   #pingedAt: number | undefined;
   /** True once no more turns are accepted. */
   #isOver = false;
   #isGone = false;
 
-  /** `control` takes the bytes of ping, pong and close frames, which the library answers. */
+  /** `control` passes the bytes of ping, pong and close frames to the library, which answers them. */
   constructor(
     socket: WebSocket,
     { edge, call, key, strict, headers, attribution }: SocketParts,
@@ -98,17 +98,17 @@ export class ResponsesSocket {
     socket.on('pong', () => {
       this.#pingedAt = undefined;
     });
-    // A broken frame, or a connection that was reset: the library closes it, which is handled below.
+    // After an invalid frame or a reset the library closes the connection, which is handled below.
     socket.on('error', () => undefined);
     socket.on('close', () => this.#closed());
   }
 
-  /** Whether the connection has ended. */
+  /** True if the connection has ended. */
   get isGone(): boolean {
     return this.#isGone;
   }
 
-  /** Sends one message. Returns false if the client has to catch up first. */
+  /** Sends one message. Returns false if the client must catch up before the next. */
   send(message: string): boolean {
     if (this.#socket.readyState !== this.#socket.OPEN) return true;
     if (this.#socket.bufferedAmount < sentBytesMax) {
@@ -116,7 +116,7 @@ export class ResponsesSocket {
       return true;
     }
     this.#unsent += 1;
-    // Called when it has been sent, or when the connection has ended.
+    // The callback runs when the message has been sent, or when the connection has ended.
     this.#socket.send(message, () => this.#sent());
     return false;
   }
@@ -127,7 +127,7 @@ export class ResponsesSocket {
     else this.#whenSent.push(next);
   }
 
-  /** Takes bytes that the client has sent. */
+  /** Reads bytes from the client. */
   received(bytes: Buffer): void {
     this.#reader.push(bytes);
     if (this.#reserve()) return;
@@ -151,7 +151,7 @@ export class ResponsesSocket {
     if (this.edge.options.runtime.now() - this.#openedAtMs >= lifetimeMs) return this.#endOfLife();
     if (message.isBinary) return this.#refuse('Send text messages.');
     if (this.#waiting.length >= waitingMax || this.#waitingBytes + message.size > waitingBytesMax) {
-      return this.#refuse('Too many turns wait: send the next one when one has ended.');
+      return this.#refuse('Too many turns wait: send the next one after one has ended.');
     }
     this.#waiting.push(message);
     this.#waitingBytes += message.size;
@@ -173,7 +173,7 @@ export class ResponsesSocket {
     this.#turn.begin(next);
   }
 
-  /** Reserves memory for the messages that are here or arriving, or returns it. Returns false if there is not enough. */
+  /** Adjusts the reserved memory to the messages that have arrived or are arriving. Returns false if there is not enough. */
   #reserve(): boolean {
     const bytes = this.#reader.arrivingBytes + this.#waitingBytes + this.#turnBytes;
     const needed = this.#isGone || bytes <= uncountedBytes ? 0 : bytes;
@@ -191,21 +191,21 @@ export class ResponsesSocket {
   }
 
   #refuse(text: string): void {
-    // A client that breaks the rules and does not read must not get an endless stream of errors.
+    // A client that breaks the rules and does not read must not make unsent errors pile up.
     if (this.#socket.bufferedAmount >= sentBytesMax) return this.terminate();
     this.send(errorEvent(this.edge, new GatewayError('invalid_request', text), this.opened.id));
   }
 
-  /** Lets a running turn end; the next one needs another connection. */
+  /** Ends the connection after its maximum lifetime; a running turn ends first. */
   #endOfLife(): void {
-    const text = 'A connection lives for 60 minutes: open another one and go on there.';
+    const text = 'A connection is closed after 60 minutes: open another one to continue.';
     this.send(errorEvent(this.edge, new GatewayError('websocket_connection_limit_reached', text), this.opened.id));
     this.#isOver = true;
     if (this.#turn === undefined) this.#socket.close(closeCodes.policy, 'websocket_connection_limit_reached');
   }
 
   #ping(): void {
-    // A client that has not read everything yet can't answer; the deadlines of the turn end it.
+    // A client that has not read everything yet can't answer a ping; the timeouts of the turn end such a connection.
     if (this.#socket.bufferedAmount > 0) return;
     const nowMs = this.edge.options.runtime.monotonicMs();
     if (this.#pingedAt === undefined) {
@@ -225,7 +225,7 @@ export class ResponsesSocket {
     this.#reserve();
     this.#turn?.cancel();
     const ended = this.edge.responses.endSession({ session: this.session }, { headers: this.opened });
-    // A key that was revoked in the meantime can't evict: the core drops the session by itself.
+    // With a key that was revoked in the meantime this fails; the core then drops the session after a while.
     ended.catch(() => undefined);
   }
 }

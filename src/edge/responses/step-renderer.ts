@@ -6,12 +6,12 @@ import type { AnswerMessage } from '../generation-facts.ts';
 import type { FrameRenderer } from '../sinks/stream.ts';
 import { readFacts, failureError } from './facts.ts';
 
-/** Renders the messages of one response as events of the interface, for any transport. */
+/** Renders the core's messages about one response as events of the Responses interface, for any transport. */
 export class StepRenderer {
   #renderer: ResponseRenderer | undefined;
   #madeBy: string | undefined;
 
-  /** True if the client knows the response's id, or could: later failures are sent as its events. */
+  /** True if the client may know the response's id, so that later failures are sent as events of the response. */
   get hasBegun(): boolean {
     return this.#renderer !== undefined;
   }
@@ -25,19 +25,19 @@ export class StepRenderer {
     }
     for (const event of events) rendered.push(...this.#open().push(event));
     if (end?.status === ResponseStatus.FAILED) {
-      // The failure is the same for all followers at any time: the id is that of the request that made the response.
+      // All followers get the same failure at any time, so its id is that of the request that made the response.
       rendered.push(...this.#open().fail(failureError(end.failure), this.#madeBy ?? ''));
     }
     if (end?.status === ResponseStatus.CANCELLED) rendered.push(...this.#open().cancel());
     return rendered;
   }
 
-  /** Throws if the response has not ended. */
+  /** Checks that the response has ended; throws if not. */
   end(): void {
     this.#open().end();
   }
 
-  /** Returns the events that report a failure; only once the response has begun. */
+  /** Returns the events that report a failure. Must be called only after the response has begun. */
   fail(error: GatewayError, requestId: string): ResponseEvent[] {
     return this.#open().fail(error, requestId);
   }
@@ -49,8 +49,8 @@ export class StepRenderer {
 }
 
 /**
- * Returns the frames of one response's stream. The client already has the events up to number `startingAfter`; -1: none. `failUnbegun`
- * returns the frames of a failure before the response had a head, if the status line is already sent.
+ * Returns the renderer of one response's stream. The client already has the events up to number `startingAfter`; -1 means none. `failUnbegun`
+ * renders a failure that happens after the status line was sent but before the response has a head.
  */
 export function stepFrames(startingAfter: number, failUnbegun: FrameRenderer['fail']): FrameRenderer {
   const steps = new StepRenderer();

@@ -1,19 +1,19 @@
 import { type Query, readInteger, readName, readText, refuse } from '../query.ts';
 
-/** The queries of stored responses. Source: docs/interfaces/responses.md "Stored responses". */
+/** Reads the queries about stored responses. Source: docs/interfaces/responses.md "Stored responses". */
 
 const includes = new Set(['reasoning.encrypted_content', 'message.output_text.logprobs']);
 const limits = { min: 1, max: 100 };
 const sequenceNumbers = { min: 0, max: 999_999_999 };
 
-/** Reads `include`; the official client writes it `include[]`. */
+/** Reads `include`, which the official client sends as `include[]`. */
 export function readInclude(query: Query): string[] {
   const named = [query['include'] ?? [], query['include[]'] ?? []].flat();
   if (named.every(each => includes.has(each))) return named;
   throw refuse(query, 'include', `must be one of ${[...includes].join(', ')}`);
 }
 
-/** Returns whether the response is to be streamed, and after which of its events (-1: all); undefined: not streamed. */
+/** Returns the number of the event after which the stream begins (-1: with the first); undefined if the response is not to be streamed. */
 export function readFollow(query: Query): { readonly startingAfter: number } | undefined {
   const isStream = readName(query, 'stream', ['true', 'false']) === 'true';
   const startingAfter = readInteger(query, 'starting_after', sequenceNumbers);
@@ -22,7 +22,7 @@ export function readFollow(query: Query): { readonly startingAfter: number } | u
   return undefined;
 }
 
-/** Reads the requested page of input items; `limit` 0: the core's default. */
+/** Reads the requested page of input items; `limit` 0 means the core's default. */
 export function readItemsPage(query: Query) {
   return {
     limit: readInteger(query, 'limit', limits) ?? 0,

@@ -68,7 +68,7 @@ function toResource(response: Response | undefined): object {
   return renderResource(readFacts(response.head), toResponseOutcome(response));
 }
 
-/** A stored response's head comes before anything is waited for; if the core is nevertheless too slow, there is no id yet. */
+/** Renders a failure before the response's head: nothing, because there is no id to name. The head comes before anything that could take long. */
 function unnamed(): string {
   return '';
 }

@@ -15,12 +15,12 @@ import { createCall, responsesPath } from '../responses/create-route.ts';
 import type { ResponsesSocket } from '../responses/socket.ts';
 import { StepRenderer } from '../responses/step-renderer.ts';
 
-/** Members that only the HTTP transport has; `stream` is ignored, because a known client sends it. Source: docs/interfaces/responses.md "WebSocket". */
+/** Members that are refused, because they have a meaning only over HTTP. `stream` is ignored instead, because a known client sends it. Source: docs/interfaces/responses.md "WebSocket". */
 const refusedMembers = ['stream_options', 'background'] as const;
 
 /**
- * One turn of a WebSocket: a `response.create`, and the events of its answer at the client's pace. A failure before the response has begun
- * is an `error` event with its status; a later one ends the response's own events.
+ * One turn of a WebSocket: a `response.create`, and the events of its answer, sent as fast as the client reads. A failure before the response
+ * has begun is sent as an `error` event with its status; a later failure is sent as the last events of the response.
  */
 export class SocketTurn implements Sink<AnswerMessage> {
   readonly #connection: ResponsesSocket;
@@ -31,10 +31,10 @@ export class SocketTurn implements Sink<AnswerMessage> {
   readonly #ended: () => void;
   #control: StreamControl | undefined;
   #isPaused = false;
-  /** Why the rest is unwanted although the core continues. */
+  /** The failure after which the rest of the answer is ignored, although the core continues. */
   #failure: unknown;
 
-  /** `ended` is called once the turn has ended and the client has all of it, or has disconnected. */
+  /** `ended` is called once the turn has ended and the client has read all of it, or has disconnected. */
   constructor(connection: ResponsesSocket, ended: () => void) {
     const { edge, key, opened, headers } = connection;
     const { runtime, nextRequestId, metrics } = edge.options;
@@ -58,13 +58,13 @@ export class SocketTurn implements Sink<AnswerMessage> {
         this.#control = edge.options.transport.push(ResponseService.method.createResponse, request, this.#call, this);
         if (this.#connection.isGone) this.#control.cancel();
       } catch (thrown) {
-        // First, so that the client's next turn finds the response gone.
+        // Before the error is sent, so that the client's next turn does not find the response.
         void evictPrevious(this.#connection, this.#call, body).then(() => this.#end(thrown));
       }
     });
   }
 
-  /** Stops the turn: the connection has ended. */
+  /** Stops the turn, because the connection has ended. */
   cancel(): void {
     this.#control?.cancel();
   }
@@ -129,7 +129,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
   }
 }
 
-/** Decodes a message as a call of the core. */
+/** Decodes a message to the request to the core's service. */
 function decodeTurn(connection: ResponsesSocket, { value: event, raw }: JsonBody): CreateResponseRequest {
   const { edge, session, strict, attribution } = connection;
   if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
@@ -140,12 +140,12 @@ function decodeTurn(connection: ResponsesSocket, { value: event, raw }: JsonBody
   return requested;
 }
 
-/** Evicts the response that an undecodable turn refers to; for other failed turns the core does it. Never rejects. */
+/** Evicts the previous response of a turn that can't be decoded, as the core does for other failed turns. Never rejects. */
 async function evictPrevious({ edge, session }: ResponsesSocket, call: Call, body: JsonBody | Error): Promise<void> {
   if (body instanceof Error) return;
   const responseId = (body.value as { previous_response_id?: unknown } | null)?.previous_response_id;
   if (typeof responseId !== 'string') return;
-  // The turn has failed in any case; a core that can't be reached drops the session by itself.
+  // The turn has failed anyway. If the core can't be reached, it drops the session after a while.
   await edge.responses.endSession({ session, responseId }, { headers: call }).catch(() => undefined);
 }
 
@@ -161,7 +161,7 @@ function readTurn(event: unknown): { readonly body: object; readonly generate: b
   }
   for (const member of refusedMembers) {
     if (body[member] === undefined || body[member] === null) continue;
-    throw new GatewayError('unsupported_parameter', `${member} is not used over a WebSocket.`, { param: member });
+    throw new GatewayError('unsupported_parameter', `${member} is not supported over a WebSocket.`, { param: member });
   }
   return { body, generate: generate !== false };
 }
@@ -171,7 +171,7 @@ function withStatus(data: string, error: GatewayError): string {
   return JSON.stringify({ ...event, status: error.facets.http });
 }
 
-/** Returns a failure as the WebSocket's own event: the status that HTTP would have, and the envelope's error. */
+/** Returns the event that reports a failure over a WebSocket: the status that HTTP would have, and the error of the envelope. */
 export function errorEvent(edge: Edge, error: GatewayError, requestId: string): string {
   const { error: envelope } = errorEnvelope(error, requestId, edge.options.texts);
   return JSON.stringify({

@@ -10,10 +10,10 @@ import { addLimitHeaders } from '../limit-headers.ts';
 
 /** Renders the messages of an answer as the frames of one interface, joined; '' if there are none. */
 export interface FrameRenderer {
-  /** A frame that keeps a quiet stream alive. */
+  /** A frame that keeps a silent stream alive. */
   readonly keepAlive: string;
   push(message: AnswerMessage): string;
-  /** Returns the frames that close a stream. Throws if the answer is not whole. */
+  /** Returns the frames that close a stream. Throws if the answer is not complete. */
   end(): string;
   /** Returns the frames of a failure; `requestId` identifies the request. */
   fail(error: GatewayError, requestId: string): string;
@@ -34,9 +34,9 @@ export function eventFrames(renderer: StreamRenderer): FrameRenderer {
 }
 
 /**
- * Renders an answer and writes it at once, at the client's pace: the frames of a message are sent in one write, and the last ones together
- * with those that close the stream. The status line is sent with the first message, or with a keep-alive if that takes long; a failure
- * before it has its own status. Source: docs/interfaces/README.md "Streams".
+ * Renders an answer and writes it as it comes, but no faster than the client reads. The frames of a message are sent in one write; the last
+ * ones are sent together with the frames that close the stream. The status line is sent with the first message, or with a keep-alive if that
+ * message takes long; a failure before that is answered with its own status. Source: docs/interfaces/README.md "Streams".
  */
 export class StreamSink implements Sink<AnswerMessage> {
   readonly #exchange: Exchange;
@@ -44,15 +44,15 @@ export class StreamSink implements Sink<AnswerMessage> {
   readonly #keepAliveMs: number;
   readonly #timer: Timer;
   readonly #streamEnded: () => void;
-  /** The status line was sent: failures from here on are sent inside the stream. */
+  /** True once the status line was sent; failures after that are sent inside the stream. */
   #hasBegun = false;
   #hasEnded = false;
   #isPaused = false;
-  /** The body is in chunks, which `#chunk` makes: Node's own framing takes three writes for each. */
+  /** True if the body has chunked encoding. `#chunk` makes the chunks, because Node.js would make three writes for each. */
   #isChunked = false;
-  /** Frames that wait: the last ones, or those of an unfinished message. */
+  /** Frames that wait to be written: those of the current message, or the last ones. */
   #frames = '';
-  /** Why the rest is unwanted although the core continues. */
+  /** The failure after which the rest of the answer is ignored, although the core continues. */
   #failure: unknown;
 
   constructor(exchange: Exchange, renderer: FrameRenderer) {
@@ -110,7 +110,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     };
   }
 
-  /** Writes the status line, which is sent together with the next frames. */
+  /** Writes the status line; it is sent together with the next frames. */
   #begin(headers: AnswerHeaders): void {
     this.#hasBegun = true;
     const { edge, reply } = this.#exchange;
@@ -120,7 +120,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     reply.raw.chunkedEncoding = false;
   }
 
-  /** Returns a text in the encoding of the body. */
+  /** Returns a text as a chunk, if the body has chunked encoding. */
   #chunk(text: string): string {
     return this.#isChunked && text !== '' ? `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n` : text;
   }
@@ -154,12 +154,12 @@ export class StreamSink implements Sink<AnswerMessage> {
     const { edge, reply } = this.#exchange;
     const { socket } = reply.raw;
     this.#exchange.call.bodies?.answered(frames);
-    // The connection was promised to stay open when the stream began; a gateway that stops can't keep that.
+    // The headers have announced that the connection stays open, but a stopping gateway must close it.
     if (edge.stopping()) reply.raw.once('finish', () => socket?.end());
     reply.raw.end(this.#chunk(frames) + (this.#isChunked ? '0\r\n\r\n' : ''));
   }
 
-  /** Called if the stream was silent for long. */
+  /** Sends a keep-alive, because the stream was silent for long. */
   async #keepAlive(): Promise<void> {
     const { call, edge, reply } = this.#exchange;
     if (!this.#hasBegun) {
@@ -170,7 +170,7 @@ export class StreamSink implements Sink<AnswerMessage> {
       if (!this.#hasBegun && !this.#hasEnded) this.#begin(headers);
     }
     if (this.#hasEnded || this.#exchange.isGone) return;
-    // A client that does not read already has enough to read.
+    // A client that does not read gets no keep-alive, because unread bytes already wait for it.
     if (!reply.raw.writableNeedDrain) reply.raw.write(this.#chunk(this.#renderer.keepAlive));
     this.#timer.restart(this.#keepAliveMs);
   }

@@ -4,14 +4,14 @@ import type { Sink } from '../../lib/push.ts';
 import type { Exchange } from '../exchange.ts';
 import type { AnswerMessage } from '../generation-facts.ts';
 
-/** Renders all events of an answer, and the facts of its response, as the body. */
+/** Renders all events of an answer as the body; `head`: the response, for the Responses interface. */
 export type RenderWhole = (events: readonly GenerationEvent[], head: ResponseHead | undefined) => object;
 
 /** Collects an answer, renders it once and sends it. */
 export class WholeSink implements Sink<AnswerMessage> {
   readonly #exchange: Exchange;
   readonly #render: RenderWhole;
-  /** All received events: usually one batch, which is rendered without a copy. */
+  /** All received events, in the arrays in which they came: usually one, which is rendered without a copy. */
   #batches: GenerationEvent[][] = [];
   #head: ResponseHead | undefined;
 

@@ -212,7 +212,7 @@ function NewAccount({ onClose }: { readonly onClose: () => void }) {
         {error !== null && <Problem error={error} />}
         <TextInput label="Name" maxLength={200} value={name} onChange={event => setName(event.currentTarget.value)} />
         <TextInput
-          label="First balance, in dollars"
+          label="Opening balance, in dollars"
           inputMode="decimal"
           value={balance}
           error={amount === undefined ? 'Type dollars with at most nine decimals.' : undefined}
@@ -230,7 +230,7 @@ function Credit({ accountId, onClose }: { readonly accountId: bigint; readonly o
   const client = useQueryClient();
   const [text, setText] = useState('');
   const [note, setNote] = useState('');
-  // The same for every attempt in this dialog: after a lost reply, a repeat does not add twice.
+  // The same reference for every attempt in this dialog, so that a repeat after a lost reply does not add the credit twice.
   const [reference] = useState(() => crypto.randomUUID());
   const isTaken = text.startsWith('-');
   const size = parseDollars(isTaken ? text.slice(1) : text);
@@ -250,7 +250,7 @@ function Credit({ accountId, onClose }: { readonly accountId: bigint; readonly o
         {error !== null && <Problem error={error} />}
         <TextInput
           label="Dollars"
-          description="Negative takes away what no hold covers."
+          description="A negative amount takes money out, as far as it is not held."
           inputMode="decimal"
           value={text}
           error={

@@ -41,7 +41,7 @@ const columns: readonly Column<AuditRecord>[] = [
   },
   {
     id: 'after',
-    header: 'State after it',
+    header: 'State after',
     width: 'minmax(200px, 1fr)',
     cell: ({ beforeJson, afterJson }) => (
       <code title={`before: ${beforeJson ?? 'nothing'}\nafter: ${afterJson ?? 'nothing'}`}>
@@ -51,7 +51,7 @@ const columns: readonly Column<AuditRecord>[] = [
   },
 ];
 
-/** Lists an account's changes and who made them, newest first. */
+/** Lists who changed what in an account, newest first. */
 export function Audit({ accountId }: { readonly accountId: bigint }) {
   const audit = useQuery(AdminService.method.listAccountAudit, { accountId, query: { limit: shown } });
   return (
@@ -60,7 +60,9 @@ export function Audit({ accountId }: { readonly accountId: bigint }) {
       <QueryResult query={audit} height={160}>
         {({ records }) =>
           records.length === 0 ? (
-            <Empty title="Nothing was changed yet">Every change of a key, a limit or a balance stands here.</Empty>
+            <Empty title="Nothing has been changed yet">
+              Every change of a key, a limit or a balance appears here.
+            </Empty>
           ) : (
             <DataTable
               label="Audit log, newest first"

@@ -13,7 +13,7 @@ const entriesMax = 1_000;
 const dayMs = 86_400_000;
 
 /** Returns whose balance an entry changed: the account's, a group's or a key's. */
-function pocket({ apiKeyId, groupId }: Entry): string {
+function ownerName({ apiKeyId, groupId }: Entry): string {
   if (apiKeyId !== undefined) return `key ${apiKeyId}`;
   return groupId === undefined ? 'account' : `group ${groupId}`;
 }
@@ -34,7 +34,7 @@ const columns: readonly Column<Entry>[] = [
     cell: ({ entryId }) => (entryId === 0n ? '–' : `${entryId}`),
   },
   { id: 'kind', header: 'Kind', width: '110px', phone: 'lead', cell: ({ kind }) => kind.replace('_', ' ') },
-  { id: 'pocket', header: 'Pocket', width: '110px', phone: 'corner', cell: pocket },
+  { id: 'ownerName', header: 'Pocket', width: '110px', phone: 'corner', cell: ownerName },
   {
     id: 'note',
     header: 'Note',
@@ -67,13 +67,13 @@ const columns: readonly Column<Entry>[] = [
   },
 ];
 
-/** An account's money movements, newest first, with the balance after each. */
+/** Lists the changes of an account's balances, newest first, with the balance after each. */
 export function Entries({ accountId }: { readonly accountId: bigint }) {
   const [charges, setCharges] = useState('no');
   const [openedMs] = useState(nowMs);
   const entries = useQuery(AdminService.method.listAccountEntries, {
     accountId,
-    // There are many charges, so only those of the last day are read.
+    // Charges are many, so that with them only entries of the last day are read.
     query: { limit: entriesMax, ...(charges === 'yes' && { startMs: BigInt(Math.floor(openedMs - dayMs)) }) },
     charges: charges === 'yes',
   });

@@ -8,7 +8,7 @@ import { Problem } from '../parts/page.tsx';
 
 const admin = createClient(AdminService, transport);
 
-/** Checks every invariant of the ledger on demand: a large ledger takes minutes. */
+/** Checks every invariant of the ledger, only on demand, because a large ledger takes minutes. */
 export function LedgerCheck() {
   const check = useMutation({ mutationFn: () => admin.verifyLedger({}) });
   return (
@@ -45,7 +45,7 @@ function Result({ check }: { readonly check: VerifyLedgerResponse }) {
   }
   return (
     <div role="alert" className="problem">
-      <p>{violations.length === 1 ? 'One invariant is broken.' : `${violations.length} findings break invariants.`}</p>
+      <p>{violations.length === 1 ? 'One invariant is violated.' : `${violations.length} invariants are violated.`}</p>
       <ul className="plain-list">
         {violations.map(violation => (
           <li key={violation}>{violation}</li>

@@ -3,12 +3,12 @@ import { AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
 import { Amount, Moment } from '../parts/amount.tsx';
 import { QueryResult } from '../parts/page.tsx';
 
-/** Holds that were voided without a charge, after a crash or because they expired. */
+/** Lists the holds that were voided without a charge, after a crash or because they expired. */
 export function VoidedHolds() {
   const holds = useQuery(AdminService.method.listVoidedHolds, { limit: 20 });
   return (
-    <section className="panel" aria-label="Holds given up">
-      <h2>Holds given up without a charge</h2>
+    <section className="panel" aria-label="Voided holds">
+      <h2>Holds voided without a charge</h2>
       <QueryResult query={holds} height={40}>
         {({ holds: list }) =>
           list.length === 0 ? (
@@ -18,7 +18,7 @@ export function VoidedHolds() {
               <table className="plain stacked">
                 <thead>
                   <tr>
-                    <th scope="col">Given up</th>
+                    <th scope="col">Voided</th>
                     <th scope="col">Account</th>
                     <th scope="col">Model</th>
                     <th scope="col">Reason</th>

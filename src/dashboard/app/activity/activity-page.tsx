@@ -37,7 +37,7 @@ const pageRows = 200;
 function ActivityPage() {
   const search = route.useSearch();
   const viewer = useViewer();
-  // Filters decide the span; one that ends now moves on with the hour, so that the sums have every row of the list.
+  // A span that ends now moves forward each hour, so that the sums include every row of the list.
   const hour = useHour();
   const span = useMemo(() => readSpan(search, hour * hourMs), [search, hour]);
   const chosen = useMemo(() => readChosenSpan(search, span), [search, span]);
@@ -189,7 +189,7 @@ function ChartPanel({ search, span, chart, previous }: ChartPanelProps) {
         </span>
       </h2>
       {lacksTagName(search) && (
-        <p className="quiet small">Write a tag’s name (team) into the field Tag to divide by its values.</p>
+        <p className="quiet small">Enter a tag’s name (team) in the field Tag to group by its values.</p>
       )}
       <Bars
         caption={`${measures[measure]}, ${search.from ?? periods[search.period ?? '24h'].name}`}

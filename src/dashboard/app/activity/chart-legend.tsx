@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { may, useViewer } from '../data/viewer.ts';
-import { type ActivitySearch, dividedBy, type Division, filteredBy, readActivitySearch } from './search.ts';
+import { type ActivitySearch, groupedBy, type Grouping, filteredBy, readActivitySearch } from './search.ts';
 
 const route = getRouteApi('/activity');
 
-/** The names of a chart's colours; a click filters by one. */
+/** Shows the names of a chart's colours; a click filters by that name. */
 export function ChartLegend({
   series,
   search,
@@ -17,7 +17,7 @@ export function ChartLegend({
   readonly hasBefore: boolean;
 }) {
   const navigate = route.useNavigate();
-  const by = dividedBy(search);
+  const by = groupedBy(search);
   const labels = useLabels(by);
   const isChoice = !filteredBy(search).includes(by);
   return (
@@ -47,8 +47,8 @@ export function ChartLegend({
   );
 }
 
-/** The names that people gave keys and groups, by their ids, if the viewer may list them. */
-function useLabels(by: Division): ReadonlyMap<string, string> {
+/** Returns the names that people gave keys or groups, by their ids; empty if the viewer may not list them. */
+function useLabels(by: Grouping): ReadonlyMap<string, string> {
   const viewer = useViewer();
   const { account } = viewer;
   const keys = useQuery({
@@ -69,7 +69,7 @@ function toLabels(named: readonly (readonly [id: bigint, name: string])[]): Read
   return new Map(named.filter(([, name]) => name !== '').map(([id, name]) => [`${id}`, `${name} (${id})`]));
 }
 
-/** The filter that keeps one group alone. */
-function filterFor(by: Division, name: string, { tag }: ActivitySearch): ActivitySearch {
+/** Returns the filter that leaves only one group. */
+function filterFor(by: Grouping, name: string, { tag }: ActivitySearch): ActivitySearch {
   return readActivitySearch({ [by]: by === 'tag' ? `${tag?.split(':', 1)[0] ?? ''}:${name}` : name });
 }

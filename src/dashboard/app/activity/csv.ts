@@ -3,7 +3,7 @@ import type { ActivityQuery, RequestSource } from '../data/source.ts';
 import { plainDollars } from '../data/money.ts';
 
 const page = 1_000;
-/** The most rows: a spreadsheet opens no more of them easily. The command line has no such limit. */
+/** The most rows, because spreadsheets have problems with more. The command line has no such limit. */
 export const csvRowsMax = 100_000;
 
 const stateNames = new Map<number, string>(
@@ -49,7 +49,7 @@ export async function readCsv(
   const seen = new Set<string>();
   for (let offset = 0; offset < rowsMax; offset += page) {
     const records = await source.listActivity({ ...query, limit: page, offset });
-    // A request that settles meanwhile moves the others down by one.
+    // A request that settles while the pages are read moves all others down by one, so a page can repeat the last row of the previous one.
     for (const record of records.filter(({ requestId }) => !seen.has(requestId))) {
       seen.add(record.requestId);
       lines.push(columns.map(([, read]) => csvField(read(record))).join(','));
@@ -62,7 +62,7 @@ export async function readCsv(
   return { text: `${lines.join('\r\n')}\r\n`, isCut };
 }
 
-/** Hands a text to the browser as a file. */
+/** Makes the browser save a text as a file. */
 export function saveFile(name: string, text: string): void {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(new Blob([text], { type: 'text/csv' }));

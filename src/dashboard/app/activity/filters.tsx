@@ -8,7 +8,7 @@ import { CatalogService } from '../../../gen/tollgate/v1/catalog_pb.ts';
 import type { AccountSource } from '../data/source.ts';
 import { periodText } from '../data/time.ts';
 import { may, useViewer } from '../data/viewer.ts';
-import { type ActivitySearch, dividedBy, divisions, measures, periods, readActivitySearch } from './search.ts';
+import { type ActivitySearch, groupedBy, groupings, measures, periods, readActivitySearch } from './search.ts';
 
 const route = getRouteApi('/activity');
 const choices = (
@@ -16,7 +16,7 @@ const choices = (
 ): { value: string; label: string }[] =>
   Object.entries(table).map(([value, entry]) => ({ value, label: typeof entry === 'string' ? entry : entry.name }));
 
-/** The filters of the page, which are stored in its URL. On a phone a button shows and hides them. */
+/** Shows the filters of the page, which are stored in its URL. On a phone, a button shows and hides them. */
 export function Filters({ search }: { readonly search: ActivitySearch }) {
   const isPhone = useMediaQuery('(width < 640px)', false, { getInitialValueInEffect: false });
   const [isOpen, setOpen] = useState(false);
@@ -79,9 +79,9 @@ function Fields({ search }: { readonly search: ActivitySearch }) {
       <NativeSelect
         className="field"
         size="xs"
-        label="Divide by"
-        value={dividedBy(search)}
-        data={choices(divisions)}
+        label="Group by"
+        value={groupedBy(search)}
+        data={choices(groupings)}
         onChange={event => change({ by: event.currentTarget.value })}
       />
     </div>
@@ -128,7 +128,7 @@ interface AccountFieldsProps {
   readonly onChange: (values: Record<string, unknown>) => void;
 }
 
-/** The key and the group, by their names, if the viewer may list them. */
+/** Shows the filters by key and by group, with their names, if the viewer may list keys. */
 function AccountFields({ source, search, onChange }: AccountFieldsProps) {
   const viewer = useViewer();
   const keys = useQuery({
@@ -169,7 +169,7 @@ interface IdFieldProps {
 function IdField({ label, value, options, onChange }: IdFieldProps) {
   const chosen = value === undefined ? '' : `${value}`;
   const known = options.map(({ id, name }) => ({ value: `${id}`, label: name === '' ? `${id}` : `${name} (${id})` }));
-  // The chosen one, which comes from the address, may have been deleted.
+  // The chosen id comes from the address, and its object may have been deleted.
   const others = chosen === '' || known.some(each => each.value === chosen) ? [] : [{ value: chosen, label: chosen }];
   return (
     <NativeSelect
@@ -190,7 +190,7 @@ interface TextFieldProps {
   readonly onChange: (value: string) => void;
 }
 
-/** A text field that takes effect when the input is finished. A change elsewhere, as of the address, replaces its text. */
+/** A text field that takes effect when the input is finished. If the value changes elsewhere, for example in the address, it replaces the text. */
 function TextField({ label, placeholder = 'Any', value, onChange }: TextFieldProps) {
   return (
     <TextInput
@@ -206,12 +206,12 @@ function TextField({ label, placeholder = 'Any', value, onChange }: TextFieldPro
   );
 }
 
-/** An hour of the address, in the viewer's zone. */
+/** Shows an hour from the page's address in the viewer's time zone. */
 function hourText(hour = ''): string {
   return periodText(Date.parse(`${hour}:00:00Z`), true);
 }
 
-/** The active filters, each with a button that removes it. */
+/** Shows the active filters, each with a button that removes it. */
 function Chips({ search }: { readonly search: ActivitySearch }) {
   const navigate = route.useNavigate();
   const names = ['from', 'to', 'hour', 'model', 'key', 'group', 'provider', 'endpoint', 'end_user', 'tag'] as const;

@@ -7,7 +7,7 @@ import { readSpan } from './search.ts';
 const operator = { role: 'operator', accountId: 4n, publicUrl: 'http://gateway' } as Viewer;
 const search = { from: '2026-11-20', to: '2026-11-22', key: 3, endpoint: '/v1/messages', end_user: "o'neil" } as const;
 
-test('the page’s sums and its list are both offered, each with the filters of the address', () => {
+test('calls for the page’s sums and for its list are offered, each with the filters of the address', () => {
   const [sums, list] = listOtherWays(operator, search, readSpan(search, nowMs()));
   const filters = 'api_key_id=3&endpoint=%2Fv1%2Fmessages&end_user=o%27neil';
   const span = 'start=2026-11-20T00%3A00%3A00.000Z&end=2026-11-23T00%3A00%3A00.000Z';
@@ -21,7 +21,7 @@ test('the page’s sums and its list are both offered, each with the filters of 
   expect(list?.cli).toBe(`tollgate requests list ${words}`);
 });
 
-test('sums by the values of a tag name it; a tag without a value filters nothing', () => {
+test('calls for sums by the values of a tag name the tag; a tag without a value filters nothing', () => {
   const [sums] = listOtherWays(operator, { by: 'tag', tag: 'team' }, readSpan(search, nowMs()));
   expect(sums?.curl).toContain('group_by=tag%3Ateam');
   expect(sums?.cli).toContain('usage --by tag:team --account 4');

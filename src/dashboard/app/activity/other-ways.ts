@@ -1,12 +1,12 @@
 import type { Viewer } from '../data/viewer.ts';
 import { curlCommand, shellWord } from '../data/shell-words.ts';
-import { type ActivitySearch, dividedBy, type Division, lacksTagName, readTagName, type Span } from './search.ts';
+import { type ActivitySearch, groupedBy, type Grouping, lacksTagName, readTagName, type Span } from './search.ts';
 import type { OtherWays } from '../parts/copy.tsx';
 
 const hourMs = 3_600_000;
 const isTagWhole = ({ tag }: ActivitySearch): boolean => tag?.includes(':') === true;
 
-/** The page's two questions, its sums and its rows, as calls of REST and of the command line. */
+/** Returns the page's two queries, sums and rows, as REST calls and as commands. */
 export function listOtherWays(viewer: Viewer, search: ActivitySearch, span: Span): readonly OtherWays[] {
   return [
     { of: 'sums', ...sumsWays(viewer, search, span) },
@@ -15,7 +15,7 @@ export function listOtherWays(viewer: Viewer, search: ActivitySearch, span: Span
 }
 
 function sumsWays(viewer: Viewer, search: ActivitySearch, span: Span): Omit<OtherWays, 'of'> {
-  const by = dividedBy(search);
+  const by = groupedBy(search);
   const division = by === 'tag' ? `tag:${readTagName(search)}` : by;
   const query = new URLSearchParams({
     start: new Date(span.startMs).toISOString(),
@@ -39,8 +39,8 @@ function listWays(viewer: Viewer, search: ActivitySearch, span: Span): Omit<Othe
   return { curl, cli: ['tollgate', 'requests', 'list', ...accountWords(viewer, search, span, !span.isOpen)].join(' ') };
 }
 
-/** What REST calls a division otherwise. */
-const restNames: Readonly<Partial<Record<Division, string>>> = { key: 'api_key' };
+/** The groupings that have another name in REST. */
+const restNames: Readonly<Partial<Record<Grouping, string>>> = { key: 'api_key' };
 
 function pathOwner({ role }: Viewer): string {
   return role === 'holder' ? 'key' : 'account';

@@ -58,7 +58,7 @@ function sumTokens(usage: ActivityRecord['usage']): number {
   return inputTokens + cacheReadTokens + cacheWrite5mTokens + cacheWrite1hTokens + outputTokens;
 }
 
-/** Settled requests, newest first; each row leads to its receipt. */
+/** Lists settled requests, newest first; each row links to the request's receipt. */
 export function RequestRows({ rows }: { readonly rows: readonly ActivityRecord[] }) {
   return (
     <DataTable label="Requests, newest first" columns={columns} rows={rows} rowKey={({ requestId }) => requestId} />

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { AnalyticsGroup } from '../../../gen/tollgate/v1/account_pb.ts';
 import { nowMs } from '../data/time.ts';
 import {
-  dividedBy,
+  groupedBy,
   filteredBy,
   readActivitySearch,
   readChosenSpan,
@@ -27,7 +27,7 @@ test('an invalid address is read as far as possible', () => {
   expect(readActivitySearch({ key: -1, group: '1.5', model: '', tag: 5 })).toEqual({ tag: '5' });
 });
 
-test('a period that ends now includes now and starts at a whole step', () => {
+test('a period that ends now includes the current step and starts at the beginning of a step', () => {
   const span = readSpan({}, nowMs());
   expect(span.startMs % 3_600_000).toBe(0);
   expect(span.endMs - span.startMs).toBe(dayMs);
@@ -35,7 +35,7 @@ test('a period that ends now includes now and starts at a whole step', () => {
   expect(toActivityQuery({}, span).endMs).toBeUndefined();
 });
 
-test('days are whole, both included, hours up to two of them, and the period before is as long', () => {
+test('from and to are whole days, both included; steps are hours for up to two days; the previous period is as long', () => {
   const span = readSpan({ from: '2026-11-20', to: '2026-11-22' }, nowMs());
   expect(span).toEqual({
     startMs: Date.UTC(2026, 10, 20),
@@ -47,7 +47,7 @@ test('days are whole, both included, hours up to two of them, and the period bef
   expect(readSpan({ from: '2026-11-22', to: '2026-11-22' }, nowMs()).stepMs).toBe(3_600_000);
 });
 
-test('sums are divided by a tag once it has a name', () => {
+test('sums are grouped by a tag once the tag has a name', () => {
   const span = readSpan({}, nowMs());
   const read = (tag?: string) => toAnalyticsQuery({ by: 'tag', ...(tag !== undefined && { tag }) }, span);
   expect([read().groupBy, read().tag]).toEqual([AnalyticsGroup.UNSPECIFIED, '']);
@@ -55,12 +55,12 @@ test('sums are divided by a tag once it has a name', () => {
   expect([read('team:search').groupBy, read('team:search').tag]).toEqual([AnalyticsGroup.TAG, 'team']);
 });
 
-test('a tag filters rows only with its value', () => {
+test('a tag filters rows only if it has a value', () => {
   expect(filteredBy({ tag: 'team' })).toEqual([]);
   expect(filteredBy({ tag: 'team:search', model: 'a' })).toEqual(['model', 'tag']);
 });
 
-test('sums have the filters of the rows, and are divided by what was chosen, else by a filtered dimension', () => {
+test('sums have the same filters as the rows, and are grouped by the chosen dimension, else by a filtered one', () => {
   const search = { model: 'a', key: 3, tag: 'team:search', by: 'provider' } as const;
   const { filter, groupBy, tag } = toAnalyticsQuery(search, readSpan(search, nowMs()));
   expect(toActivityQuery(search, readSpan(search, nowMs()))).toMatchObject({ ...filter });
@@ -73,7 +73,7 @@ test('sums have the filters of the rows, and are divided by what was chosen, els
     endUser: '',
   });
   expect([groupBy, tag]).toEqual([AnalyticsGroup.PROVIDER, '']);
-  expect([dividedBy({}), dividedBy({ key: 3 }), dividedBy({ key: 3, by: 'tag' })]).toEqual(['model', 'key', 'tag']);
+  expect([groupedBy({}), groupedBy({ key: 3 }), groupedBy({ key: 3, by: 'tag' })]).toEqual(['model', 'key', 'tag']);
 });
 
 test('an hour of the address narrows the rows to it and compares it with the hour before', () => {

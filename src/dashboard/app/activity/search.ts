@@ -15,7 +15,7 @@ export const periods = {
 export type PeriodName = keyof typeof periods;
 
 /** The values that sums can be grouped by. */
-export const divisions = {
+export const groupings = {
   model: { name: 'Model', group: AnalyticsGroup.MODEL },
   key: { name: 'Key', group: AnalyticsGroup.API_KEY },
   group: { name: 'Group', group: AnalyticsGroup.GROUP },
@@ -24,8 +24,8 @@ export const divisions = {
   end_user: { name: 'End user', group: AnalyticsGroup.END_USER },
   tag: { name: 'Tag', group: AnalyticsGroup.TAG },
 } as const;
-/** A dimension that sums are divided and rows filtered by. */
-export type Division = keyof typeof divisions;
+/** A dimension by which sums can be grouped and rows filtered. */
+export type Grouping = keyof typeof groupings;
 
 /** The measures of the chart. */
 export const measures = {
@@ -38,14 +38,14 @@ export const measures = {
 /** The name of a measure. */
 export type Measure = keyof typeof measures;
 
-/** The filters of the activity page, from its address. Absent: any. `from` and `to` are UTC days, both included. */
+/** The filters of the activity page, from its address; an absent one filters nothing. `from` and `to` are UTC days, both included. */
 export interface ActivitySearch {
   readonly period?: PeriodName | undefined;
   readonly from?: string | undefined;
   readonly to?: string | undefined;
-  /** One hour of the period, in UTC: "2026-11-26T20". The rows and the totals are of it alone; the chart keeps the period. */
+  /** One hour of the period, in UTC: "2026-11-26T20". The rows and the totals cover only it; the chart still shows the whole period. */
   readonly hour?: string | undefined;
-  readonly by?: Division | undefined;
+  readonly by?: Grouping | undefined;
   readonly show?: Measure | undefined;
   readonly model?: string | undefined;
   readonly key?: number | undefined;
@@ -54,7 +54,7 @@ export interface ActivitySearch {
   /** A path of the public interface. */
   readonly endpoint?: string | undefined;
   readonly end_user?: string | undefined;
-  /** "name:value"; with `by=tag` only the name is used, to group by. */
+  /** "name:value". With `by=tag` sums are grouped by the values of the tag with this name. */
   readonly tag?: string | undefined;
 }
 
@@ -77,7 +77,7 @@ export function readActivitySearch(search: Record<string, unknown>): ActivitySea
     from: day('from'),
     to: day('to'),
     hour: readHour(text('hour')) === undefined ? undefined : text('hour'),
-    by: among('by', divisions),
+    by: among('by', groupings),
     show: among('show', measures),
     model: text('model'),
     key: id('key'),
@@ -96,11 +96,11 @@ export interface Span {
   readonly endMs: number;
   readonly stepMs: number;
   readonly previousMs: number;
-  /** Its end is the present. */
+  /** True if the span ends now. */
   readonly isOpen: boolean;
 }
 
-/** Returns the span that the filters mean. Steps are UTC hours up to two days, else UTC days; the last one holds the present, `atMs`, unless a day was named. */
+/** Returns the span that the filters select. Steps are UTC hours for up to two days, else UTC days. The last step contains the present, `atMs`, unless `from` or `to` is given. */
 export function readSpan({ period, from, to }: ActivitySearch, atMs: number): Span {
   if (from !== undefined || to !== undefined) {
     const first = Date.parse(from ?? to ?? '');
@@ -120,21 +120,21 @@ export function readSpan({ period, from, to }: ActivitySearch, atMs: number): Sp
   return { startMs, endMs, stepMs, previousMs: startMs - steps * stepMs, isOpen: true };
 }
 
-/** Returns the beginning of an hour of the address; undefined if it is none. */
+/** Returns the beginning of an hour from the page's address; undefined if the text is not an hour. */
 function readHour(text: string | undefined): number | undefined {
   if (text === undefined || !/^\d{4}-\d\d-\d\dT\d\d$/.test(text)) return undefined;
   const ms = Date.parse(`${text}:00:00Z`);
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** Returns the span of the rows and the totals: the chosen hour, compared with the hour before it, else the whole period. */
+/** Returns the span of the rows and the totals: the chosen hour, compared with the hour before it; without one, the whole period. */
 export function readChosenSpan({ hour }: ActivitySearch, span: Span): Span {
   const startMs = readHour(hour);
   if (startMs === undefined) return span;
   return { startMs, endMs: startMs + hourMs, stepMs: hourMs, previousMs: startMs - hourMs, isOpen: false };
 }
 
-/** The rows that the filters mean. */
+/** Returns the query for the rows that the filters select. */
 export function toActivityQuery(search: ActivitySearch, { startMs, endMs, isOpen }: Span): ActivityQuery {
   return {
     startMs: BigInt(startMs),
@@ -143,7 +143,7 @@ export function toActivityQuery(search: ActivitySearch, { startMs, endMs, isOpen
   };
 }
 
-/** The filters of rows and sums; empty and 0 mean any. */
+/** Returns the filters of a query for rows or sums; empty and 0 filter nothing. */
 function toFilter(search: ActivitySearch) {
   return {
     model: search.model ?? '',
@@ -156,20 +156,20 @@ function toFilter(search: ActivitySearch) {
   };
 }
 
-/** The dimensions that the filters narrow. */
-export function filteredBy(search: ActivitySearch): readonly Division[] {
-  const named = (Object.keys(divisions) as Division[]).filter(name => search[name] !== undefined);
+/** Returns the dimensions that are filtered. */
+export function filteredBy(search: ActivitySearch): readonly Grouping[] {
+  const named = (Object.keys(groupings) as Grouping[]).filter(name => search[name] !== undefined);
   return named.filter(name => name !== 'tag' || search.tag?.includes(':') === true);
 }
 
-/** What the sums are divided by: the chosen dimension, else the first filtered one, else the model. */
-export function dividedBy(search: ActivitySearch): Division {
+/** Returns the dimension that the sums are grouped by: the chosen one, else the first filtered one, else the model. */
+export function groupedBy(search: ActivitySearch): Grouping {
   return search.by ?? filteredBy(search)[0] ?? 'model';
 }
 
-/** Returns whether sums are to be divided by a tag that is not named yet: then they are not divided. */
+/** Returns true if the sums should be grouped by a tag whose name is not entered yet; then they are not grouped. */
 export function lacksTagName(search: ActivitySearch): boolean {
-  return dividedBy(search) === 'tag' && readTagName(search) === '';
+  return groupedBy(search) === 'tag' && readTagName(search) === '';
 }
 
 /** Returns the name of the filtered tag; '' if there is none. */
@@ -177,10 +177,10 @@ export function readTagName({ tag }: ActivitySearch): string {
   return tag?.split(':', 1)[0] ?? '';
 }
 
-/** The groups that the chart gives a colour of their own; the gateway adds up the others, of whom there can be thousands. */
+/** How many groups have a colour in the chart. The gateway adds up the others, because there can be thousands. */
 export const shownGroups = 5;
 
-/** What the shown groups have the most of. Of means, the chart shows one for all. */
+/** The measure that decides which groups are shown: those with the most of it. A mean is shown only for all groups together. */
 const mostOf: Readonly<Record<Measure, AnalyticsMeasure>> = {
   spend: AnalyticsMeasure.UNSPECIFIED,
   requests: AnalyticsMeasure.REQUESTS,
@@ -189,14 +189,14 @@ const mostOf: Readonly<Record<Measure, AnalyticsMeasure>> = {
   latency: AnalyticsMeasure.REQUESTS,
 };
 
-/** The sums that the filters mean. */
+/** Returns the query for the sums that the filters select. */
 export function toAnalyticsQuery(search: ActivitySearch, span: Span): AnalyticsQuery {
-  const by = dividedBy(search);
+  const by = groupedBy(search);
   return {
     startMs: BigInt(span.startMs),
     endMs: BigInt(span.endMs),
     granularity: span.stepMs === hourMs ? AnalyticsGranularity.HOUR : AnalyticsGranularity.DAY,
-    groupBy: lacksTagName(search) ? AnalyticsGroup.UNSPECIFIED : divisions[by].group,
+    groupBy: lacksTagName(search) ? AnalyticsGroup.UNSPECIFIED : groupings[by].group,
     tag: by === 'tag' ? readTagName(search) : '',
     groupsMax: shownGroups,
     most: mostOf[search.show ?? 'spend'],

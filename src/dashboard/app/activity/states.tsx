@@ -8,7 +8,7 @@ const states: Readonly<Record<RecordState, { readonly word: string; readonly loo
   [RecordState.UPSTREAM_FAILED]: { word: 'failed', look: 'pill pill-failed' },
 };
 
-/** Shows how a request ended, in a word. */
+/** Shows in one word how a request ended. */
 export function StateWord({ state }: { readonly state: number }) {
   const { word, look } = states[state as RecordState] ?? states[RecordState.UNSPECIFIED];
   return <span className={look}>{word}</span>;

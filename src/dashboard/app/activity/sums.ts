@@ -3,7 +3,7 @@ import type { Bar } from '../parts/bars.tsx';
 import { periodText } from '../data/time.ts';
 import { type Measure, shownGroups, type Span } from './search.ts';
 
-/** Sums of a span. */
+/** The sums of a span. */
 export interface Totals {
   readonly cost: bigint;
   readonly requests: bigint;
@@ -15,7 +15,7 @@ export interface Totals {
 const nothing: Totals = { cost: 0n, requests: 0n, failed: 0n, tokens: 0n, latencyMs: 0n };
 const hourMs = 3_600_000;
 
-/** The name of a period's group; absent values have a word of their own. */
+/** Returns the name of a period's group, or a word for requests that have no value. */
 export function groupName({ group }: AnalyticsPeriod): string {
   const value = group.value === undefined ? '' : String(group.value);
   return value === '' || value === '0' ? '(none)' : value;
@@ -36,7 +36,7 @@ function plus(sum: Totals, sums: UsageSums): Totals {
   };
 }
 
-/** The figure of a measure. A mean of nothing is 0. */
+/** Returns the value of a measure; a mean is 0 if there are no requests. */
 export function measured(measure: Measure, totals: Totals): bigint {
   if (measure === 'spend') return totals.cost;
   if (measure === 'requests') return totals.requests;
@@ -45,13 +45,13 @@ export function measured(measure: Measure, totals: Totals): bigint {
   return totals.requests === 0n ? 0n : totals.latencyMs / totals.requests;
 }
 
-/** A chart of a span: empty periods are drawn too, the largest groups have a colour each, the rest one together. A mean can't be stacked: it has one series. */
+/** A chart of a span, with its empty periods. Each of the largest groups has a colour, and all others share one. A mean has a single series, because means can't be stacked. */
 export interface Chart {
   readonly bars: readonly Bar[];
   readonly series: readonly string[];
 }
 
-/** Makes the chart of a measure. */
+/** Returns the chart of a measure. */
 export function toChart(series: readonly AnalyticsPeriod[], span: Span, measure: Measure): Chart {
   const names = measure === 'latency' ? ['all'] : largest(series, measure);
   const place = (period: AnalyticsPeriod): number => {
@@ -72,7 +72,7 @@ export function toChart(series: readonly AnalyticsPeriod[], span: Span, measure:
   return { bars: steps, series: hasRest ? [...names, 'other'] : names };
 }
 
-/** The groups with the most, largest first. */
+/** Returns the names of the largest groups, largest first. */
 function largest(series: readonly AnalyticsPeriod[], measure: Measure): string[] {
   const own = series.filter(({ rest }) => !rest);
   const sums = [...Map.groupBy(own, groupName)].map(([name, periods]) => ({
@@ -83,7 +83,7 @@ function largest(series: readonly AnalyticsPeriod[], measure: Measure): string[]
   return sorted.slice(0, shownGroups).map(({ name }) => name);
 }
 
-/** Shows the figure of the previous period and the change since: "before: 120 (+12.5 %)". */
+/** Shows the value of the previous period and the change since: "before: 120 (+12.5 %)". */
 export function compared(now: bigint, before: bigint, format: (value: bigint) => string): string {
   if (before === 0n) return 'before: none';
   const permille = Number(((now - before) * 1000n) / before);

@@ -13,7 +13,7 @@ import { Problem } from '../parts/page.tsx';
 
 const admin = createClient(AdminService, transport);
 
-/** Checks a configuration that could replace the one in use, and shows what it would change. `file`: '' if there is none. */
+/** Checks a configuration that could replace the one in use, and shows what it would change. `file`: the path of the configuration file; '' if there is none. */
 export function CheckText({ file }: { readonly file: string }) {
   const [text, setText] = useState('');
   const check = useMutation({ mutationFn: () => admin.checkConfiguration({ text }) });
@@ -67,7 +67,7 @@ function Checked({ answer }: { readonly answer: CheckConfigurationResponse }) {
   return (
     <div className="checked">
       <p role="status">
-        <strong className="settled">The gateway would take it:</strong> {providers} providers, {models} models.{' '}
+        <strong className="settled">The text is valid:</strong> {providers} providers, {models} models.{' '}
         {changeCount === 1 ? 'One setting would change.' : differs}
         {needsRestart.length > 0 && ` At the next start only: ${needsRestart.join(', ')}.`}
       </p>
@@ -118,7 +118,7 @@ function Changes({ changes }: { readonly changes: readonly ConfigurationChange[]
   );
 }
 
-/** A value; `other` is the one that it replaces. */
+/** Shows a value; `other`: the value that it replaces. */
 function Value({ json, other }: { readonly json: string | undefined; readonly other?: string | undefined }) {
   if (json === undefined) return <span className="quiet">none</span>;
   return (

@@ -78,7 +78,7 @@ function InUse({ read }: { readonly read: GetConfigurationResponse }) {
   return (
     <>
       <dl className="facts">
-        <dt>Clients find it at</dt>
+        <dt>Public address</dt>
         <dd>
           <code>{gateway.data?.publicUrl ?? '…'}</code>
         </dd>
@@ -88,7 +88,7 @@ function InUse({ read }: { readonly read: GetConfigurationResponse }) {
         <dd>
           <Moment ms={readAtMs} />
         </dd>
-        <dt>Waits for a restart</dt>
+        <dt>Needs a restart</dt>
         <dd>
           {needsRestart.length === 0 ? (
             'nothing'

@@ -1,8 +1,8 @@
-/** A section of the settings: a member that has members of its own, or all plain members together. */
+/** A section of the settings: a member that is an object or a list, or all plain members together. */
 export interface SettingsSection {
   readonly name: string;
   readonly text: string;
-  /** How many members or entries it has. */
+  /** The number of its members or entries. */
   readonly size: number;
 }
 

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import { Snippet } from '../parts/copy.tsx';
 import { readSections } from './settings-text.ts';
 
-/** All settings in use, a section at a time: a catalogue can have hundreds of models. */
+/** Shows all settings in use, one section at a time, because a catalogue can have hundreds of models. */
 export function Settings({ json }: { readonly json: string }) {
   const [name, setName] = useState('general');
   const sections = readSections(json);

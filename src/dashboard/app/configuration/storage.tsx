@@ -7,7 +7,7 @@ const partNames: Readonly<Record<string, string>> = {
   database: 'PostgreSQL database',
   ledger: 'Ledger',
   ledger_wal: 'Ledger, write-ahead log',
-  columns: 'Columns for sums, made from the ledger',
+  columns: 'Column files for sums, rebuilt from the ledger',
   content: 'Content',
   content_wal: 'Content, write-ahead log',
   images: 'Images by address',
@@ -23,7 +23,7 @@ const keptNames: Readonly<Record<string, string>> = {
   image_files: 'Images by address',
 };
 
-/** Shows how much the gateway stores, how much space is left, and how long it keeps things. */
+/** Shows how much the gateway stores, how much space is left, and how long data is kept. */
 export function Storage() {
   const storage = useQuery(AdminService.method.getStorage, {});
   return (

@@ -1,11 +1,11 @@
-/** Settings for a client: the gateway's address, the key, the model. */
+/** What a client needs: the gateway's address, the key, the model. */
 export interface ClientFacts {
   readonly url: string;
   readonly key: string;
   readonly model: string;
 }
 
-/** Examples of a key's first call, by the name of the client. Each works when pasted. */
+/** Examples of a key's first call, by the name of the client. Each works as it is. */
 export const clientSnippets: Readonly<Record<string, (facts: ClientFacts) => string>> = {
   curl: ({ url, key, model }) =>
     [

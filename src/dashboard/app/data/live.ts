@@ -7,20 +7,20 @@ const accountHeader = 'x-tollgate-account-id';
 const firstRetryMs = 500;
 const lastRetryMs = 8_000;
 
-/** The current state. Absent `message`: nothing has come yet. */
+/** The current state; `message` is absent until the first one has come. */
 export interface LiveState {
   readonly message?: WatchNowResponse;
-  /** The stream has broken and is being opened again. */
+  /** True if the stream has broken and is being opened again. */
   readonly isLost: boolean;
 }
 
 const closed: LiveState = { isLost: false };
 
-/** Identifies a stream. Tabs that agree in all of it share one. */
+/** Identifies a stream. Tabs with the same scope share one stream. */
 export interface LiveScope {
   readonly sessionId: bigint;
   readonly accountId: bigint;
-  /** The operator names the account in the call. */
+  /** True for the operator, whose calls name the account. */
   readonly isOperator: boolean;
 }
 
@@ -28,9 +28,9 @@ export interface LiveScope {
 type TabMessage = LiveState | 'hello';
 
 /**
- * The stream of the current state, one for all tabs of a browser: six open streams would block every other call. The
- * tab that holds the lock reads the stream and passes it on; when it closes, another takes over. Browsers offer locks
- * only to secure origins; elsewhere each tab has a stream of its own.
+ * The stream of the current state. All tabs of a browser share one stream, because six open streams would block every other call. The tab
+ * that has the lock reads the stream and passes it on; when that tab closes, another takes over. Browsers have locks only for secure
+ * origins; elsewhere each tab opens its own stream.
  */
 class LiveChannel {
   readonly #scope: LiveScope;
@@ -50,12 +50,12 @@ class LiveChannel {
     void this.#begin(name);
   }
 
-  /** Returns the state now. */
+  /** Returns the current state. */
   read(): LiveState {
     return this.#state;
   }
 
-  /** Ends this tab's part. */
+  /** Stops reading and passing on the stream in this tab. */
   close(): void {
     this.#stop.abort();
     this.#tabs.close();
@@ -87,7 +87,7 @@ class LiveChannel {
     if (!this.#stop.signal.aborted) this.#tabs.postMessage(state);
   }
 
-  /** Reads the stream, and opens it again whenever it ends, until the tab stops. */
+  /** Reads the stream, and opens it again whenever it ends, until `close` is called. */
   async #follow(): Promise<void> {
     const { signal } = this.#stop;
     this.#isReader = true;
@@ -110,7 +110,7 @@ class LiveChannel {
   }
 }
 
-/** A channel that is open while someone listens. */
+/** Keeps the channel open while there is a listener. */
 export class LiveConnection {
   readonly #scope: LiveScope;
   #channel: LiveChannel | undefined;
@@ -119,10 +119,10 @@ export class LiveConnection {
     this.#scope = scope;
   }
 
-  /** The state now. */
+  /** Returns the current state. */
   readonly read = (): LiveState => this.#channel?.read() ?? closed;
 
-  /** Opens the channel and calls `listener` after each change. Returns how to close it. React listens once at a time. */
+  /** Opens the channel and calls `listener` after each change. Returns a function that closes the channel. React has at most one listener at a time. */
   readonly subscribe = (listener: () => void): (() => void) => {
     const channel = new LiveChannel(this.#scope, listener);
     this.#channel = channel;

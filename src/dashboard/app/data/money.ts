@@ -1,4 +1,4 @@
-/** Nano-dollars as text, exact: six decimals, nine if the last three are not zero, so that a figure that changes keeps its width. */
+/** Returns nano-dollars as dollars, exactly. There are always six decimals, so that a changing number keeps its width, or nine if the last three are not zero. */
 export function dollars(nano: bigint): string {
   const digits = decimals(nano, 9);
   return `${digits.sign}$${digits.whole}.${digits.fraction.replace(/000$/, '')}`;
@@ -10,17 +10,17 @@ export function fullDollars(nano: bigint): string {
   return `${sign}$${whole}.${fraction}`;
 }
 
-/** A price of a token in pico-dollars as dollars per million tokens: "$1", "$0.075". */
+/** Returns the price of a token in pico-dollars as dollars per million tokens: "$1", "$0.075". */
 export function perMillion(pico: bigint): string {
   return `$${trimmed(pico, 6)}`;
 }
 
-/** A price of one thing in pico-dollars: "$0.04". */
+/** Returns a price in pico-dollars as dollars: "$0.04". */
 export function perOne(pico: bigint): string {
   return `$${trimmed(pico, 12)}`;
 }
 
-/** An amount as the shortest decimal text: "10", "0.05". The command line and REST bodies accept it. */
+/** Returns an amount as the shortest decimal text: "10", "0.05". The command line and REST bodies accept it. */
 export function plainDollars(nano: bigint): string {
   return trimmed(nano, 9);
 }
@@ -33,7 +33,7 @@ export function parseDollars(text: string): bigint | undefined {
   return BigInt((match[1] ?? '0') + fraction);
 }
 
-/** A count with thousands apart. */
+/** Returns a count with thousands separators. */
 export function count(value: bigint | number): string {
   return value.toString().replace(/\B(?=(\d{3})+$)/g, ',');
 }

@@ -3,19 +3,19 @@ import { createConnectTransport } from '@connectrpc/connect-web';
 import { QueryCache, QueryClient } from '@tanstack/react-query';
 import { ErrorDetailSchema } from '../../../gen/tollgate/v1/error_pb.ts';
 
-/** Calls of the signed-in person: the session's cookie is the credential. */
+/** The transport for calls of the signed-in person; the session's cookie is the credential. */
 export const transport = createConnectTransport({ baseUrl: '/dashboard/rpc', useBinaryFormat: true });
 
 const dayMs = 86_400_000;
 const signedOut = new EventTarget();
 
-/** Calls `listener` each time that a call was refused because the session has ended. Returns how to stop. */
+/** Calls `listener` each time a call is refused because the session has ended. Returns a function that stops this. */
 export function onSignedOut(listener: () => void): () => void {
   signedOut.addEventListener('ended', listener);
   return () => signedOut.removeEventListener('ended', listener);
 }
 
-/** Notes that a call failed, so that an ended session leads to the sign-in page. */
+/** Reports a failed call, so that the sign-in page is shown if the session has ended. */
 export function noteFailure(error: unknown): void {
   if (ConnectError.from(error).code === Code.Unauthenticated) signedOut.dispatchEvent(new Event('ended'));
 }
@@ -23,16 +23,16 @@ export function noteFailure(error: unknown): void {
 /** The cache key of the signed-in person. */
 export const identityKey = ['identity'];
 
-/** Forgets all that was read for one person before another signs in. */
+/** Removes all cached data of one person before another signs in. */
 export function forgetReads(): void {
   queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== identityKey[0] });
 }
 
-/** Caches everything that was read. Amounts are bigints, which JSON lacks, so keys are hashed with a mark of their own. */
+/** Caches the data of all queries. Query keys can contain bigints, which JSON does not have, so they are hashed with a marker. */
 export const queryClient = new QueryClient({
   queryCache: new QueryCache({
     onError: (error, { queryKey }) => {
-      // The sign-in page itself shows why a sign-in failed.
+      // A failed sign-in is shown by the sign-in page itself.
       if (queryKey[0] !== identityKey[0]) noteFailure(error);
     },
   }),
@@ -48,7 +48,7 @@ export const queryClient = new QueryClient({
   },
 });
 
-/** A failed call, as shown to a person. Absent `tip` and `requestId`: the gateway sent none. */
+/** A failed call, as it is shown; `tip` and `requestId` are absent if the gateway sent none. */
 export interface Fault {
   readonly message: string;
   readonly code?: string;
@@ -56,7 +56,7 @@ export interface Fault {
   readonly requestId?: string;
 }
 
-/** Reads the gateway's own words from an error. A call that got no answer is a lost connection. */
+/** Returns what the gateway said about an error. A call without an answer counts as a lost connection. */
 export function readFault(thrown: unknown): Fault {
   const error = ConnectError.from(thrown);
   const [detail] = error.findDetails(ErrorDetailSchema);

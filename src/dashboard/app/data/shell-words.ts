@@ -5,7 +5,10 @@ export function shellWord(text: string): string {
   return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** A call of AdminService as curl, on the internal listener. The token comes from the environment: the page does not know it. `request` is its message as JSON. */
+/**
+ * Returns a call of AdminService on the internal listener as a curl command. The token is an environment variable, because the page does not
+ * know it. `request` is the call's message as JSON.
+ */
 export function operatorCurl({ internalUrl }: Viewer, method: string, request: object = {}): string {
   return [
     `curl ${shellWord(`${internalUrl}/tollgate.v1.AdminService/${method}`)} \\`,
@@ -15,7 +18,7 @@ export function operatorCurl({ internalUrl }: Viewer, method: string, request: o
   ].join('\n');
 }
 
-/** A call of the REST interface as curl. The key comes from the environment: the page does not know it. */
+/** Returns a REST call as a curl command. The key is an environment variable, because the page does not know it. */
 export function curlCommand(
   { publicUrl, role }: Viewer,
   path: string,

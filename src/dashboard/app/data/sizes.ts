@@ -18,7 +18,7 @@ const steps = [
   ['second', 1_000n],
 ] as const;
 
-/** Formats how long something is kept, in the largest unit that it is a whole number of. */
+/** Formats a duration in the largest unit in which it is a whole number. */
 export function lifetimeText(ms: bigint): string {
   const [name, unitMs] = steps.find(([, each]) => ms >= each && ms % each === 0n) ?? (['ms', 1n] as const);
   const number = ms / unitMs;

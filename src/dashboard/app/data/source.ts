@@ -27,20 +27,20 @@ export type AnalyticsQuery = Omit<MessageInitShape<typeof GetAnalyticsRequestSch
 export type KeySettings = MessageInitShape<typeof KeySettingsSchema>;
 /** Settings of a limit. */
 export type LimitSettings = MessageInitShape<typeof LimitSettingsSchema>;
-/** A limit to make. */
+/** A limit to create. */
 export type NewLimit = MessageInitShape<typeof NewLimitSchema>;
 /** Settings of a group. */
 export type GroupSettings = MessageInitShape<typeof GroupSettingsSchema>;
 
-/** An account's money. Absent `heldNanoUsd`: the credential may not know it. */
+/** An account's money; `heldNanoUsd` is absent if the credential may not see it. */
 export interface Balance {
   readonly balanceNanoUsd: bigint;
   readonly heldNanoUsd?: bigint;
 }
 
-/** Reads of settled requests, the same for each role. */
+/** Reads settled requests; the same for each role. */
 export interface RequestSource {
-  /** Keeps what different sources have read apart. */
+  /** The name of the source in cache keys, so that the data of different sources is not mixed. */
   readonly name: string;
   readonly listActivity: (query: ActivityQuery, signal?: AbortSignal) => Promise<readonly ActivityRecord[]>;
   readonly getActivity: (requestId: string, signal?: AbortSignal) => Promise<ActivityRecord | undefined>;
@@ -49,16 +49,16 @@ export interface RequestSource {
   readonly getNextPayment: (question: NextQuestion, signal?: AbortSignal) => Promise<NextPayment | undefined>;
 }
 
-/** The request whose admission is tried. */
+/** The request whose admission is previewed. */
 export interface NextQuestion {
   readonly apiKeyId: bigint;
-  /** '': the first one. */
+  /** The model; '' means the first one. */
   readonly model: string;
-  /** 0: the usual number. */
+  /** The number of input tokens; 0 means the default. */
   readonly inputTokens: number;
 }
 
-/** The calls of a person who manages an account, over the service that the role may use. */
+/** The calls of a person who manages an account, through the service that the role may use. */
 export interface AccountSource extends RequestSource {
   readonly getBodies: (requestId: string, signal?: AbortSignal) => Promise<RequestBodies | undefined>;
   readonly getBalance: (signal?: AbortSignal) => Promise<Balance>;
@@ -67,7 +67,7 @@ export interface AccountSource extends RequestSource {
   readonly updateKey: (apiKeyId: bigint, settings: KeySettings) => Promise<unknown>;
   readonly rotateKey: (apiKeyId: bigint, overlapSeconds: number) => Promise<ApiKey | undefined>;
   readonly deleteKey: (apiKeyId: bigint) => Promise<unknown>;
-  /** Absent: the role can't disable a key. */
+  /** Absent if the role can't disable keys. */
   readonly setDisabled?: (apiKeyId: bigint, isDisabled: boolean) => Promise<unknown>;
   readonly listLimits: (signal?: AbortSignal) => Promise<readonly Limit[]>;
   readonly createLimit: (limit: NewLimit) => Promise<unknown>;
@@ -81,7 +81,7 @@ export interface AccountSource extends RequestSource {
 const account: Client<typeof AccountService> = createClient(AccountService, transport);
 const admin: Client<typeof AdminService> = createClient(AdminService, transport);
 
-/** Options of a call that a query may abort. */
+/** Returns the options of a call that a query can abort. */
 function until(signal: AbortSignal | undefined): { signal?: AbortSignal } {
   return signal === undefined ? {} : { signal };
 }
@@ -97,10 +97,10 @@ function makeRequestSource(own: boolean): RequestSource {
   };
 }
 
-/** The requests that the holder of an API key may read: the key's own. */
+/** The requests that the holder of an API key may read: those of the key. */
 export const ownRequests: RequestSource = makeRequestSource(true);
 
-/** The session's own account, over AccountService. */
+/** The session's own account, through AccountService. */
 export const ownAccount: AccountSource = {
   ...makeRequestSource(false),
   getBodies: async (requestId, signal) => (await account.getRequestBodies({ requestId }, until(signal))).bodies,
@@ -119,7 +119,7 @@ export const ownAccount: AccountSource = {
   deleteGroup: groupId => account.deleteGroup({ groupId }),
 };
 
-/** Any account, over AdminService: the operator's. */
+/** Returns the source of any account, through AdminService, for the operator. */
 export function makeOperatorSource(accountId: bigint): AccountSource {
   return {
     name: `account ${accountId}`,

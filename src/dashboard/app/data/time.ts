@@ -1,4 +1,4 @@
-/** The viewer's zone. An environment without a valid one counts as UTC. */
+/** The viewer's time zone; UTC if the browser has none. */
 export const zone = Intl.DateTimeFormat('en-GB').resolvedOptions().timeZone;
 
 const day = { day: 'numeric', month: 'short' } as const;
@@ -15,32 +15,32 @@ const long = new Intl.DateTimeFormat('en-GB', {
 const utcDay = new Intl.DateTimeFormat('en-GB', { ...day, timeZone: 'UTC' });
 const hour = new Intl.DateTimeFormat('en-GB', { ...day, ...minute });
 
-/** The present, in milliseconds since 1970 UTC. */
+/** Returns the current time, in milliseconds since 1970 UTC. */
 export function nowMs(): number {
   return Math.round(performance.timeOrigin + performance.now());
 }
 
-/** "22 Nov, 11:03:04" in the viewer's zone. */
+/** Formats a time in the viewer's zone: "22 Nov, 11:03:04". */
 export function timeText(ms: bigint | number): string {
   return second.format(Number(ms));
 }
 
-/** "11:03:04" in the viewer's zone. */
+/** Formats a time of day in the viewer's zone: "11:03:04". */
 export function clockText(ms: bigint | number): string {
   return clock.format(Number(ms));
 }
 
-/** Date, time and zone, for titles. */
+/** Formats a time with date, zone and UTC, for titles. */
 export function fullTime(ms: bigint | number): string {
   return `${long.format(Number(ms))} (${new Date(Number(ms)).toISOString()})`;
 }
 
-/** The label of a period of a chart: a UTC day, or an hour in the viewer's zone. */
+/** Returns the label of a period of a chart: a UTC day, or an hour in the viewer's zone. */
 export function periodText(ms: number, isHourly: boolean): string {
   return isHourly ? hour.format(ms) : `${utcDay.format(ms)} UTC`;
 }
 
-/** Returns how long it is until a time: "in 3 h 12 min", or "now" if it has passed. */
+/** Returns the time that is left until `ms`: "in 3 h 12 min", or "now" if it has passed. */
 export function untilText(ms: bigint | number): string {
   const seconds = Math.round((Number(ms) - nowMs()) / 1000);
   if (seconds <= 0) return 'now';
@@ -52,7 +52,7 @@ export function untilText(ms: bigint | number): string {
   return `in ${Math.floor(hours / 24)} days`;
 }
 
-/** A duration: "184 ms", "3.2 s", "2 min 5 s". */
+/** Formats a duration: "184 ms", "3.2 s", "2 min 5 s". */
 export function durationText(ms: bigint | number): string {
   const value = Number(ms);
   if (value < 1_000) return `${Math.round(value)} ms`;

@@ -2,19 +2,19 @@ import { createContext, useContext } from 'react';
 import { PersonRole, type WhoAmIResponse } from '../../../gen/tollgate/v1/dashboard_pb.ts';
 import { type AccountSource, makeOperatorSource, ownAccount, ownRequests, type RequestSource } from './source.ts';
 
-/** The viewer's role. `holder`: signed in with an API key, sees only that key's own requests. */
+/** The viewer's role. `holder`: a person who signed in with an API key, and sees only the requests of that key. */
 export type ViewerRole = 'operator' | 'owner' | 'member' | 'viewer' | 'holder';
 
 /** The signed-in person and the source of their data. */
 export interface Viewer {
   readonly role: ViewerRole;
-  /** For people: how they signed in. */
+  /** How the person signed in, for people. */
   readonly subject: string;
-  /** 0: no session. */
+  /** The session; 0 if there is none. */
   readonly sessionId: bigint;
   /** The account that the pages show. */
   readonly accountId: bigint;
-  /** The holder's key; 0: another role. */
+  /** The holder's key; 0 for other roles. */
   readonly apiKeyId: bigint;
   readonly scopes: ReadonlySet<string>;
   /** The gateway's public address, without a slash at its end. */
@@ -22,11 +22,11 @@ export interface Viewer {
   readonly internalUrl: string;
   readonly isInternal: boolean;
   readonly requests: RequestSource;
-  /** Absent: a holder of a key manages no account. */
+  /** The account's data; absent for a holder, who manages no account. */
   readonly account?: AccountSource;
 }
 
-/** Makes the viewer from a sign-in reply; undefined if no one is signed in. The operator looks at `accountId`. */
+/** Returns the viewer; undefined if nobody is signed in. `accountId`: the account that the operator looks at. */
 export function toViewer(answer: WhoAmIResponse, accountId: bigint): Viewer | undefined {
   const role = readRole(answer);
   if (role === undefined) return undefined;
@@ -45,7 +45,7 @@ function readRole({ role, apiKeyId }: WhoAmIResponse): ViewerRole | undefined {
   return role === PersonRole.VIEWER ? 'viewer' : undefined;
 }
 
-/** Returns whether the viewer may use a scope of management keys on the account. The operator may use all. */
+/** Returns whether the viewer has a scope of management keys for the account. The operator has all. */
 export function may({ role, scopes }: Viewer, scope: string): boolean {
   return role === 'operator' || scopes.has(scope);
 }

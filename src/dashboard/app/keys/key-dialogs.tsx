@@ -53,7 +53,7 @@ export function ChangeKey({ apiKey, error, onClose, onSave }: ChangeKeyProps) {
         {error !== null && <Problem error={error} />}
         <TextInput label="Name" maxLength={200} value={label} onChange={event => setLabel(event.currentTarget.value)} />
         <TextInput
-          label="Balance of its own, in dollars"
+          label="Own balance, in dollars"
           description="Empty: the account pays, and the key’s balance moves back to it."
           inputMode="decimal"
           value={balance}
@@ -168,7 +168,10 @@ interface DeleteKeyProps {
 export function DeleteKey({ apiKeyId, onClose, onDelete }: DeleteKeyProps) {
   return (
     <Dialog title={`Delete key ${apiKeyId}?`} onClose={onClose}>
-      <p>It stops working at once and for good. Its balance moves back; its requests stay in the ledger.</p>
+      <p>
+        The key stops working at once, and this can’t be undone. Its balance moves back to the account; its requests
+        stay in the ledger.
+      </p>
       <Button color="red" onClick={onDelete}>
         Delete key
       </Button>

@@ -135,7 +135,7 @@ function KeyActions({ apiKey, onRotated }: ActionsProps) {
   const remove = async (): Promise<void> => {
     await source.deleteKey(apiKeyId);
     await navigate({ to: '/keys' });
-    // Before the list is read again, it must not show the key.
+    // The deleted key is removed from the cached list, so that it is not shown until the list is read again.
     client.setQueryData<readonly ApiKey[]>(['keys', source.name], list =>
       list?.filter(each => each.apiKeyId !== apiKeyId),
     );
@@ -206,7 +206,7 @@ function KeyLimits({ apiKey }: { readonly apiKey: ApiKey }) {
   return (
     <section className="panel" aria-label="Limits">
       <div className="title">
-        <h2>Limits that apply to it</h2>
+        <h2>Limits that apply to the key</h2>
         {may(viewer, 'limits:write') && (
           <Button size="xs" variant="default" onClick={() => setMaking(true)}>
             New limit

@@ -17,7 +17,7 @@ import { NewKey } from './new-key.tsx';
 import { NewLimitDialog } from './new-limit.tsx';
 import { payingGroup } from './payer.ts';
 
-/** A key's state in a word. */
+/** Shows a key's state in one word. */
 export function KeyState({ apiKey }: { readonly apiKey: ApiKey }) {
   if (apiKey.paused) return <span className="pill pill-held">paused</span>;
   if (apiKey.disabled) return <span className="pill pill-failed">disabled</span>;
@@ -164,7 +164,7 @@ function AccountLimits() {
   );
 }
 
-/** Limits as bars, with a way to remove each if the viewer may. */
+/** Shows limits as bars, each with a button that removes it if the viewer may. */
 export function LimitList({ limits }: { readonly limits: readonly Limit[] }) {
   const viewer = useViewer();
   const source = useAccount();
@@ -173,7 +173,7 @@ export function LimitList({ limits }: { readonly limits: readonly Limit[] }) {
     mutationFn: (limitId: bigint) => source.deleteLimit(limitId),
     onSettled: () => client.invalidateQueries(),
   });
-  if (limits.length === 0) return <p className="quiet">No limit. Balances alone bound what is spent.</p>;
+  if (limits.length === 0) return <p className="quiet">No limit: only balances limit what is spent.</p>;
   return (
     <div className="stack">
       {error !== null && <Problem error={error} />}
@@ -207,7 +207,7 @@ function Groups({ groups }: { readonly groups: readonly Group[] }) {
       </div>
       {isMaking && <NewGroup onClose={() => setMaking(false)} />}
       {groups.length === 0 ? (
-        <p className="quiet">No group. A group gives keys limits, tags and maybe a balance in common.</p>
+        <p className="quiet">No group. Keys of a group share limits, tags and possibly a balance.</p>
       ) : (
         <GroupTable groups={groups} />
       )}

@@ -5,7 +5,7 @@ import { fullTime, untilText } from '../data/time.ts';
 
 const permille = 1000n;
 
-/** A figure of a limit in its unit. */
+/** Formats an amount in the unit of a limit. */
 export function limitFigure({ unit }: Pick<Limit, 'unit'>, value: bigint): string {
   return unit === 'usd' ? dollars(value) : `${count(value)} ${unit === 'concurrent' ? 'at once' : unit}`;
 }

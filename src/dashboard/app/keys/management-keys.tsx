@@ -28,7 +28,7 @@ const scopes = [
   'webhooks:write',
 ];
 
-/** The management keys of an account: the operator makes, disables and deletes them. */
+/** Shows the management keys of an account, which the operator creates, disables and deletes here. */
 export function ManagementKeys({ accountId }: { readonly accountId: bigint }) {
   const [isMaking, setMaking] = useState(false);
   const [made, setMade] = useState<ManagementKey>();

@@ -29,7 +29,7 @@ function amountFault(text: string): string | undefined {
   return text !== '' && parseDollars(text) === undefined ? amountError : undefined;
 }
 
-/** The dialog that makes a key. */
+/** The dialog that creates a key. */
 export function NewKey({ groups, onClose, onMade }: NewKeyProps) {
   const source = useAccount();
   const client = useQueryClient();
@@ -95,7 +95,7 @@ function KeyFields({ draft, groups, onChange: change }: KeyFieldsProps) {
         onChange={event => change({ label: event.currentTarget.value })}
       />
       <TextInput
-        label="Balance of its own, in dollars"
+        label="Own balance, in dollars"
         description="Moved out of the account: the key can’t spend more. Empty: the account pays."
         inputMode="decimal"
         value={draft.balance}
@@ -103,7 +103,7 @@ function KeyFields({ draft, groups, onChange: change }: KeyFieldsProps) {
         onChange={event => change({ balance: event.currentTarget.value })}
       />
       <TextInput
-        label="Limit a month, in dollars"
+        label="Limit per month, in dollars"
         description="UTC months. Empty: no limit. More kinds of limits are on the key’s page."
         inputMode="decimal"
         value={draft.monthly}

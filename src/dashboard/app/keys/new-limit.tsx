@@ -20,7 +20,7 @@ const units = [
 ];
 const windows = ['minute', 'hour', 'day', 'week', 'month', 'total'];
 
-/** The dialog that makes a limit of an account, a group or a key. */
+/** The dialog that creates a limit of an account, a group or a key. */
 export function NewLimitDialog({ scope, scopeId, onClose }: NewLimitProps) {
   const source = useAccount();
   const client = useQueryClient();
@@ -52,7 +52,7 @@ export function NewLimitDialog({ scope, scopeId, onClose }: NewLimitProps) {
         <NativeSelect label="Limits" value={unit} data={units} onChange={event => setUnit(event.currentTarget.value)} />
         {unit !== 'concurrent' && (
           <NativeSelect
-            label="In each"
+            label="Period"
             value={window}
             data={windows}
             onChange={event => setWindow(event.currentTarget.value)}

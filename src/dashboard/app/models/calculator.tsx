@@ -14,7 +14,7 @@ function priceText({ pico, isToken }: PriceLine): string {
 
 const firstAmounts: Readonly<Record<string, string>> = { Input: '1000', Output: '500', Images: '1', Searches: '1' };
 
-/** Shows the cost of a request of the typed amounts, exactly as it would be charged at the standard tier. */
+/** Shows the cost of a request with the entered amounts, exactly as it would be charged at the standard tier. */
 export function Calculator({ model }: { readonly model: Model }) {
   const [typed, setTyped] = useState(firstAmounts);
   const amount = (name: string): bigint => BigInt(typed[name] || 0);

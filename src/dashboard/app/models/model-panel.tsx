@@ -7,7 +7,7 @@ import { CopyButton } from '../parts/copy.tsx';
 import { Calculator } from './calculator.tsx';
 import { Routes } from './routes.tsx';
 
-/** Without its path a new endpoint does not compile. */
+/** The path of each endpoint. The type requires all, so that a new endpoint does not compile without its path. */
 const listed = {
   [Endpoint.CHAT_COMPLETIONS]: '/v1/chat/completions',
   [Endpoint.RESPONSES]: '/v1/responses',
@@ -20,7 +20,7 @@ const listed = {
 } satisfies Readonly<Record<(typeof Endpoint)[Exclude<keyof typeof Endpoint, 'UNSPECIFIED'>], string>>;
 const paths = new Map(Object.entries(listed).map(([endpoint, path]) => [Number(endpoint), path]));
 
-/** Shows one model: its features, the cost of a request, and for the operator its routes. */
+/** Shows one model: its features, the cost of a request and, to the operator, its routes. */
 export function ModelPanel({ model }: { readonly model: Model }) {
   const { role } = useViewer();
   const { id, name, description, contextLength, maxOutputTokens, endpoints, dimensions, maxSize } = model;

@@ -11,7 +11,7 @@ import { ModelPanel } from './model-panel.tsx';
 
 const route = getRouteApi('/models');
 
-/** A model's abilities, in words. */
+/** Returns a model's abilities in words. */
 export function abilities({ vision, functionCall, reasoning }: Model): string {
   return [vision && 'vision', functionCall && 'tools', reasoning && 'reasoning'].filter(Boolean).join(', ') || '–';
 }
@@ -109,7 +109,7 @@ function ModelsPage() {
       </PageTitle>
       {chosen !== undefined && shown !== undefined && <ModelPanel key={chosen} model={shown} />}
       {chosen !== undefined && all.data !== undefined && shown === undefined && (
-        <Empty title={`No model is called ${chosen}`}>The list has those there are.</Empty>
+        <Empty title={`No model is called ${chosen}`}>The list shows all models.</Empty>
       )}
       <QueryResult query={models} height={400}>
         {({ models: list }) =>

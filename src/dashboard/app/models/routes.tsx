@@ -11,9 +11,9 @@ import { Problem, QueryResult } from '../parts/page.tsx';
 
 const admin = createClient(AdminService, transport);
 
-/** A route's state: a quiet word if it is well, a pill if not. */
+/** Shows a route's state: plain text if the route works, a coloured label if not. */
 export function RouteState({ state }: { readonly state: string }) {
-  // A provider without a route has not failed.
+  // `unused` is not a failure: the provider has no route.
   if (state === 'unused') return <span className="quiet">unused</span>;
   if (state === 'available') return <span className="settled">available</span>;
   return (
@@ -21,7 +21,7 @@ export function RouteState({ state }: { readonly state: string }) {
   );
 }
 
-/** A model's routes in the order that requests take them, and a test of each. */
+/** Lists a model's routes in the order in which requests use them, each with a test. */
 export function Routes({ model }: { readonly model: string }) {
   const routes = useQuery(AdminService.method.listRoutes, {});
   return (
@@ -30,14 +30,15 @@ export function Routes({ model }: { readonly model: string }) {
       <QueryResult query={routes} height={60}>
         {({ routes: all }) => {
           const own = all.filter(each => each.model === model);
-          if (own.length === 0) return <p className="quiet">The gateway answers this model itself: it is built in.</p>;
+          if (own.length === 0)
+            return <p className="quiet">This model is built into the gateway, and has no routes.</p>;
           return (
             <div className="scroll" tabIndex={0} role="region" aria-label="Table: Routes of the model">
               <table className="plain stacked">
                 <thead>
                   <tr>
                     <th scope="col">Provider</th>
-                    <th scope="col">Its model</th>
+                    <th scope="col">Provider’s name</th>
                     <th scope="col" className="right">
                       Priority
                     </th>

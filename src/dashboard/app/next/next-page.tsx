@@ -42,7 +42,7 @@ function AccountNext() {
   );
 }
 
-/** Shows the gateway's dry run of a key's next request. */
+/** Shows the gateway's preview of a key's next request. */
 function Next({ apiKeyId, keys }: { readonly apiKeyId: bigint; readonly keys: readonly ApiKey[] }) {
   const viewer = useViewer();
   const { model = '', tokens = 0 } = route.useSearch();
@@ -195,15 +195,15 @@ function PayerLine({ payer: { payer, groupId, leftNanoUsd, leftTokens, resetsAtM
 function LimitsPanel({ limits, refusing }: { readonly limits: readonly Limit[]; readonly refusing: bigint }) {
   return (
     <section className="panel" aria-label="Limits">
-      <h2>Limits that decide, in order</h2>
+      <h2>Limits that apply, in the order in which they are checked</h2>
       {limits.length === 0 ? (
-        <p className="quiet">No limit applies. The payers alone decide.</p>
+        <p className="quiet">No limit applies. Only the balance or plan that pays decides.</p>
       ) : (
         <ol className="stack" style={{ paddingLeft: 20, margin: 0 }}>
           {limits.map(limit => (
             <li key={`${limit.limitId}`}>
               <LimitBar limit={limit} />
-              {limit.limitId === refusing && <span className="failed small">This one refuses it.</span>}
+              {limit.limitId === refusing && <span className="failed small">This limit refuses the request.</span>}
             </li>
           ))}
         </ol>
@@ -212,5 +212,5 @@ function LimitsPanel({ limits, refusing }: { readonly limits: readonly Limit[]; 
   );
 }
 
-/** The page that shows which limits would decide on a key's next request and who would pay it. */
+/** The page that shows which limits apply to a key's next request, and who would pay for it. */
 export const Route = createLazyRoute('/next')({ component: NextPage });

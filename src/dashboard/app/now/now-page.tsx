@@ -45,7 +45,7 @@ function NowPage() {
   );
 }
 
-/** Sums of this UTC day. */
+/** Returns the sums of this UTC day. */
 function useToday() {
   const { requests } = useViewer();
   const startMs = BigInt(Math.floor(useHour() / hoursOfDay) * dayMs);
@@ -178,7 +178,7 @@ function RestingRoutes({ now: { restingRoutes } }: { readonly now: WatchNowRespo
   return (
     <section className="panel" aria-label="Routes">
       <h2>Routes</h2>
-      {restingRoutes.length === 0 && <p className="quiet">Every route takes requests.</p>}
+      {restingRoutes.length === 0 && <p className="quiet">Every route is available.</p>}
       {restingRoutes.map(({ model, provider, state }) => (
         <p key={`${model} ${provider}`}>
           <RouteState state={state} />{' '}
@@ -202,7 +202,7 @@ function OwnLimits() {
             {label} <code>{key}</code>: <Amount nano={spendMonthNanoUsd} /> this month (UTC)
           </span>
           {limits.length === 0 ? (
-            <span className="quiet">No limit binds this key.</span>
+            <span className="quiet">No limit applies to this key.</span>
           ) : (
             limits.map(limit => <LimitBar key={`${limit.limitId}`} limit={limit} />)
           )}
@@ -239,7 +239,7 @@ function Latest() {
   });
   return (
     <>
-      <h2>Settled last</h2>
+      <h2>Latest settled requests</h2>
       <QueryResult query={rows} height={200}>
         {list =>
           list.length === 0 ? (

@@ -1,7 +1,7 @@
 import { dollars, fullDollars } from '../data/money.ts';
 import { durationText, fullTime, timeText } from '../data/time.ts';
 
-/** An amount of money; all its digits are in the title. */
+/** Shows an amount of money; all its digits are in the title. */
 export function Amount({ nano }: { readonly nano: bigint }) {
   const decimals = nano % 1_000n === 0n ? 'six-decimals' : 'nine-decimals';
   return (
@@ -11,7 +11,7 @@ export function Amount({ nano }: { readonly nano: bigint }) {
   );
 }
 
-/** A moment in the viewer's zone; date, zone and UTC are in the title. */
+/** Shows a time in the viewer's zone; date, zone and UTC are in the title. */
 export function Moment({ ms }: { readonly ms: bigint | number }) {
   return (
     <time className="number" dateTime={new Date(Number(ms)).toISOString()} title={fullTime(ms)}>
@@ -20,7 +20,7 @@ export function Moment({ ms }: { readonly ms: bigint | number }) {
   );
 }
 
-/** A duration, its unit smaller. */
+/** Shows a duration, with its unit in smaller letters. */
 export function Duration({ ms }: { readonly ms: bigint | number }) {
   const [value = '', ...unit] = durationText(ms).split(' ');
   return (

@@ -1,6 +1,6 @@
 import { type KeyboardEvent, type ReactNode, useRef, useState } from 'react';
 
-/** One bar, its parts from the bottom up. */
+/** One bar, with its parts from the bottom up. */
 export interface Bar {
   readonly label: string;
   readonly parts: readonly { readonly series: number; readonly value: bigint }[];
@@ -9,7 +9,7 @@ export interface Bar {
 interface BarsProps {
   readonly caption: string;
   readonly bars: readonly Bar[];
-  /** Names of the series, in the order of their colours. */
+  /** The names of the series, in the order of their colours. */
   readonly series: readonly string[];
   /** The sums of the same steps in the period before, drawn as marks; absent: there are none. */
   readonly before?: readonly bigint[] | undefined;
@@ -24,7 +24,7 @@ interface BarsProps {
 const high = 40;
 const scale = 10_000n;
 
-/** Bars on a scale that starts at zero and names its top. Readers of screens get the same numbers as a table. */
+/** Draws bars on a scale that starts at zero, with a label at its top. Screen readers get the same numbers as a table. */
 export function Bars(props: BarsProps) {
   const { bars, before, format, legend } = props;
   const sums = bars.map(({ parts }) => parts.reduce((sum, { value }) => sum + value, 0n));
@@ -153,7 +153,7 @@ function toHeight(value: bigint, most: bigint): number {
   return (Number((value * scale) / most) / Number(scale)) * high;
 }
 
-/** Rectangles of a bar's parts; the tallest bar fills the height. */
+/** Returns the rectangles of a bar's parts; the tallest bar fills the height. */
 function stack({ parts }: Bar, most: bigint): { series: number; y: number; height: number }[] {
   let below = 0n;
   return parts

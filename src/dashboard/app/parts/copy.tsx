@@ -2,7 +2,8 @@ import { Button, Menu } from '@mantine/core';
 import { useState } from 'react';
 
 /**
- * Returns true if the text is now on the clipboard; a browser without one (plain http on another host) gets a selection to copy by hand.
+ * Copies a text to the clipboard, and returns whether that worked. If the browser gives no access to it (plain http on another host), the
+ * text is shown for copying by hand.
  */
 async function copyText(text: string): Promise<boolean> {
   try {
@@ -13,7 +14,7 @@ async function copyText(text: string): Promise<boolean> {
   }
 }
 
-/** Copies a text, and confirms it. */
+/** A button that copies a text, and confirms it. */
 export function CopyButton({ text, label }: { readonly text: string; readonly label: string }) {
   const [state, setState] = useState<'idle' | 'done' | 'failed'>('idle');
   const copy = async (): Promise<void> => setState((await copyText(text)) ? 'done' : 'failed');
@@ -24,7 +25,7 @@ export function CopyButton({ text, label }: { readonly text: string; readonly la
   );
 }
 
-/** Lines of code with a button that copies them. */
+/** Shows lines of code, with a button that copies them. */
 export function Snippet({ text, label }: { readonly text: string; readonly label: string }) {
   return (
     <div className="snippet">
@@ -36,15 +37,15 @@ export function Snippet({ text, label }: { readonly text: string; readonly label
   );
 }
 
-/** The same view by other means; absent ones do not exist. */
+/** Other ways to get the data of a view: curl or a command; an absent one does not exist. */
 export interface OtherWays {
-  /** Which of the view's calls it is, if there are several. */
+  /** The name of the call, if a view has several. */
   readonly of?: string;
   readonly curl?: string;
   readonly cli?: string;
 }
 
-/** The menu that copies the view's own calls as curl and as a command line. */
+/** The menu that copies the calls of a view as curl and as a command. */
 export function CopyAs({ ways }: { readonly ways: readonly OtherWays[] }) {
   const [done, setDone] = useState<string>();
   const copy = async (name: string, text: string): Promise<void> => {

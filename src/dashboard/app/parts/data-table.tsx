@@ -2,20 +2,23 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { useMediaQuery } from '@mantine/hooks';
 import { type CSSProperties, type ReactNode, useMemo, useRef, useState } from 'react';
 
-/** A column of a windowed table. */
+/** A column of a `DataTable`. */
 export interface Column<Row> {
   readonly id: string;
   readonly header: string;
-  /** A track of CSS grid: "120px", "minmax(160px, 1fr)". */
+  /** The width, as a track of a CSS grid: "120px", "minmax(160px, 1fr)". */
   readonly width: string;
-  /** Numbers stand on the right. */
+  /** True to align right, for numbers. */
   readonly isRight?: boolean;
-  /** Its place among the two lines of a phone's row; absent: not shown there. */
+  /** Its place in the two lines of a row on a phone; absent if it is not shown there. */
   readonly phone?: 'lead' | 'side' | 'below' | 'note' | 'corner';
   readonly cell: (row: Row) => ReactNode;
-  /** The amount that the cell shows, in nano-dollars. If one in the column needs nine decimals, all get their width, so that the points stand below each other. */
+  /**
+   * Returns the amount that the cell shows, in nano-dollars. If one amount in the column needs nine decimals, all get that width, so that the
+   * decimal points are aligned.
+   */
   readonly nano?: (row: Row) => bigint | undefined;
-  /** Makes the column sortable. */
+  /** Returns the value to sort by; absent if the column is not sortable. */
   readonly sortBy?: (row: Row) => bigint | number | string;
 }
 
@@ -34,7 +37,7 @@ interface Order {
 const heights = { wide: 36, phone: 60 };
 
 /**
- * A table that draws only the visible rows, so that thousands cost what twenty do. On a phone each row has two lines.
+ * A table that draws only the visible rows, so that thousands of rows are as fast as twenty. On a phone each row has two lines.
  */
 export function DataTable<Row>({ label, columns, rows, rowKey }: DataTableProps<Row>) {
   const box = useRef<HTMLDivElement>(null);
@@ -48,7 +51,7 @@ export function DataTable<Row>({ label, columns, rows, rowKey }: DataTableProps<
     getScrollElement: () => box.current,
     estimateSize: () => height,
     overscan: 12,
-    // A first guess, until the region is measured: otherwise the first paint has no rows.
+    // The assumed size until the region is measured; without it the first paint would have no rows.
     initialRect: { width: 0, height: 560 },
   });
   const grid: CSSProperties & { '--grid': string } = { '--grid': columns.map(({ width }) => width).join(' ') };

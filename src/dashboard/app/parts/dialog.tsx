@@ -7,7 +7,7 @@ interface DialogProps {
   readonly children: ReactNode;
 }
 
-/** A modal dialog. Mantine's scroll lock adds a style tag, which the Content-Security-Policy forbids, so a class on the body stops scrolling. */
+/** A modal dialog. A class on the body stops scrolling, because Mantine's scroll lock adds a style tag, which the Content-Security-Policy forbids. */
 export function Dialog({ title, onClose, children }: DialogProps) {
   useEffect(() => {
     document.body.classList.add('has-dialog');

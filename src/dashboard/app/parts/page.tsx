@@ -10,7 +10,7 @@ export function PageTitle({
   children,
 }: {
   readonly name: string;
-  /** The same as curl and as a command, to copy; absent: no button. */
+  /** Other ways to get the page's data, for the menu that copies them; absent if there is no menu. */
   readonly copyAs?: OtherWays | readonly OtherWays[];
   readonly children?: ReactNode;
 }) {
@@ -31,11 +31,11 @@ export function PageTitle({
 interface ProblemProps {
   readonly error: unknown;
   readonly retry?: () => void;
-  /** Replaces the gateway's tip; absent: that one is shown. */
+  /** Replaces the gateway's tip; absent: the gateway's tip is shown. */
   readonly tip?: string | undefined;
 }
 
-/** Shows a failed call: the gateway's message, its tip, its code, the request id and a button to retry. */
+/** Shows a failed call: the gateway's message, its tip, its code, the request id, and a button to retry. */
 export function Problem({ error, retry, tip: ownTip }: ProblemProps) {
   const { message, requestId, code, ...fault } = readFault(error);
   const tip = ownTip ?? fault.tip;
@@ -76,7 +76,7 @@ export function Waiting({ height = 120 }: { readonly height?: number }) {
   );
 }
 
-/** One figure with its name and an optional note. `showsHeldMoney`: it is drawn as held money. */
+/** Shows one number with its name and an optional note. `showsHeldMoney`: draw it as held money. */
 export function Tile({ name, note, showsHeldMoney = false, children }: TileProps) {
   return (
     <div className={showsHeldMoney ? 'tile tile-held' : 'tile'}>
@@ -94,7 +94,7 @@ interface TileProps {
   readonly children: ReactNode;
 }
 
-/** The state of a query: an error, a value, both if a refresh failed, or neither while it loads. */
+/** The state of a query: a value or an error, both if a refresh failed, or neither while it loads. */
 export interface QueryState<Value> {
   readonly data: Value | undefined;
   readonly error: unknown;

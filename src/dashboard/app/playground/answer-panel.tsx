@@ -6,7 +6,7 @@ import { useLive } from '../shell/live-context.tsx';
 import { Problem } from '../parts/page.tsx';
 import type { Answer } from './ask.ts';
 
-/** One model's answer. `error`: absent unless it failed. */
+/** One model's answer; `error` is absent unless it failed. */
 export interface Run {
   readonly model: string;
   readonly answer: Answer;

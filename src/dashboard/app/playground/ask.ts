@@ -14,7 +14,7 @@ export interface Question {
   readonly instructions: string;
   readonly prompt: string;
   readonly maxOutputTokens: number | undefined;
-  /** JSON of function tools: name, description, parameters. */
+  /** The function tools that the model may call. */
   readonly tools: readonly Tool[];
   readonly image: Image | undefined;
 }
@@ -32,7 +32,7 @@ export interface Image {
   readonly base64: string;
 }
 
-/** The part of an answer that has arrived. */
+/** The answer as far as it has arrived. */
 export interface Answer {
   readonly text: string;
   readonly requestId?: string;
@@ -43,7 +43,7 @@ export interface Answer {
   readonly outputTokens?: number;
 }
 
-/** A tool as people paste it; each field may be anything. */
+/** A tool as people paste it; each field may be any value. */
 interface ToolShape {
   readonly name?: unknown;
   readonly description?: unknown;
@@ -51,7 +51,8 @@ interface ToolShape {
 }
 
 /**
- * Reads tools from JSON: a function or a list of them, in the form of Chat Completions or Responses. Throws the reason if they are invalid.
+ * Reads tools from JSON: one function or a list, in the form of Chat Completions or Responses. Throws an error with the reason if the text
+ * is invalid.
  */
 export function readTools(json: string): readonly Tool[] {
   if (json.trim() === '') return [];
@@ -71,8 +72,8 @@ export function readTools(json: string): readonly Tool[] {
 }
 
 /**
- * Sends a request, and calls `onAnswer` with the answer as it grows. `key`: an API key in this page's memory; empty:
- * the session pays.
+ * Sends a request, and calls `onAnswer` with the answer each time it has grown. `key`: the API key that pays, which is only in this page's
+ * memory; empty if the session pays.
  */
 export async function ask(
   question: Question,
@@ -116,7 +117,7 @@ function toRequest({ model, endpoint, instructions, prompt, maxOutputTokens, too
   };
 }
 
-/** Returns an answer after more events. `ms`: time since the request. */
+/** Returns an answer after more events. `ms`: milliseconds since the request. */
 export function readAnswer(before: Answer, events: readonly GenerationEvent[], ms: number): Answer {
   let answer = before;
   for (const event of events) answer = follow(answer, event, ms);

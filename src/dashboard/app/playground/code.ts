@@ -1,7 +1,7 @@
 import { Endpoint } from '../../../gen/tollgate/v1/request_pb.ts';
 import type { Question } from './ask.ts';
 
-/** The three interfaces of text. */
+/** The three interfaces for text. */
 export const interfaces = [
   { endpoint: Endpoint.CHAT_COMPLETIONS, path: '/v1/chat/completions', name: 'Chat Completions' },
   { endpoint: Endpoint.RESPONSES, path: '/v1/responses', name: 'Responses' },
@@ -10,10 +10,10 @@ export const interfaces = [
 
 /** A placeholder for an image's bytes in a curl command. */
 const imageText = 'BASE64_OF_THE_IMAGE';
-/** Messages requires a limit. */
+/** The output limit that is sent if none is entered, because Messages requires one. */
 const messagesMaxTokens = 1024;
 
-/** The question as the body of its interface. */
+/** Returns the question as the body of a request of its interface. */
 export function toBody(question: Question): Record<string, unknown> {
   const { endpoint, model } = question;
   if (endpoint === Endpoint.MESSAGES) return messagesBody(question);

@@ -15,7 +15,7 @@ import { interfaces, toBody } from './code.ts';
 
 const route = getRouteApi('/playground');
 
-/** The typed input, besides what the address contains. */
+/** The input of the form, except what the address contains. */
 interface Draft {
   readonly instructions: string;
   readonly prompt: string;
@@ -26,7 +26,7 @@ interface Draft {
 
 const firstDraft: Draft = { instructions: '', prompt: 'Say hello.', maxTokens: '', tools: '', image: undefined };
 
-/** The runs of the page and how to start and stop them. */
+/** Returns the page's runs, and functions that start and stop them. */
 function useRuns(): {
   runs: readonly Run[];
   start: (questions: readonly Question[], key: string) => void;
@@ -184,7 +184,7 @@ function Choices({ ids, chosen }: { readonly ids: readonly string[]; readonly ch
       <NativeSelect
         className="field"
         size="xs"
-        label="Beside it"
+        label="Compare with"
         value={search.beside ?? ''}
         data={[{ value: '', label: 'None' }, ...ids.map(id => ({ value: id, label: id }))]}
         onChange={event => change({ beside: event.currentTarget.value || undefined })}
@@ -193,7 +193,7 @@ function Choices({ ids, chosen }: { readonly ids: readonly string[]; readonly ch
   );
 }
 
-/** The key that pays. It stays in this page's memory and is forgotten when the page is left. */
+/** The field for the key that pays. The key is only in this page's memory, and is forgotten when the page is left. */
 function KeyField({ value, onChange }: { readonly value: string; readonly onChange: (key: string) => void }) {
   const viewer = useViewer();
   const { account } = viewer;
@@ -211,7 +211,7 @@ function KeyField({ value, onChange }: { readonly value: string; readonly onChan
           className="field-wide"
           size="xs"
           label="API key that pays"
-          description="Kept in this page’s memory only."
+          description="Only in this page’s memory."
           type="password"
           autoComplete="off"
           value={value}
@@ -263,7 +263,7 @@ function PromptFields({ draft, onChange }: { readonly draft: Draft; readonly onC
             onChange={event => void readImage(event.currentTarget.files?.[0])}
           />
           <TextInput
-            label="Output tokens at most"
+            label="Most output tokens"
             inputMode="numeric"
             value={draft.maxTokens}
             onChange={event =>
@@ -276,7 +276,7 @@ function PromptFields({ draft, onChange }: { readonly draft: Draft; readonly onC
   );
 }
 
-/** The bytes of a file in base64. */
+/** Returns the bytes of a file in base64. */
 async function readBase64(file: File): Promise<string> {
   const reader = new FileReader();
   const read = new Promise<string>((done, failed) => {

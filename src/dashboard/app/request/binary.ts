@@ -1,4 +1,4 @@
-/** Binary data that JSON has as base64. */
+/** Binary data that is in JSON as base64. */
 export interface Binary {
   /** The media type; '' if it is not known. */
   readonly type: string;
@@ -6,10 +6,10 @@ export interface Binary {
   readonly base64: string;
 }
 
-/** Shorter texts are shown as they are. */
+/** Texts shorter than this are shown as they are. */
 const lengthMin = 256;
 const imagesMax = 8;
-/** How data of a type begins in base64. Pages show images of these types alone: others may run scripts, as SVG does. */
+/** The beginnings of image types in base64. Only images of these types are shown, because others, such as SVG, can run scripts. */
 const beginnings: readonly (readonly [string, string])[] = [
   ['iVBORw0KGgo', 'image/png'],
   ['/9j/', 'image/jpeg'],
@@ -17,19 +17,19 @@ const beginnings: readonly (readonly [string, string])[] = [
   ['UklGR', 'image/webp'],
 ];
 
-/** Returns the binary data that a text is, as base64 alone or as a data URL; undefined if it is none. */
+/** Returns the binary data in a text that is base64 or a data URL; undefined if it is neither. */
 export function readBinary(text: string): Binary | undefined {
   if (text.length < lengthMin) return undefined;
   const [, named = '', base64 = ''] = /^(?:data:([\w.+/-]*)[^,]*;base64,)?([A-Za-z0-9+/_-]+={0,2})$/.exec(text) ?? [];
   if (base64 === '') return undefined;
   const [, found] = beginnings.find(([start]) => base64.startsWith(start)) ?? [];
-  // RIFF is also the beginning of sound.
+  // WebP begins like any RIFF file, which can also be audio.
   const type = found === 'image/webp' && named !== '' ? named : (found ?? named);
   const padding = base64.endsWith('==') ? 2 : base64.endsWith('=') ? 1 : 0;
   return { type, bytes: Math.floor(((base64.length - padding) * 3) / 4), base64 };
 }
 
-/** Returns the images in a value of JSON, at most eight. */
+/** Returns the images in a JSON value, at most eight. */
 export function findImages(value: unknown, found: Binary[] = []): readonly Binary[] {
   if (found.length >= imagesMax) return found;
   if (typeof value === 'string') {
@@ -41,7 +41,7 @@ export function findImages(value: unknown, found: Binary[] = []): readonly Binar
   return found;
 }
 
-/** Returns the bytes of base64, also of its URL-safe form; undefined if it is none after all. */
+/** Returns the bytes of base64, also in its URL-safe form; undefined if the text is not base64. */
 export function decodeBase64(base64: string): Uint8Array<ArrayBuffer> | undefined {
   try {
     return Uint8Array.from(atob(base64.replaceAll('-', '+').replaceAll('_', '/')), each => each.charCodeAt(0));

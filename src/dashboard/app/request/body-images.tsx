@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useState } from 'react';
 import { type Binary, decodeBase64 } from './binary.ts';
 
-/** The images of a body. */
+/** Shows the images of a body. */
 export function BodyImages({ images, of }: { readonly images: readonly Binary[]; readonly of: string }) {
   return (
     <p className="body-images">
@@ -14,7 +14,7 @@ export function BodyImages({ images, of }: { readonly images: readonly Binary[];
 
 function BodyImage({ image: { base64, type }, name }: { readonly image: Binary; readonly name: string }) {
   const [isBroken, setBroken] = useState(false);
-  // The policy allows no data: URLs.
+  // A blob, because the Content-Security-Policy does not allow data: URLs.
   const url = useMemo(() => {
     const bytes = decodeBase64(base64);
     return bytes && URL.createObjectURL(new Blob([bytes], { type }));

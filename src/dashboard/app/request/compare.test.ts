@@ -28,7 +28,7 @@ test('a stream is shown unchanged, and nothing is marked in its comparison', () 
   expect(marked('{"a":1}', frames)).toEqual([]);
 });
 
-test('the lines are the body, whatever is in it', () => {
+test('the lines together are the body, whatever it contains', () => {
   const body = { a: [], b: {}, c: null, d: [1, { e: '</script>' }], 'f"': 'g' };
   const text = compareBodies(JSON.stringify(body), '{}')
     .map(line => line.text)

@@ -1,9 +1,9 @@
 import { readBinary } from './binary.ts';
 
-/** How a line of one body compares to another body: missing there, different there, or the same. */
+/** How a line of a body compares with the other body: the other body lacks it (`only`), has another value (`changed`), or has the same. */
 export type Mark = 'only' | 'changed' | 'same';
 
-/** A line of a body as it is shown. */
+/** A line of a body, as it is shown. */
 export interface BodyLine {
   readonly text: string;
   readonly mark: Mark;
@@ -12,7 +12,7 @@ export interface BodyLine {
 const step = '  ';
 const linesMax = 2_000;
 
-/** Parses a body; undefined if it is not JSON: a stream, or cut. */
+/** Parses a body; undefined if it is not JSON, because it is a stream or was cut. */
 export function readJson(text: string): { readonly value: unknown } | undefined {
   try {
     return { value: JSON.parse(text) as unknown };
@@ -22,8 +22,8 @@ export function readJson(text: string): { readonly value: unknown } | undefined 
 }
 
 /**
- * Returns a body's lines, each marked by its comparison with the other body: members are compared by their path. Both must be JSON, else
- * nothing is marked.
+ * Returns a body's lines, each with the result of comparing it with the other body. Members are compared by their path. If one of the bodies
+ * is not JSON, nothing is marked.
  */
 export function compareBodies(text: string, other: string): readonly BodyLine[] {
   const [own, others] = [readJson(text), readJson(other)];
@@ -40,12 +40,12 @@ export function compareBodies(text: string, other: string): readonly BodyLine[] 
 
 interface Place {
   readonly path: string;
-  /** With its colon, or ''. */
+  /** The member's name with its colon; '' in lists. */
   readonly name: string;
   readonly indent: string;
-  /** A comma, or ''. */
+  /** The comma after the value, or ''. */
   readonly end: string;
-  /** Members of the other body by their path; undefined: it is not compared. */
+  /** The members of the other body by their path; undefined if nothing is compared. */
   readonly known: ReadonlyMap<string, string> | undefined;
 }
 
@@ -71,7 +71,7 @@ function addLines(lines: BodyLine[], value: unknown, place: Place): void {
   lines.push({ text: `${indent}${isList ? ']' : '}'}${end}`, mark });
 }
 
-/** Returns a value as JSON; binary data in words, because no one reads base64. */
+/** Returns a value as JSON; binary data is described in words, because nobody can read base64. */
 function valueText(value: unknown): string {
   const binary = typeof value === 'string' ? readBinary(value) : undefined;
   if (binary === undefined) return JSON.stringify(value);
@@ -85,7 +85,7 @@ function chooseMark(path: string, value: unknown, known: ReadonlyMap<string, str
   return other === JSON.stringify(value) ? 'same' : 'changed';
 }
 
-/** Returns every member of a body by its path, with its value as JSON; for lists and objects only their kind. */
+/** Returns every member of a body by its path, with its value as JSON; lists and objects with content have only their kind. */
 function listMembers(value: unknown, path = '', found = new Map<string, string>()): ReadonlyMap<string, string> {
   const isWhole = typeof value !== 'object' || value === null || Object.keys(value).length === 0;
   found.set(path, isWhole ? JSON.stringify(value) : '');

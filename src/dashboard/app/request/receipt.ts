@@ -1,7 +1,7 @@
 import type { ActivityRecord, CostBucket } from '../../../gen/tollgate/v1/account_pb.ts';
 import { count, dollars, perMillion, perOne } from '../data/money.ts';
 
-/** Receipts are computed exactly in atto-dollars (10^-18): a price in pico-dollars (10^-12) times two factors in thousandths. */
+/** Receipts are computed exactly, in atto-dollars (10^-18): a price in pico-dollars (10^-12) times two factors in thousandths. */
 const attoPerNano = 1_000_000_000n;
 
 /** Returns the exact amount of a line in atto-dollars. */

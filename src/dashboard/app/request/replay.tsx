@@ -18,7 +18,7 @@ import { attoText } from './receipt.ts';
 const generations = createClient(GenerationService, transport);
 const attoPerPico = 1_000_000n;
 
-/** Sends a kept request once more: to a built-in model for nothing, or to another one after its cost was estimated. */
+/** Sends a stored request again: free to a built-in model, or to another model after showing the estimated cost. */
 export function Replay({ contractJson, apiKeyId }: { readonly contractJson: string; readonly apiKeyId: bigint }) {
   const viewer = useViewer();
   const models = useCall(CatalogService.method.listModels, {});
@@ -94,15 +94,15 @@ function isFree({ id }: Model): boolean {
   return id.endsWith(':free');
 }
 
-/** Returns a kept request for another model, streamed. */
+/** Returns a stored request as a streamed request to another model. */
 function toRequest(contractJson: string, model: string): GenerateRequest {
   const request = fromJsonString(GenerateRequestSchema, contractJson, { ignoreUnknownFields: true });
   return { ...request, model, delivery: Delivery.STREAMED };
 }
 
 /**
- * Returns the cost of the input, and the cost with the longest possible output, at the listed prices. Undefined `mostAtto`: nothing limits
- * the output.
+ * Returns, at the listed prices, the cost of the input, and the cost with the longest possible output; `mostAtto` is undefined if nothing
+ * limits the output.
  */
 function estimateCost({ pricing, maxOutputTokens }: Model, inputTokens: number, limit: number | undefined) {
   const inputAtto = BigInt(inputTokens) * (pricing?.inputPicoUsd ?? 0n) * attoPerPico;

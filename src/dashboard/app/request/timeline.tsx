@@ -28,7 +28,7 @@ export function Timeline({ record, timeline }: TimelineProps) {
         </dd>
         {firstEventMs !== undefined && (
           <>
-            <dt>First words</dt>
+            <dt>First output</dt>
             <dd>
               after <Duration ms={firstEventMs} />
             </dd>
@@ -48,7 +48,7 @@ export function Timeline({ record, timeline }: TimelineProps) {
         </dd>
         {back > 0n && (
           <>
-            <dt>Given back</dt>
+            <dt>Released</dt>
             <dd>
               <Amount nano={back} />
             </dd>
@@ -56,7 +56,7 @@ export function Timeline({ record, timeline }: TimelineProps) {
         )}
         {back < 0n && (
           <>
-            <dt>Taken beside the hold</dt>
+            <dt>Debited beyond the hold</dt>
             <dd>
               <Amount nano={-back} />
             </dd>
@@ -86,7 +86,7 @@ function Extension({
   );
 }
 
-/** Why a route was taken, in words. */
+/** Why a route was chosen, in words. */
 const reasons: Readonly<Record<string, string>> = {
   '': 'the model’s only route',
   priority: 'first in the configured order',
@@ -104,7 +104,7 @@ export function Attempts({ record, timeline }: TimelineProps) {
     <section className="panel" aria-label="Attempts">
       <h2>Attempts</h2>
       {attempts.length === 0 ? (
-        <p className="quiet">Nothing of it was recorded: no route answered.</p>
+        <p className="quiet">No attempt was recorded, because no route answered.</p>
       ) : (
         <div className="scroll" tabIndex={0} role="region" aria-label="Each attempt">
           <table className="plain stacked">
@@ -192,5 +192,5 @@ function AttemptRow({ number, attempt, before }: AttemptRowProps) {
   );
 }
 
-/** Ends of an attempt that say nothing against its route. */
+/** The results of attempts that are not failures of the route. */
 const fine: ReadonlySet<string> = new Set(['completed', 'cut', 'aborted', 'ended']);

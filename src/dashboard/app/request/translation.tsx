@@ -13,11 +13,11 @@ import { Replay } from './replay.tsx';
 interface TranslationProps {
   readonly requestId: string;
   readonly apiKeyId: bigint;
-  /** False: the request has no receipt. It failed, or there is no such request; then nothing is said of bodies that were not kept. */
+  /** Whether the request has a receipt. A request that failed or does not exist has none; then missing bodies are not mentioned. */
   readonly hasRecord: boolean;
 }
 
-/** Shows the bodies of a request, by the client, in the contract and at the upstream, if they were kept and the viewer may see them. */
+/** Shows the bodies of a request: the client's, the contract's and the upstream's, if they were stored and the viewer may see them. */
 export function Translation({ requestId, apiKeyId, hasRecord }: TranslationProps) {
   const viewer = useViewer();
   const { account } = viewer;
@@ -62,19 +62,19 @@ function Bodies({ bodies, apiKeyId }: { readonly bodies: RequestBodies; readonly
       </p>
       <h3>Request</h3>
       <div className="translation">
-        <Body name="Client" body={clientRequest} other={last?.request} none="The caller used the contract itself." />
+        <Body name="Client" body={clientRequest} other={last?.request} none="The caller used the RPC interface." />
         <Body name="Contract" body={contractRequest} none="Not kept." />
         <Body name={name} body={last?.request} other={clientRequest} none="A built-in model: nothing was sent." />
       </div>
       <h3>Answer</h3>
       <div className="translation">
-        <Body name="Client" body={clientAnswer} other={last?.answer} none="It was not sent by this process." />
+        <Body name="Client" body={clientAnswer} other={last?.answer} none="Another process sent it." />
         <Body name="Contract" body={contractAnswer} none="Not kept." />
         <Body name={name} body={last?.answer} other={clientAnswer} none="A built-in model answered." />
       </div>
       {upstream.length > 1 && (
         <details>
-          <summary className="small">Attempts before it ({count(upstream.length - 1)})</summary>
+          <summary className="small">Earlier attempts ({count(upstream.length - 1)})</summary>
           {upstream.slice(0, -1).map(({ provider, model, request, answer }, index) => (
             <div className="translation" key={index}>
               <Body name={`Sent to ${provider} ${model}`} body={request} none="Nothing." />
@@ -122,7 +122,7 @@ function Body({ name, body, other, none }: BodyProps) {
         ))}
       </pre>
       {images.length > 0 && <BodyImages images={images} of={name} />}
-      {body.cut && <p className="quiet small">Its end was not kept (content.body_bytes).</p>}
+      {body.cut && <p className="quiet small">The end of the body was not stored (content.body_bytes).</p>}
     </div>
   );
 }

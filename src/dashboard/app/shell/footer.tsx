@@ -1,7 +1,7 @@
 import { clockText, zone } from '../data/time.ts';
 import { useLive } from './live-context.tsx';
 
-/** Says which entry of the ledger the numbers include, how fresh they are, and in which zone times are. */
+/** Shows up to which entry of the ledger the numbers are, how fresh they are, and the time zone of the times. */
 export function Footer() {
   const { message, isLost } = useLive();
   return (
@@ -21,7 +21,7 @@ export function Footer() {
   );
 }
 
-/** Says that the connection is lost, in words. */
+/** Shows a message while the connection is lost. */
 export function ConnectionBanner() {
   const { message, isLost } = useLive();
   if (!isLost) return null;

@@ -1,6 +1,6 @@
 const name = 'token';
 
-/** Takes the token out of the address, so that neither the history nor a copied address has it. */
+/** Removes the token from the address and returns it, so that neither the history nor a copied address contains it. */
 function takeLinkToken(): string | undefined {
   const { hash, search, pathname } = window.location;
   const query = new URLSearchParams(search);
@@ -12,5 +12,5 @@ function takeLinkToken(): string | undefined {
   return token;
 }
 
-/** The token of a sign-in link, undefined if the address had none. It is taken before the router reads the address. */
+/** The token of a sign-in link; undefined if the address had none. It is removed before the router reads the address. */
 export const linkToken = takeLinkToken();

@@ -8,12 +8,11 @@ import type { Viewer } from '../data/viewer.ts';
 
 const nothing: LiveState = { isLost: false };
 const LiveContext = createContext<LiveState>(nothing);
-/** Queries of a page are read again at most so often while money moves. */
+/** The shortest interval in which a page's queries are read again while money moves. */
 const refreshMs = 1_000;
 
 /**
- * Runs the stream of the current state for every page, and reads the page's other numbers again when the ledger has
- * grown.
+ * Reads the stream of the current state for all pages, and reads the page's queries again when the ledger has new entries.
  */
 export function LiveProvider({ viewer, children }: { readonly viewer: Viewer; readonly children: ReactNode }) {
   const { sessionId, accountId, role } = viewer;
@@ -26,12 +25,12 @@ export function LiveProvider({ viewer, children }: { readonly viewer: Viewer; re
   return <LiveContext value={state}>{children}</LiveContext>;
 }
 
-/** Returns what happens now. */
+/** Returns the current state of the stream. */
 export function useLive(): LiveState {
   return useContext(LiveContext);
 }
 
-/** Reloads the data of all pages when money has moved, at most once a second, so that their numbers agree. */
+/** Reads the queries again when money has moved, at most once a second, so that all numbers of a page agree. */
 function useRefresh({ message, isLost }: LiveState): void {
   const client = useQueryClient();
   const refreshedMs = useRef(0);
@@ -47,7 +46,7 @@ function useRefresh({ message, isLost }: LiveState): void {
   }, [client, mark]);
 }
 
-/** Changes when money may have moved: each settled request counts as an entry. */
+/** Returns a text that changes when money may have moved: each settled request counts as an entry. */
 function moneyMark({ lastEntry, runningCount, runningHeldNanoUsd, funds }: WatchNowResponse): string {
   return `${lastEntry} ${runningCount} ${runningHeldNanoUsd} ${funds?.balanceNanoUsd ?? ''}`;
 }

@@ -5,7 +5,7 @@ export interface PageLink {
   readonly to: '/now' | '/activity' | '/next' | '/keys' | '/accounts' | '/models' | '/configuration' | '/playground';
   readonly name: string;
   readonly roles: readonly ViewerRole[];
-  /** A scope that viewers other than the operator also need; absent: the role is enough. */
+  /** A scope that all viewers except the operator need in addition to the role; absent if the role is enough. */
   readonly scope?: string;
 }
 

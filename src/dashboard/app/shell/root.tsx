@@ -13,8 +13,10 @@ import { SignIn } from './sign-in.tsx';
 const sessions = createClient(DashboardService, transport);
 const firstAccount = 1;
 
-/** The person who is signed in; null: no one. If the address has a sign-in link, it is used first, and only once for all renders. */
+/** The use of the sign-in link in the address, which happens before the identity is read, and only once for all renders. */
 let linkUse: Promise<unknown> | undefined;
+
+/** Returns the person who is signed in; null if nobody is. */
 async function readIdentity(token: string | undefined) {
   if (token !== undefined) await (linkUse ??= sessions.signIn({ credential: token }));
   try {
@@ -25,7 +27,7 @@ async function readIdentity(token: string | undefined) {
   }
 }
 
-/** The whole app: the sign-in page, or the shell with the page of the address. */
+/** The whole app: the sign-in page, or the shell with the page that the address names. */
 export function Root() {
   const { account = firstAccount } = useSearch({ strict: false });
   const client = useQueryClient();

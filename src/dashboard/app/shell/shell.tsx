@@ -14,7 +14,7 @@ interface ShellProps {
   readonly onSignOut: () => void;
 }
 
-/** The frame of every page: the navigation, who is signed in, and how fresh the numbers are. */
+/** The frame of every page: the navigation, who is signed in, and how current the numbers are. */
 export function Shell({ viewer, onSignOut }: ShellProps) {
   return (
     <ViewerContext value={viewer}>
@@ -83,7 +83,7 @@ function SchemeButton() {
   );
 }
 
-/** Chooses the operator's account, one at a time; it is part of the address. */
+/** The field in which the operator chooses the account to look at; the account is part of the address. */
 function AccountChoice({ accountId }: { readonly accountId: bigint }) {
   const { data } = useQuery(AdminService.method.listAccounts, {});
   const navigate = useNavigate();

@@ -10,20 +10,20 @@ import { Brand } from './brand.tsx';
 const sessions = createClient(DashboardService, transport);
 
 interface SignInProps {
-  /** People may sign in with an identity provider. */
+  /** True if people can sign in with an identity provider. */
   readonly hasProvider: boolean;
-  /** A sign-in link that did not work. */
+  /** The error of a sign-in link that did not work. */
   readonly failure?: unknown;
   readonly onSignedIn: () => void;
 }
 
-/** The gateway's tip is about a request's headers; here a key is pasted. Undefined: its tip fits. */
+/** Returns the tip for an invalid key, because the gateway's tip is about request headers. Undefined for other errors: their tips fit. */
 function keyTip(error: unknown): string | undefined {
   if (error === null || readFault(error).code !== 'invalid_api_key') return undefined;
   return 'Paste the whole key. API keys start with sk-tg-, management keys with mk-tg-.';
 }
 
-/** The page before all others: one field for either kind of key. */
+/** The sign-in page, with one field for both kinds of keys. */
 export function SignIn({ hasProvider, failure, onSignedIn }: SignInProps) {
   const [credential, setCredential] = useState('');
   const { mutate, error, isPending } = useMutation({

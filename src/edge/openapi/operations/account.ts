@@ -11,12 +11,12 @@ import {
 import { account, groupSettings, keySettings, limitChange, newLimit, ownKey, rotation } from '../shapes/account.ts';
 import { usage } from '../shapes/usage.ts';
 
-/** The account's paths, for management keys, and those of a key's holder. */
+/** The account's paths, for management keys, and the paths of a key's holder. */
 
 const keyId = pathNumber('key_id', 'The key.');
 const limitId = pathNumber('limit_id', 'The limit.');
 const groupId = pathNumber('group_id', 'The group.');
-const done = { 200: { description: 'It is done.', schema: account.message } };
+const done = { 200: { description: 'Done.', schema: account.message } };
 
 const keys: readonly Operation[] = [
   {
@@ -28,7 +28,7 @@ const keys: readonly Operation[] = [
     access: { scope: 'keys:read' },
     parameters: [
       ...pageQuery,
-      query('q', 'Only keys with this in their label.'),
+      query('q', 'Only keys whose label contains this text.'),
       query('group_id', 'Only keys of this group.', { type: 'integer', minimum: 1 }),
     ],
     answers: { 200: { description: 'A page of keys, masked.', schema: account.keys } },
@@ -39,7 +39,7 @@ const keys: readonly Operation[] = [
     path: '/v1/account/keys',
     id: 'createKey',
     tag: 'Keys',
-    summary: 'Make a key',
+    summary: 'Create a key',
     description: 'The full key is in this answer only.',
     access: { scope: 'keys:create' },
     body: {
@@ -96,7 +96,7 @@ const keys: readonly Operation[] = [
     path: '/v1/account/keys/{key_id}/rotate',
     id: 'rotateKey',
     tag: 'Keys',
-    summary: 'Give a key another secret',
+    summary: 'Rotate a key',
     description: 'Its id, limits, money and history stay. The full key is in this answer only.',
     access: { scope: 'keys:update' },
     parameters: [keyId],
@@ -114,7 +114,7 @@ const keys: readonly Operation[] = [
     id: 'deleteKey',
     tag: 'Keys',
     summary: 'Delete a key',
-    description: 'At once and for good; its balance moves back.',
+    description: 'Takes effect at once and can’t be undone. The key’s balance moves back to the account.',
     access: { scope: 'keys:delete' },
     parameters: [keyId],
     answers: done,
@@ -132,8 +132,8 @@ const limits: readonly Operation[] = [
     access: { scope: 'limits:read' },
     parameters: [
       ...pageQuery,
-      query('scope', 'Only limits of accounts, groups or keys.', { enum: ['account', 'group', 'key'] }),
-      query('id', 'Only limits of this one; with `scope`.', { type: 'integer', minimum: 1 }),
+      query('scope', 'Only limits of the account, of groups or of keys.', { enum: ['account', 'group', 'key'] }),
+      query('id', 'Only limits of the group or key with this id; needs `scope`.', { type: 'integer', minimum: 1 }),
     ],
     answers: { 200: { description: 'The limits.', schema: account.limits } },
     errors: readErrors,
@@ -143,21 +143,21 @@ const limits: readonly Operation[] = [
     path: '/v1/account/limits',
     id: 'createLimit',
     tag: 'Limits',
-    summary: 'Make a limit',
+    summary: 'Create a limit',
     access: { scope: 'limits:write' },
     body: {
       schema: newLimit,
       examples: {
         money: {
-          summary: 'Dollars of the account a month',
+          summary: 'Dollars per month for the account',
           value: { scope: { type: 'account' }, unit: 'usd', window: 'month', max: 1000, time_zone: 'Europe/Berlin' },
         },
         tokens: {
-          summary: 'Tokens of each end user an hour',
+          summary: 'Tokens per hour for each end user',
           value: { scope: { type: 'account' }, unit: 'tokens', window: 'hour', max: 100_000, end_users: 'each' },
         },
         concurrent: {
-          summary: 'Requests at a time',
+          summary: 'Concurrent requests',
           value: { scope: { type: 'account' }, unit: 'concurrent', max: 50, models: ['sim/*'] },
         },
       },
@@ -182,13 +182,13 @@ const limits: readonly Operation[] = [
     id: 'updateLimit',
     tag: 'Limits',
     summary: 'Change a limit',
-    description: 'Only the fields that are sent change. A locked limit is the operator’s: 403.',
+    description: 'Only the fields that are sent change. Only the operator can change a locked limit: 403.',
     access: { scope: 'limits:write' },
     parameters: [limitId],
     body: {
       schema: limitChange,
       examples: {
-        raise: { summary: 'More until a time', value: { raised: { max: 2000, until: '2100-01-01T00:00:00Z' } } },
+        raise: { summary: 'A temporary maximum', value: { raised: { max: 2000, until: '2100-01-01T00:00:00Z' } } },
       },
     },
     answers: { 200: { description: 'The limit.', schema: account.limit } },
@@ -224,7 +224,7 @@ const groups: readonly Operation[] = [
     path: '/v1/account/groups',
     id: 'createGroup',
     tag: 'Groups',
-    summary: 'Make a group',
+    summary: 'Create a group',
     access: { scope: 'groups:write' },
     body: {
       schema: groupSettings,
@@ -266,7 +266,8 @@ const groups: readonly Operation[] = [
     id: 'deleteGroup',
     tag: 'Groups',
     summary: 'Remove a group',
-    description: 'Only if it has neither keys nor groups: else 409. Its balance moves back.',
+    description:
+      'Possible only if the group has no keys and no groups, else 409. Its balance moves back to the account.',
     access: { scope: 'groups:write' },
     parameters: [groupId],
     answers: done,
@@ -275,13 +276,13 @@ const groups: readonly Operation[] = [
 ];
 
 const span: readonly Parameter[] = [
-  query('start', 'From this time on.', { type: 'string', format: 'date-time' }),
-  query('end', 'Before this time.', { type: 'string', format: 'date-time' }),
+  query('start', 'Only entries from this time on.', { type: 'string', format: 'date-time' }),
+  query('end', 'Only entries before this time.', { type: 'string', format: 'date-time' }),
 ];
 const requestFilter: readonly Parameter[] = [
   query('model', 'Only requests of this model.'),
   query('api_key_id', 'Only requests of this key.', { type: 'integer', minimum: 1 }),
-  query('group_id', 'Only requests of this group’s keys.', { type: 'integer', minimum: 1 }),
+  query('group_id', 'Only requests of keys in this group or in groups within it.', { type: 'integer', minimum: 1 }),
   query('tag', 'Only requests with this tag: `team:search`.'),
   query('end_user', 'Only requests for this end user.'),
   query('provider', 'Only requests that this provider answered.'),
@@ -289,7 +290,7 @@ const requestFilter: readonly Parameter[] = [
 ];
 const activityQuery: readonly Parameter[] = [...pageQuery, ...requestFilter, ...span];
 const analyticsQuery: readonly Parameter[] = [
-  query('granularity', 'Sums of hours or of days.', { enum: ['hour', 'day'], default: 'day' }),
+  query('granularity', 'Sums per hour or per day.', { enum: ['hour', 'day'], default: 'day' }),
   query('group_by', '`none`, `model`, `api_key`, `provider`, `endpoint`, `group`, `end_user` or `tag:NAME`.', {
     type: 'string',
     default: 'none',
@@ -333,10 +334,10 @@ function usageOperations(own: boolean): readonly Operation[] {
       path: `${root}/activity/{request_id}`,
       id: `get${name}Activity`,
       tag,
-      summary: 'Read how a cost came about',
+      summary: 'Read a request and how its cost was calculated',
       access: access('account:activity'),
       parameters: [requestId],
-      answers: { 200: { description: 'The request with its arithmetic.', schema: usage.receipt } },
+      answers: { 200: { description: 'The request with the parts of its cost.', schema: usage.receipt } },
       errors: readErrors,
     },
     {
@@ -365,11 +366,11 @@ const money: readonly Operation[] = [
     path: '/v1/account/keys/{key_id}/next',
     id: 'getNextPayment',
     tag: 'Keys',
-    summary: 'Say who would pay a key’s next request',
-    description: 'A dry run: nothing is held or counted.',
+    summary: 'Preview who would pay for a key’s next request',
+    description: 'Nothing is held or counted.',
     access: { scope: 'limits:read' },
     parameters: [keyId, ...nextQuery],
-    answers: { 200: { description: 'What would decide and pay it.', schema: account.nextPayment } },
+    answers: { 200: { description: 'The limits that apply, and who would pay.', schema: account.nextPayment } },
     errors: readErrors,
   },
   {
@@ -377,11 +378,11 @@ const money: readonly Operation[] = [
     path: '/v1/key/next',
     id: 'getOwnNextPayment',
     tag: 'Own key',
-    summary: 'Say who would pay the next request',
-    description: 'A dry run: nothing is held or counted.',
+    summary: 'Preview who would pay for the next request',
+    description: 'Nothing is held or counted.',
     access: 'api_key',
     parameters: nextQuery,
-    answers: { 200: { description: 'What would decide and pay it.', schema: account.nextPayment } },
+    answers: { 200: { description: 'The limits that apply, and who would pay.', schema: account.nextPayment } },
     errors: readErrors,
   },
   {
@@ -389,12 +390,12 @@ const money: readonly Operation[] = [
     path: '/v1/account/activity/{request_id}/bodies',
     id: 'getRequestBodies',
     tag: 'Usage',
-    summary: 'Read what was said in a request',
+    summary: 'Read the bodies of a request',
     description:
-      'By the client, in the gateway’s contract and by the upstream, if `content.bodies` of the configuration or `keep_bodies` of the key had it kept.',
+      'The bodies of the client, of the upstream, and in the form that the gateway uses internally, if they were stored (`content.bodies` of the configuration or `keep_bodies` of the key).',
     access: { scope: 'account:bodies' },
     parameters: [requestId],
-    answers: { 200: { description: 'The kept bodies.', schema: usage.bodies } },
+    answers: { 200: { description: 'The stored bodies.', schema: usage.bodies } },
     errors: readErrors,
   },
   {
@@ -414,9 +415,9 @@ const own: readonly Operation[] = [
     path: '/v1/key',
     id: 'getOwnKey',
     tag: 'Own key',
-    summary: 'Read the key that asks',
+    summary: 'Read the key of the call',
     access: 'api_key',
-    answers: { 200: { description: 'The key, its limits and what pays.', schema: ownKey } },
+    answers: { 200: { description: 'The key, its limits and what pays for its requests.', schema: ownKey } },
     errors: readErrors,
   },
 ];

@@ -21,14 +21,14 @@ export const catalogOperations: readonly Operation[] = [
     summary: 'List the models that the key may use',
     access: 'any_key',
     parameters: [
-      query('endpoint', 'Only models of this path: `/v1/responses`.'),
-      query('capability', 'Only models that can do this.', {
+      query('endpoint', 'Only models that can be used on this path: `/v1/responses`.'),
+      query('capability', 'Only models with this capability.', {
         enum: ['vision', 'function_call', 'reasoning', 'flex', 'priority'],
       }),
-      query('q', 'Only models with this in their id or name.'),
-      query('free', 'Only free models, or only others.', truth),
-      query('available', 'Only models that can be used now, or only others.', truth),
-      query('limit', 'How many models the page has at most; absent: all.', {
+      query('q', 'Only models whose id, name or description contains this text.'),
+      query('free', '`true`: only free models; `false`: only models that are not free.', truth),
+      query('available', '`true`: only models that can be used now; `false`: only models that can’t.', truth),
+      query('limit', 'The most models of the page; absent: all.', {
         type: 'integer',
         minimum: 1,
         maximum: 1000,
@@ -45,7 +45,7 @@ export const catalogOperations: readonly Operation[] = [
     id: 'getModel',
     tag: 'Models',
     summary: 'Read a model',
-    description: 'The id may hold slashes, percent-encoded or not.',
+    description: 'The id may contain slashes, percent-encoded or not.',
     access: 'any_key',
     parameters: [pathId('model', 'The id of the model.')],
     answers: { 200: { description: 'The model.', schema: models.model } },
@@ -56,7 +56,7 @@ export const catalogOperations: readonly Operation[] = [
     path: '/healthz',
     id: 'getHealth',
     tag: 'Operation',
-    summary: 'Ask whether the process lives',
+    summary: 'Check whether the process is alive',
     access: 'anyone',
     answers: { 200: { description: 'It does.', schema: state } },
     errors: [500],
@@ -66,7 +66,7 @@ export const catalogOperations: readonly Operation[] = [
     path: '/readyz',
     id: 'getReadiness',
     tag: 'Operation',
-    summary: 'Ask whether it takes requests',
+    summary: 'Check whether the gateway accepts requests',
     access: 'anyone',
     answers: { 200: { description: 'It does.', schema: state } },
     errors: [503],
@@ -77,7 +77,8 @@ export const catalogOperations: readonly Operation[] = [
     id: 'getMetrics',
     tag: 'Operation',
     summary: 'Read the metrics',
-    description: 'Only where the configuration says `metrics: public`; always on the internal listener.',
+    description:
+      'On the public listener only with `metrics: public` in the configuration; always on the internal listener.',
     access: 'anyone',
     answers: {
       200: {
@@ -92,7 +93,7 @@ export const catalogOperations: readonly Operation[] = [
     path: '/api/hello',
     id: 'getHello',
     tag: 'Operation',
-    summary: 'Ask whether the host can be reached',
+    summary: 'Check whether the host can be reached',
     description: 'Claude Code asks it before its first request.',
     access: 'anyone',
     answers: { 200: { description: 'It can.', schema: named('Hello', z.object({ message: z.literal('hello') })) } },
@@ -103,7 +104,7 @@ export const catalogOperations: readonly Operation[] = [
     path: '/',
     id: 'getRoot',
     tag: 'Reference',
-    summary: 'Read where everything is',
+    summary: 'Read the addresses of this gateway',
     access: 'anyone',
     answers: {
       200: {

@@ -1,7 +1,7 @@
 import { generationErrors, generationHeaders, type Operation } from '../operation.ts';
 import { completion, completionsRequest } from '../shapes/completions.ts';
 
-/** The operation of the interface before Chat. */
+/** The operation of Completions, OpenAI's interface before Chat. */
 export const completionOperations: readonly Operation[] = [
   {
     method: 'post',
@@ -10,7 +10,7 @@ export const completionOperations: readonly Operation[] = [
     tag: 'Completions',
     summary: 'Continue a text (Completions)',
     description:
-      'Only for models that list this path. With `stream: true` each event is a chunk of the same form, and the last one is `[DONE]`.',
+      'Only for models whose `endpoints` contain this path. With `stream: true` each event is a chunk of the same form, and the last one is `[DONE]`.',
     access: 'api_key',
     parameters: generationHeaders,
     body: {

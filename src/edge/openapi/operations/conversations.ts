@@ -2,7 +2,7 @@ import { changeErrors, type Operation, pathId, query, readErrors } from '../oper
 import { conversationRequests, conversations } from '../shapes/conversations.ts';
 import { responses, storedItem } from '../shapes/responses.ts';
 
-/** The paths of conversations that are kept. */
+/** The paths of stored conversations. */
 
 const tag = 'Conversations';
 const access = 'api_key';
@@ -12,7 +12,7 @@ const itemsPath = `${onePath}/items`;
 const itemPath = `${itemsPath}/{itemId}`;
 const id = pathId('id', 'The conversation: `conv_…`.');
 const itemId = pathId('itemId', 'The item.');
-const include = query('include', 'What the answer has besides.', {
+const include = query('include', 'Additional content for the answer.', {
   type: 'array',
   items: { enum: ['reasoning.encrypted_content', 'message.output_text.logprobs'] },
 });
@@ -70,7 +70,7 @@ const whole: readonly Operation[] = [
     summary: 'Delete a conversation',
     access,
     parameters: [id],
-    answers: { 200: { description: 'It is deleted.', schema: conversations.deleted } },
+    answers: { 200: { description: 'The conversation is deleted.', schema: conversations.deleted } },
     errors: changeErrors,
   },
 ];
@@ -85,7 +85,7 @@ const single: readonly Operation[] = [
     access,
     parameters: [id, include],
     body: { schema: conversationRequests.add, examples: { plain: { summary: 'An item', value: { items } } } },
-    answers: { 200: { description: 'What was added.', schema: responses.items } },
+    answers: { 200: { description: 'The added items.', schema: responses.items } },
     errors: changeErrors,
   },
   {
@@ -97,14 +97,14 @@ const single: readonly Operation[] = [
     access,
     parameters: [
       id,
-      query('limit', 'How many items the page has at most.', {
+      query('limit', 'The most items of the page.', {
         type: 'integer',
         minimum: 1,
         maximum: 100,
         default: 20,
       }),
-      query('after', 'The id of the item that the page begins after.'),
-      query('order', 'Newest or oldest first.', { enum: ['desc', 'asc'], default: 'desc' }),
+      query('after', 'The id of the last item of the previous page.'),
+      query('order', '`desc`: newest first; `asc`: oldest first.', { enum: ['desc', 'asc'], default: 'desc' }),
       include,
     ],
     answers: { 200: { description: 'A page of items.', schema: responses.items } },
@@ -134,5 +134,5 @@ const single: readonly Operation[] = [
   },
 ];
 
-/** The operations of conversations that are kept. */
+/** The operations of stored conversations. */
 export const conversationOperations: readonly Operation[] = [...whole, ...single];

@@ -5,7 +5,7 @@ import { continuingRequest, responses, responsesRequest } from '../shapes/respon
 
 /** The paths that run language models. */
 
-/** Headers of every answer of a model that is not streamed. */
+/** The headers of a model's answer that is not streamed. */
 const costHeaders = [
   'x-tollgate-cost',
   'x-tollgate-route',
@@ -152,7 +152,7 @@ const create: Operation = {
 };
 
 const responseId = pathId('id', 'The response: `resp_…`.');
-const include = query('include', 'What the answer has besides.', {
+const include = query('include', 'Additional content for the answer.', {
   type: 'array',
   items: { enum: ['reasoning.encrypted_content', 'message.output_text.logprobs'] },
 });
@@ -167,7 +167,7 @@ const stored: readonly Operation[] = [
     parameters: [
       responseId,
       include,
-      query('stream', 'Whether to follow its events.', { enum: ['true', 'false'] }),
+      query('stream', 'Whether to stream the events of the response.', { enum: ['true', 'false'] }),
       query('starting_after', 'With `stream=true`: only events after this number.', { type: 'integer', minimum: 0 }),
     ],
     answers: {
@@ -187,7 +187,7 @@ const stored: readonly Operation[] = [
     summary: 'Delete a stored response',
     access: 'api_key',
     parameters: [responseId],
-    answers: { 200: { description: 'It is deleted.', schema: responses.deleted } },
+    answers: { 200: { description: 'The response is deleted.', schema: responses.deleted } },
     errors: readErrors,
   },
   {
@@ -206,18 +206,18 @@ const stored: readonly Operation[] = [
     path: '/v1/responses/{id}/input_items',
     id: 'listInputItems',
     tag: 'Responses',
-    summary: 'List the input of a stored response',
+    summary: 'List the input items of a stored response',
     access: 'api_key',
     parameters: [
       responseId,
-      query('limit', 'How many items the page has at most.', {
+      query('limit', 'The most items of the page.', {
         type: 'integer',
         minimum: 1,
         maximum: 100,
         default: 20,
       }),
-      query('after', 'The id of the item that the page begins after.'),
-      query('order', 'Newest or oldest first.', { enum: ['desc', 'asc'], default: 'desc' }),
+      query('after', 'The id of the last item of the previous page.'),
+      query('order', '`desc`: newest first; `asc`: oldest first.', { enum: ['desc', 'asc'], default: 'desc' }),
       include,
     ],
     answers: { 200: { description: 'A page of items.', schema: responses.items } },
@@ -246,7 +246,7 @@ const continuing: readonly Operation[] = [
     path: '/v1/responses/compact',
     id: 'compactResponse',
     tag: 'Responses',
-    summary: 'Make a conversation shorter',
+    summary: 'Compact a conversation',
     access: 'api_key',
     parameters: generationHeaders,
     body: {
@@ -255,7 +255,13 @@ const continuing: readonly Operation[] = [
         plain: { summary: 'A conversation', value: { model: 'sim/small', input: 'We talked about tolls.' } },
       },
     },
-    answers: { 200: { description: 'What stands for it.', schema: responses.compaction, headers: costHeaders } },
+    answers: {
+      200: {
+        description: 'The items to send instead of the conversation.',
+        schema: responses.compaction,
+        headers: costHeaders,
+      },
+    },
     errors: generationErrors,
   },
 ];

@@ -14,11 +14,11 @@ import { accountSettings, history, webhookSettings } from '../shapes/history.ts'
 
 const webhookId = pathNumber('webhook_id', 'The webhook.');
 const span: readonly Parameter[] = [
-  query('start', 'From this time on.', { type: 'string', format: 'date-time' }),
-  query('end', 'Before this time.', { type: 'string', format: 'date-time' }),
+  query('start', 'Only entries from this time on.', { type: 'string', format: 'date-time' }),
+  query('end', 'Only entries before this time.', { type: 'string', format: 'date-time' }),
 ];
 
-/** The operations of webhooks, of the account itself, its entries and its audit. */
+/** The operations of webhooks, and of the account itself, its entries and its audit. */
 export const historyOperations: readonly Operation[] = [
   {
     method: 'get',
@@ -35,7 +35,7 @@ export const historyOperations: readonly Operation[] = [
     path: '/v1/account/settings',
     id: 'updateAccount',
     tag: 'Webhooks',
-    summary: 'Say when the balance is low',
+    summary: 'Set the balance that counts as low',
     access: { scope: 'webhooks:write' },
     body: {
       schema: accountSettings,
@@ -49,7 +49,7 @@ export const historyOperations: readonly Operation[] = [
     path: '/v1/account/entries',
     id: 'listEntries',
     tag: 'Usage',
-    summary: 'List the changes of balances that are no requests',
+    summary: 'List the changes of balances that are not requests',
     access: { scope: 'account:read' },
     parameters: [...pageQuery, ...span],
     answers: { 200: { description: 'A page of entries, newest first.', schema: history.entries } },
@@ -61,7 +61,7 @@ export const historyOperations: readonly Operation[] = [
     id: 'listAudit',
     tag: 'Usage',
     summary: 'List who changed what',
-    description: 'Each record has the hash of the one before it.',
+    description: 'Each record contains the hash of the previous one.',
     access: { scope: 'audit:read' },
     parameters: [...pageQuery, ...span],
     answers: { 200: { description: 'A page of records, newest first.', schema: history.audit } },
@@ -82,8 +82,8 @@ export const historyOperations: readonly Operation[] = [
     path: '/v1/account/webhooks',
     id: 'createWebhook',
     tag: 'Webhooks',
-    summary: 'Make a webhook',
-    description: 'Its secret is in this answer only. Events are signed as Standard Webhooks says.',
+    summary: 'Create a webhook',
+    description: 'Its secret is in this answer only. Events are signed as Standard Webhooks specifies.',
     access: { scope: 'webhooks:write' },
     body: {
       schema: webhookSettings,
@@ -132,7 +132,7 @@ export const historyOperations: readonly Operation[] = [
     summary: 'Remove a webhook',
     access: { scope: 'webhooks:write' },
     parameters: [webhookId],
-    answers: { 200: { description: 'It is done.', schema: history.message } },
+    answers: { 200: { description: 'The webhook is removed.', schema: history.message } },
     errors: changeErrors,
   },
   {
@@ -140,13 +140,13 @@ export const historyOperations: readonly Operation[] = [
     path: '/v1/account/webhooks/{webhook_id}/events',
     id: 'listWebhookEvents',
     tag: 'Webhooks',
-    summary: 'List what was or is to be delivered',
+    summary: 'List the events of a webhook, delivered or waiting',
     access: { scope: 'webhooks:read' },
     parameters: [
       webhookId,
       ...pageQuery,
       ...span,
-      query('state', 'Only events of this state.', { enum: ['pending', 'delivered', 'failed'] }),
+      query('state', 'Only events in this state.', { enum: ['pending', 'delivered', 'failed'] }),
     ],
     answers: { 200: { description: 'A page of events, newest first.', schema: history.events } },
     errors: readErrors,

@@ -15,7 +15,7 @@ const images = {
   202: { description: 'With `async: true`: the task.', schema: media.newTask },
 };
 
-/** The rerank operation under its two paths: Cohere's own client sends `/v2/rerank`. */
+/** The rerank operation under its two paths: Cohere's client uses `/v2/rerank`. */
 const rerank = [
   ['/v1/rerank', 'rerank'],
   ['/v2/rerank', 'rerankV2'],
@@ -25,7 +25,7 @@ const rerank = [
     path,
     id,
     tag: 'Rerank',
-    summary: 'Order documents by how well they fit a query',
+    summary: 'Order documents by their relevance to a query',
     access: 'api_key',
     parameters: generationHeaders,
     body: {
@@ -78,8 +78,8 @@ export const mediaOperations: readonly Operation[] = [
     path: '/v1/images/edits',
     id: 'editImages',
     tag: 'Images',
-    summary: 'Change an image',
-    description: 'The first image is edited, further ones are references.',
+    summary: 'Edit an image',
+    description: 'The first image is edited; further images are references.',
     access: 'api_key',
     parameters: generationHeaders,
     body: {
@@ -118,7 +118,7 @@ export const mediaOperations: readonly Operation[] = [
     id: 'getImageTask',
     tag: 'Images',
     summary: 'Read a task',
-    description: 'Kept for 24 hours.',
+    description: 'A task is stored for 24 hours.',
     access: 'api_key',
     parameters: [pathId('id', 'The task.')],
     answers: { 200: { description: 'The task, with its images when it is completed.', schema: media.task } },

@@ -5,17 +5,17 @@ import { chatUsage } from './chat.ts';
 import { fieldTexts } from './field-texts.ts';
 import { anyObject, count } from './fields.ts';
 
-/** Completions, the interface before Chat. Upstreams may add members of their own to answers. */
+/** Completions, the interface before Chat. Upstreams may add members to answers. */
 
 /** The body of a request. */
 export const completionsRequest = named('CompletionRequest', completionsRequestSchema, {
   ...fieldTexts,
-  prompt: 'What the answer continues: a text, texts, token ids, or lists of token ids.',
-  suffix: 'What follows the answer.',
-  max_tokens: 'The most output; 0 only with `echo`.',
-  n: 'How many answers each prompt has.',
-  best_of: 'How many answers the model makes of which it gives the best.',
-  logprobs: 'Log probabilities of so many likeliest tokens at each place.',
+  prompt: 'What the model continues: a text, texts, token ids, or lists of token ids.',
+  suffix: 'The text that follows the answer.',
+  max_tokens: 'The most output tokens; 0 only with `echo`.',
+  n: 'How many answers to give to each prompt.',
+  best_of: 'How many answers the model generates; it returns the best of them.',
+  logprobs: 'For how many of the likeliest tokens at each place log probabilities are returned.',
   echo: 'Whether each answer begins with its prompt.',
 });
 
@@ -32,10 +32,10 @@ export const completion = named(
         text: z.string(),
         index: count,
         logprobs: anyObject.nullable(),
-        finish_reason: z.string().describe('`stop`, `length`, `content_filter`, or a provider’s own.'),
+        finish_reason: z.string().describe('`stop`, `length`, `content_filter`, or a provider’s own reason.'),
       }),
     ),
     usage: chatUsage,
-    system_fingerprint: z.string().optional().describe('What the provider calls its configuration.'),
+    system_fingerprint: z.string().optional().describe('Changes when the provider’s configuration changes.'),
   }),
 );

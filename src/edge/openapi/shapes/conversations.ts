@@ -3,7 +3,7 @@ import { conversationSchemas } from '../../../codecs/responses/conversation.ts';
 import { named } from '../json-schema.ts';
 import { fieldTexts } from './field-texts.ts';
 
-/** Conversations that are kept. Their items are those of responses. */
+/** Stored conversations. Their items have the form of those of responses. */
 
 const texts = { ...fieldTexts, items: 'At most 20 items, as in the input of a response.' };
 /** Bodies of requests. */
@@ -18,7 +18,7 @@ export const conversations = {
   conversation: named(
     'Conversation',
     z.object({
-      id: z.string().describe('The id: `conversation` of a response.'),
+      id: z.string().describe('The id, which a response names as its `conversation`.'),
       object: z.literal('conversation'),
       created_at: z.int().describe('Unix time in seconds.'),
       metadata: z.record(z.string(), z.string()),

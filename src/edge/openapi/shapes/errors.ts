@@ -6,15 +6,15 @@ import { time } from './fields.ts';
 
 const shape = {
   message: z.string().describe('What is wrong, for people.'),
-  type: z.string().describe('The kind of error, as the official clients know it.'),
+  type: z.string().describe('The kind of error, as the official clients expect it.'),
   param: z.string().nullable().describe('The field that is wrong: `messages.0.content`.'),
-  code: z.string().nullable().describe('What programs decide by: see `/docs/errors`.'),
+  code: z.string().nullable().describe('The code for programs to branch on: see `/docs/errors`.'),
   status_code: z.int().describe('The HTTP status.'),
   id: z.string().describe('The request’s id: quote it to the operator.'),
   tip: z.string().nullable().describe('What to do next.'),
   docs: z.string().nullable().describe('Where the code is explained.'),
   support: z.string().nullable().describe('Where to ask.'),
-  community: z.record(z.string(), z.string()).nullable().describe('Where others talk about it.'),
+  community: z.record(z.string(), z.string()).nullable().describe('Addresses of discussions and the like, by name.'),
   limit: z
     .object({
       limit_id: z.int(),
@@ -41,7 +41,9 @@ export const errors = {
       type: z.literal('error'),
       error: z.object({
         ...shape,
-        details: z.looseObject({ error_code: z.string().optional() }).describe('What Anthropic’s clients look for.'),
+        details: z
+          .looseObject({ error_code: z.string().optional() })
+          .describe('Details that Anthropic’s clients look for.'),
       }),
       request_id: z.string().describe('The same as `error.id`.'),
     }),
@@ -53,13 +55,15 @@ export const errors = {
         detail: z.array(
           z.object({
             loc: z.array(z.string()).describe('`body` or `query`, then the path of the field.'),
-            msg: z.string().describe('What is wrong with it.'),
-            type: z.string().describe('The rule that it breaks.'),
-            input: z.unknown().describe('What was sent; null: nothing, or too much to repeat.'),
+            msg: z.string().describe('What is wrong with the field.'),
+            type: z.string().describe('The rule that the field breaks.'),
+            input: z
+              .unknown()
+              .describe('The value that was sent; null: none was sent, or it is too long to be repeated.'),
             ctx: z.object({}),
           }),
         ),
       })
-      .describe('What an account path answers if fields of the body (422) or the query (400) are wrong.'),
+      .describe('The error of an account path if fields of the body (422) or of the query (400) are wrong.'),
   ),
 };

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-/** Fields that several resources have. */
+/** Fields that several objects have. */
 
 /** Dollars, exact to the nano-dollar. */
 export const dollars = z.number();
@@ -8,9 +8,9 @@ export const dollars = z.number();
 export const time = z.iso.datetime();
 /** A count. */
 export const count = z.int().min(0);
-/** The number of a thing. */
+/** The id of an object: a number. */
 export const id = z.int().min(1);
-/** Names with values. */
-export const tags = z.record(z.string(), z.string()).describe('Names with values, as `{"team": "search"}`.');
+/** Tags. */
+export const tags = z.record(z.string(), z.string()).describe('Key-value pairs, as `{"team": "search"}`.');
 /** Free-form JSON. */
 export const anyObject = z.record(z.string(), z.unknown());

@@ -28,10 +28,10 @@ export const embeddingsRequest = named('EmbeddingsRequest', embeddingsRequestSch
 /** The body of a rerank request. */
 export const rerankRequest = named('RerankRequest', rerankRequestSchema, {
   ...fieldTexts,
-  query: 'What the documents are compared with.',
+  query: 'The query that the documents are compared with.',
   documents: 'Texts, or objects with a `text`.',
-  top_n: 'How many results there are at most; absent: all documents.',
-  return_documents: 'Whether each result has its document.',
+  top_n: 'The most results; absent: all documents.',
+  return_documents: 'Whether each result contains its document.',
 });
 
 const image = named(
@@ -40,9 +40,9 @@ const image = named(
     created: z.int().describe('Unix time in seconds.'),
     data: z.array(
       z.looseObject({
-        url: z.string().optional().describe('Where the image is for an hour, without a key.'),
+        url: z.string().optional().describe('The address of the image, which works for an hour and needs no key.'),
         b64_json: z.string().optional().describe('The image in base64.'),
-        revised_prompt: z.string().describe('The prompt as the model read it.'),
+        revised_prompt: z.string().describe('The prompt that the model used.'),
       }),
     ),
   }),
@@ -63,8 +63,8 @@ export const media = {
     'ImageTaskResult',
     z.object({
       ...taskShape,
-      result: image.nullable().describe('Of a completed task; else null.'),
-      error: errorObject.nullable().describe('Of a failed task; else null.'),
+      result: image.nullable().describe('The images of a completed task; else null.'),
+      error: errorObject.nullable().describe('The error of a failed task; else null.'),
     }),
   ),
   ranking: named(
@@ -75,9 +75,9 @@ export const media = {
       results: z
         .array(
           z.object({
-            index: count.describe('Which document it is.'),
-            relevance_score: z.number().describe('How well it fits.'),
-            document: z.object({ text: z.string() }).optional().describe('With `return_documents`.'),
+            index: count.describe('The index of the document in the request.'),
+            relevance_score: z.number().describe('How relevant the document is; higher is more relevant.'),
+            document: z.object({ text: z.string() }).optional().describe('The document; only with `return_documents`.'),
           }),
         )
         .describe('Best first.'),
@@ -95,7 +95,7 @@ export const media = {
       data: z.array(
         z.object({
           object: z.literal('embedding'),
-          index: count.describe('Which input it belongs to.'),
+          index: count.describe('The index of the input in the request.'),
           embedding: z
             .union([z.array(z.number()), z.string()])
             .describe('Numbers, or little-endian float32 in base64.'),

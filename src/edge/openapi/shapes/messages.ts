@@ -4,18 +4,18 @@ import { named } from '../json-schema.ts';
 import { fieldTexts } from './field-texts.ts';
 import { anyObject, count, dollars } from './fields.ts';
 
-/** Messages. Upstreams may add members of their own to answers. Source: docs/interfaces/messages.md "Response". */
+/** Messages. Upstreams may add members to answers. Source: docs/interfaces/messages.md "Response". */
 
 const texts = {
   ...fieldTexts,
-  max_tokens: 'The most output, reasoning included.',
+  max_tokens: 'The most output tokens, reasoning included.',
   messages: 'The conversation: `user` and `assistant` in turn, each with a text or content blocks.',
   metadata: '`user_id`: who the request is for.',
   temperature: 'How freely the model chooses: 0 to 1.',
 };
 /** The body of a request. */
 export const messagesRequest = named('MessagesRequest', messagesRequestSchema, texts);
-/** The body that is counted. */
+/** The body of a request to count tokens. */
 export const countRequest = named('CountTokensRequest', countRequestSchema, texts);
 
 const block = z.union([
@@ -43,11 +43,13 @@ export const messages = {
       stop_reason: z
         .string()
         .nullable()
-        .describe('`end_turn`, `max_tokens`, `stop_sequence`, `tool_use`, `content_filter`, or a provider’s own.'),
-      stop_sequence: z.string().nullable().describe('The stop text that ended it; null: none did.'),
+        .describe(
+          '`end_turn`, `max_tokens`, `stop_sequence`, `tool_use`, `content_filter`, or a provider’s own reason.',
+        ),
+      stop_sequence: z.string().nullable().describe('The stop sequence that ended the answer; null: none did.'),
       usage: z.looseObject({
-        input_tokens: count.describe('Uncached input.'),
-        output_tokens: count.describe('All output, reasoning included.'),
+        input_tokens: count.describe('Uncached input tokens.'),
+        output_tokens: count.describe('All output tokens, reasoning included.'),
         cache_creation_input_tokens: count,
         cache_read_input_tokens: count,
         cache_creation: z.looseObject({ ephemeral_5m_input_tokens: count, ephemeral_1h_input_tokens: count }),

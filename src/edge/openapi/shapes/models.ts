@@ -20,48 +20,56 @@ const tokenPrices = {
 
 const pricing = z.object({
   ...tokenPrices,
-  image: price.describe('Dollars an image; null: no such price.'),
-  search: price.optional().describe('Dollars a search of up to 100 documents.'),
+  image: price.describe('Dollars per image; null: no such price.'),
+  search: price.optional().describe('Dollars per search of up to 100 documents.'),
   tools: z
     .record(z.string(), z.number())
     .optional()
-    .describe('Dollars a call of a tool that the provider runs, by its name.'),
-  batch: z.number().optional().describe('The factor of prices in batches.'),
+    .describe('Dollars per call of a tool that the provider runs, by the tool’s name.'),
+  batch: z.number().optional().describe('The price factor in batches.'),
   caching,
   above: z
-    .array(z.object({ input_tokens: z.int().describe('From more input than this on.'), ...tokenPrices, caching }))
-    .describe('Prices of requests with more input; the highest step that is passed holds for the whole request.'),
+    .array(
+      z.object({
+        input_tokens: z.int().describe('These prices apply to requests with more input tokens than this.'),
+        ...tokenPrices,
+        caching,
+      }),
+    )
+    .describe(
+      'Prices of requests with more input; the highest threshold that is exceeded applies to the whole request.',
+    ),
   images: z
     .array(z.object({ size: z.string().nullable(), quality: z.string().nullable(), image: z.number() }))
     .optional()
-    .describe('Prices of images at other sizes and qualities: the first that fits holds; null means any.'),
+    .describe('Prices of images at other sizes and qualities: the first entry that fits applies; null means any.'),
 });
 
 const model = named(
   'Model',
   z.object({
-    id: z.string().describe('What requests name the model by.'),
+    id: z.string().describe('The id that requests name the model by.'),
     object: z.literal('model'),
     created: z.int().describe('Unix time in seconds.'),
-    owned_by: z.string().describe('Who made the model.'),
+    owned_by: z.string().describe('Who offers the model.'),
     type: z.literal('model'),
     display_name: z.string().describe('A name for people.'),
-    created_at: time.describe('The same as `created`.'),
+    created_at: time.describe('The same time as `created`.'),
     name: z.string().describe('A name for people.'),
-    description: z.string().describe('What it is good for.'),
-    context_length: z.int().nullable().describe('Tokens of input and output together; null: not known.'),
-    max_output_tokens: z.int().nullable().describe('The most output of a request; null: not known.'),
-    endpoints: z.array(z.string()).describe('The paths that it can be used on.'),
+    description: z.string().describe('What the model is good for.'),
+    context_length: z.int().nullable().describe('The most tokens of input and output together; null: not known.'),
+    max_output_tokens: z.int().nullable().describe('The most output tokens of a request; null: not known.'),
+    endpoints: z.array(z.string()).describe('The paths that the model can be used on.'),
     capabilities: z
       .object({
         vision: z.boolean(),
         function_call: z.boolean(),
         reasoning: z.boolean(),
-        dimensions: z.boolean().optional().describe('Of embeddings: whether their number can be chosen.'),
+        dimensions: z.boolean().optional().describe('For embeddings: whether the length of the vectors can be chosen.'),
         service_tiers: z.array(z.enum(['flex', 'priority'])),
       })
-      .describe('What it can do.'),
-    available: z.boolean().describe('False: no route leads to it now.'),
+      .describe('What the model can do.'),
+    available: z.boolean().describe('False if no route to the model works now.'),
     pricing,
   }),
 );
@@ -74,9 +82,9 @@ export const models = {
     z.object({
       object: z.literal('list'),
       data: z.array(model),
-      first_id: z.string().nullable().describe('The id to page backwards from.'),
-      last_id: z.string().nullable().describe('The id to page on from.'),
-      has_more: z.boolean().describe('Whether the page is not the last one.'),
+      first_id: z.string().nullable().describe('The first id of the page: `before_id` of the previous page.'),
+      last_id: z.string().nullable().describe('The last id of the page: `after_id` of the next page.'),
+      has_more: z.boolean().describe('Whether there are more models after the page.'),
     }),
   ),
 };

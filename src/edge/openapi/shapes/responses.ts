@@ -4,12 +4,12 @@ import { named } from '../json-schema.ts';
 import { fieldTexts } from './field-texts.ts';
 import { anyObject, count, dollars } from './fields.ts';
 
-/** Responses. Upstreams may add members of their own to answers. Source: docs/interfaces/responses.md "Response". */
+/** Responses. Upstreams may add members to answers. Source: docs/interfaces/responses.md "Response". */
 
-const texts = { ...fieldTexts, metadata: 'At most 16 names with values of your own, kept with the response.' };
+const texts = { ...fieldTexts, metadata: 'Your own key-value pairs, at most 16, stored with the response.' };
 /** The body of a request. */
 export const responsesRequest = named('ResponsesRequest', responsesRequestSchema, texts);
-/** The body of a request that generates nothing of its own. */
+/** The body of a request whose input is only counted or compacted. */
 export const continuingRequest = named('ContinuingRequest', continuingRequestSchema, texts);
 
 const status = z.enum(['in_progress', 'completed', 'incomplete']);
@@ -29,7 +29,7 @@ export const item = z.union([
     status,
     call_id: z.string(),
     name: z.string(),
-    arguments: z.string().describe('JSON as text.'),
+    arguments: z.string().describe('The text of a JSON object.'),
   }),
   z.looseObject({
     type: z.literal('reasoning'),
@@ -41,8 +41,8 @@ export const item = z.union([
   z.looseObject({ type: z.string() }).describe('An item of another type: `custom_tool_call`, `compaction`, …'),
 ]);
 const usage = z.looseObject({
-  input_tokens: count.describe('All input, cached included.'),
-  output_tokens: count.describe('All output, reasoning included.'),
+  input_tokens: count.describe('All input tokens, cached ones included.'),
+  output_tokens: count.describe('All output tokens, reasoning included.'),
   total_tokens: count,
   input_tokens_details: z.looseObject({ cached_tokens: count, cache_write_tokens: count }),
   output_tokens_details: z.looseObject({ reasoning_tokens: count }),
@@ -52,17 +52,20 @@ const usage = z.looseObject({
 const response = named(
   'Response',
   z.looseObject({
-    id: z.string().describe('The id of the response: `previous_response_id` of the next.'),
+    id: z.string().describe('The id of the response, which the next response names as its `previous_response_id`.'),
     object: z.literal('response'),
     created_at: z.int().describe('Unix time in seconds.'),
-    completed_at: z.int().nullable().describe('Unix time in seconds; null: it did not complete.'),
+    completed_at: z.int().nullable().describe('Unix time in seconds; null if the response has not completed.'),
     status: z.enum(['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
-    incomplete_details: z.looseObject({ reason: z.string() }).nullable().describe('Why it is incomplete.'),
-    error: z.looseObject({ code: z.string(), message: z.string() }).nullable().describe('Why it failed.'),
+    incomplete_details: z.looseObject({ reason: z.string() }).nullable().describe('Why the response is incomplete.'),
+    error: z.looseObject({ code: z.string(), message: z.string() }).nullable().describe('Why the response failed.'),
     model: z.string().describe('The listed id of the model.'),
     output: z.array(item).describe('What the model answered.'),
     previous_response_id: z.string().nullable(),
-    conversation: z.looseObject({ id: z.string() }).nullable().describe('The conversation that it is part of.'),
+    conversation: z
+      .looseObject({ id: z.string() })
+      .nullable()
+      .describe('The conversation that the response belongs to.'),
     instructions: z.string().nullable(),
     tools: z.array(anyObject),
     tool_choice: z.union([z.string(), anyObject]),
@@ -77,17 +80,19 @@ const response = named(
     presence_penalty: z.number(),
     frequency_penalty: z.number(),
     top_logprobs: z.int(),
-    store: z.boolean().describe('Whether it can be read and continued later.'),
-    background: z.boolean().describe('Whether it ran in the background.'),
+    store: z.boolean().describe('Whether the response is stored, so that it can be read and continued later.'),
+    background: z.boolean().describe('Whether the response runs in the background.'),
     metadata: z.record(z.string(), z.string()),
     safety_identifier: z.string().nullable(),
     prompt_cache_key: z.string().nullable(),
-    service_tier: z.string().describe('The billed tier, or the requested one while it runs.'),
-    usage: usage.nullable().describe('What it used; null while it runs, and if it failed before anything was used.'),
+    service_tier: z.string().describe('The charged tier; while the response runs, the requested one.'),
+    usage: usage
+      .nullable()
+      .describe('What was used; null while the response runs, and if it failed before anything was used.'),
   }),
 );
 
-/** An item by itself. */
+/** A single item. */
 export const storedItem = named('Item', item);
 
 /** Answers of the Responses interface. */
@@ -117,7 +122,7 @@ export const responses = {
       id: z.string(),
       object: z.literal('response.compaction'),
       created_at: z.int(),
-      output: z.array(item).describe('The conversation in short: the `input` of the next request.'),
+      output: z.array(item).describe('The compacted conversation, to send as the `input` of the next request.'),
       usage,
     }),
   ),

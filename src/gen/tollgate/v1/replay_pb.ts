@@ -15,7 +15,7 @@ export const file_tollgate_v1_replay: GenFile = /*@__PURE__*/
   fileDesc("Chh0b2xsZ2F0ZS92MS9yZXBsYXkucHJvdG8SC3RvbGxnYXRlLnYxIrsBCgpLZXB0QW5zd2VyEhMKC2ZpbmdlcnByaW50GAEgASgMEhIKCnJlcXVlc3RfaWQYAiABKAkSLgoHZmFpbHVyZRgDIAEoCzIYLnRvbGxnYXRlLnYxLktlcHRGYWlsdXJlSAGIAQESDgoEa2VwdBgEIAEoCEgAEi0KCGRvY3VtZW50GAUgASgLMhkudG9sbGdhdGUudjEuS2VwdERvY3VtZW50SABCCQoHYmluZGluZ0IKCghfZmFpbHVyZSIoCgxLZXB0RG9jdW1lbnQSDAoEa2luZBgBIAEoCRIKCgJpZBgCIAEoCSI7CgtLZXB0RmFpbHVyZRIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkSDQoFcGFyYW0YAyABKAliBnByb3RvMw");
 
 /**
- * The facts of a stored answer besides its messages.
+ * A stored answer, without its messages.
  *
  * @generated from message tollgate.v1.KeptAnswer
  */

@@ -332,7 +332,7 @@ export type GetResponseRequest = Message<"tollgate.v1.GetResponseRequest"> & {
   id: string;
 
   /**
-   * Further content to include ("reasoning.encrypted_content"), besides what it was made with.
+   * Further content to include ("reasoning.encrypted_content"), in addition to what the request that created the response asked for.
    *
    * @generated from field: repeated string include = 2;
    */
@@ -388,7 +388,7 @@ export type FollowResponseRequest = Message<"tollgate.v1.FollowResponseRequest">
   skipEvents: number;
 
   /**
-   * Further content to include ("reasoning.encrypted_content"), besides what it was made with.
+   * Further content to include ("reasoning.encrypted_content"), in addition to what the request that created the response asked for.
    *
    * @generated from field: repeated string include = 3;
    */
