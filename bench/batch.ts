@@ -1,6 +1,6 @@
 /**
- * What a batch costs those who wait for an answer: p99 of requests that come one after the other in a steady rhythm, while a batch of 50,000 items runs and while none does,
- * in turns. `node bench/batch.ts [SECONDS]` prints both and their ratio; SECONDS is the length of each of the ten turns (6).
+ * Measures how much a batch delays other requests: the p99 of requests at a fixed rate, alternately with and without a running batch of 50,000 items.
+ * `node bench/batch.ts [SECONDS]` prints both and their ratio; SECONDS is the length of each of the ten turns (default 6).
  */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -65,7 +65,7 @@ async function call<Body>(url: string, body: object | FormData | undefined): Pro
   return JSON.parse(text) as Body;
 }
 
-/** Sends a request every so often, whether or not the ones before have ended. Returns how long each took, in ms. */
+/** Sends requests at a fixed rate, whether or not earlier ones have ended. Returns how long each took, in ms. */
 async function ask(url: string, seconds: number): Promise<number[]> {
   const took: Promise<number>[] = [];
   const began = performance.now();

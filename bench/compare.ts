@@ -4,24 +4,24 @@ import { type Settings, formatNumber, formatFailures } from './row.ts';
 import { median } from './statistics.ts';
 import type { BenchModel, Target } from './targets.ts';
 
-/** CPU of one answer of the bare proxy, in µs, on the scale in which budgets are written. */
+/** CPU time of an answer through the bare proxy on the reference scale, in µs. Targets are given on this scale. */
 const proxyScaleUs = 59;
-/** Threads that take less of an answer, in µs, are not printed. */
+/** The least CPU time per answer, in µs, of threads that are printed. */
 const threadUsMin = 1;
 
-/** The requests that are sent to each target. */
+/** The requests that are sent to each of the two servers. */
 export interface Comparison {
   readonly model: BenchModel;
   readonly connections: number;
 }
 
-/** The runs against one target: medians, and the sum of the failures. */
+/** The runs against one server: medians, and the sum of the failures. */
 export interface Run {
   readonly name: string;
   readonly perSecond: number;
-  /** CPU time for an answer, all threads and child processes, in µs; NaN if nothing was answered. */
+  /** CPU time per answer, of all threads and child processes, in µs; NaN if nothing was answered. */
   readonly cpuUs: number;
-  /** The same by thread. */
+  /** CPU time per answer by thread, in µs. */
   readonly threadsUs: ReadonlyMap<string, number>;
   readonly failures: ReadonlyMap<string, number>;
 }
@@ -53,13 +53,13 @@ function summarize(runs: readonly Run[]): Run {
   };
 }
 
-/** Sends non-streamed requests until V8 has settled, and a tenth as many streams; for two minutes at most. */
+/** Sends non-streamed requests until V8 has optimized the code, and a tenth as many streams; for at most two minutes. */
 export async function warmUp(target: Target, { warmUpAnswers }: Settings): Promise<void> {
   await closedLoop(target.traffic('short'), { connections: 128, seconds: 90, answers: warmUpAnswers });
   await closedLoop(target.traffic('burst'), { connections: 128, seconds: 30, answers: warmUpAnswers / 10 });
 }
 
-/** Loads two targets in turns, so that other load of the machine affects both equally. */
+/** Loads two servers alternately, so that other load on the machine affects both equally. */
 export async function compare(
   [ours, theirs]: readonly [Target, Target],
   comparison: Comparison,
@@ -74,18 +74,18 @@ export async function compare(
   return [summarize(runs[0]), summarize(runs[1])];
 }
 
-/** Formats the answers (or streams) a second of two runs, ours first, and their failures. */
+/** Formats the answers (or streams) per second of two runs, ours first, and their failures. */
 export function formatRates([ours, theirs]: readonly [Run, Run], unit: string): string {
   return `${formatNumber(ours.perSecond)} : ${formatNumber(theirs.perSecond)} ${unit} a second${[ours, theirs].map(formatRunFailures).join('')}`;
 }
 
-/** Formats the CPU of an answer: the bare proxy's divided by ours, and both. */
+/** Formats the CPU time per answer: the bare proxy's divided by ours, and both. */
 export function formatOnProxyScale([ours, proxy]: readonly [Run, Run]): string {
   const scaled = (ours.cpuUs / proxy.cpuUs) * proxyScaleUs;
   return `${formatNumber(proxy.cpuUs / ours.cpuUs)} (proxy ${formatNumber(proxy.cpuUs)}, gateway ${formatNumber(ours.cpuUs)} µs; gateway ${formatNumber(scaled)} if the proxy took ${proxyScaleUs})`;
 }
 
-/** Formats the CPU time of an answer by thread. */
+/** Formats the CPU time per answer by thread. */
 export function formatThreads({ threadsUs }: Run): string {
   return [...threadsUs]
     .filter(([, us]) => us >= threadUsMin)

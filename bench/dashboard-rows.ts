@@ -1,6 +1,6 @@
 /**
- * Fills a data directory with settled requests, to see how fast the dashboard's pages are with many of them: `node bench/dashboard-rows.ts DATA_DIR ROWS`. The gateway must have
- * made the ledger and must not run. The rows are of account 1, spread over the last 90 days. The account's balance does not match them, so `tollgate ledger verify` fails.
+ * Fills a data directory with settled requests, to measure the dashboard's pages with many of them: `node bench/dashboard-rows.ts DATA_DIR ROWS`. The gateway must have
+ * made the ledger and must not be running. The requests are those of account 1, spread over the last 90 days. The account's balance does not match them, so `tollgate ledger verify` fails.
  */
 import { join } from 'node:path';
 import Database from 'better-sqlite3';

@@ -1,6 +1,6 @@
 /**
- * How fast the data of each page of the dashboard is: `node bench/dashboard.ts DATA_DIR [PART_OF_NAME]` starts a gateway on a data directory that `bench/dashboard-rows.ts` has filled, makes each page's
- * calls as the page does, and prints their times, and the processor time that the gateway took for each.
+ * Measures how fast the dashboard's pages get their data: `node bench/dashboard.ts DATA_DIR [PART_OF_NAME]` starts a gateway on a data directory that `bench/dashboard-rows.ts` has filled, makes the calls of
+ * each page (of those whose name contains PART_OF_NAME), and prints their times and the CPU time of the gateway for each.
  */
 import { createClient } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-node';
@@ -38,7 +38,7 @@ let cookie = '';
 const transport = createConnectTransport({
   baseUrl: `${rpcUrl}/dashboard/rpc`,
   httpVersion: '1.1',
-  // As the pages do.
+  // Like the pages.
   useBinaryFormat: true,
   interceptors: [
     next => async request => {
@@ -140,7 +140,7 @@ const calls: Readonly<Record<string, () => Promise<unknown>>> = {
   'Models: routes': () => admin.listRoutes({}),
 };
 
-/** Returns the processor time that the gateway has taken so far, in ms. On a busy machine it says more than the elapsed time. Only on Linux. */
+/** Returns the CPU time of the gateway so far, in ms. On a busy machine it means more than the elapsed time. Only on Linux. */
 function readCpuMs(): number {
   const fields =
     readFileSync(`/proc/${String(gateway.pid)}/stat`, 'utf8')

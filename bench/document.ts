@@ -13,8 +13,7 @@ function describeRun(): string {
 }
 
 /**
- * Replaces the section of docs/benchmarks.md between the marks `<!-- NAME -->` and `<!-- /NAME -->`. Throws if it has
- * none.
+ * Replaces the section of docs/benchmarks.md between the marks `<!-- NAME -->` and `<!-- /NAME -->`. Throws if the page has no such marks.
  */
 export function writeResults(name: string, results: string): void {
   const [begin, end] = [`<!-- ${name} -->`, `<!-- /${name} -->`];

@@ -1,6 +1,6 @@
 /**
- * The ledger alone: commands a second at 64 callers, every reply after a synced commit, on an empty ledger and on one with a million records;
- * pages of records on the latter. `node bench/ledger.ts` prints the table; `benchLedger` gives its rows.
+ * Measures the ledger without a gateway: commands per second with 64 callers, each answered after a synced commit, on an empty ledger and on one with a million records,
+ * and pages of records. `node bench/ledger.ts` prints the table; `benchLedger` returns its rows.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -21,7 +21,7 @@ import { type Row, formatNumber, table } from './row.ts';
 import { median, percentile } from './statistics.ts';
 
 const callers = 64;
-/** Distributes the records: the keys are dealt out to the accounts, records to keys and models. */
+/** How many accounts, keys and models the records are distributed over. */
 export interface Shape {
   readonly accounts: number;
   readonly keys: number;
@@ -29,15 +29,15 @@ export interface Shape {
 }
 const shape: Shape = { accounts: 200, keys: 1000, models: 50 };
 const days = 90;
-/** How many records `fillRecords` writes if no other count is given. */
+/** How many records `fillRecords` writes by default. */
 export const rows = 1_000_000;
 const pageRows = 100;
 
 const makeHash = (key: number): Uint8Array => createHash('sha256').update(`key ${key}`).digest();
-/** The request id of the record with that number, from 1. */
+/** Returns the request id of a record by its number, from 1. */
 export const makeRequestId = (number: number): string => `req_${base62(number, 10)}${'0'.repeat(11)}`;
 const keys = Array.from({ length: shape.keys }, (_, key) => makeHash(key));
-/** Spreads numbers over a range without repeating a pattern at its edges. */
+/** Maps consecutive numbers to values that are scattered over a range. */
 const scattered = (number: number, range: number): number => (number * 2_654_435_761) % range;
 
 const settleWith: Omit<SettleCommand, 'id'> = {
@@ -62,19 +62,19 @@ const settleWith: Omit<SettleCommand, 'id'> = {
 
 const text = { inputTokens: 1000, outputTokensMin: 16, outputTokensWanted: 1024 };
 
-/** The result of a run of the load. */
+/** The result of a load. */
 interface Load {
-  /** Commands a second: an admit and a settle each count one. */
+  /** Commands per second; an admit and a settle count as one each. */
   readonly rate: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** CPU time of an admit and a settle, in µs: of the ledger's threads and its port, the callers' part included. */
+  /** CPU time of an admit and a settle in all threads, including the callers, in µs. */
   readonly pairUs: number;
-  /** The main thread's part of it: callers and port. */
+  /** The part of `pairUs` on the main thread (callers and the ledger's port), in µs. */
   readonly mainUs: number;
 }
 
-/** Makes accounts with money and keys, ids from 1. */
+/** Makes accounts with money and keys; ids begin at 1. */
 export async function fillAccounts(ledger: Ledger, shape: Shape): Promise<void> {
   for (let number = 0; number < shape.accounts; number++) {
     const { accountId } = await ledger.createAccount({ name: `account ${number}`, balance: 10n ** 15n });
@@ -88,7 +88,7 @@ export async function fillAccounts(ledger: Ledger, shape: Shape): Promise<void> 
 const limitUnits = ['usd', 'requests', 'tokens', 'usd', 'tokens'] as const;
 const limitWindows = ['day', 'month', 'hour', 'total', 'week'] as const;
 
-/** Puts the keys of every account in a group that lies in another one. */
+/** Puts the keys of every account into a group that is in another group. */
 export async function fillGroups(ledger: Ledger, { accounts }: Shape): Promise<void> {
   for (let accountId = 1; accountId <= accounts; accountId++) {
     const lower = await newGroup(ledger, accountId, await newGroup(ledger, accountId, null));
@@ -97,7 +97,7 @@ export async function fillGroups(ledger: Ledger, { accounts }: Shape): Promise<v
   }
 }
 
-/** Puts 20 limits on the path of every request, none of which is ever reached: 5 of its key, 5 of each of its two groups, 5 of its account. */
+/** Makes limits so that 20 apply to every request (5 of its key, 5 of each of its two groups, 5 of its account). None is ever reached. */
 export async function fillLimits(ledger: Ledger, { accounts }: Shape): Promise<void> {
   for (let accountId = 1; accountId <= accounts; accountId++) {
     const groups = (await ledger.listGroups(accountId)).map(({ groupId }) => ['group', groupId] as const);
@@ -130,7 +130,7 @@ async function newGroup(ledger: Ledger, accountId: number, parentId: number | nu
   return group.groupId;
 }
 
-/** Each caller admits and settles, one request after the other, keys and models scattered. */
+/** Runs callers that admit and settle one request after the other, with scattered keys and models. */
 async function load(ledger: Ledger, seconds: number): Promise<Load> {
   const ids = new IdSource(systemClock, ledger.lastId);
   const times: number[] = [];
@@ -182,7 +182,7 @@ async function load(ledger: Ledger, seconds: number): Promise<Load> {
   };
 }
 
-/** Writes records of the last 90 days, `rows` if no count is given, with their sums, past the engine; every invariant holds after it. */
+/** Writes `count` records of the last 90 days and their sums to the file, without the engine. Every invariant holds afterwards. */
 export function fillRecords(dataDir: string, shape: Shape, count = rows): void {
   const db = new Database(ledgerPath(dataDir));
   db.pragma('synchronous = OFF');
@@ -191,7 +191,7 @@ export function fillRecords(dataDir: string, shape: Shape, count = rows): void {
   db.exec('BEGIN');
   const model = db.prepare('INSERT OR IGNORE INTO model (name) VALUES (?)');
   for (let number = 0; number < shape.models; number++) model.run(`acme/${number}`);
-  // The codes of src/ledger/sqlite/codes.ts: completed, reported, default, paid by money of the account are 0. The part of `makeRequestId` is 0, too.
+  // The codes in src/ledger/sqlite/codes.ts for completed, reported, default and paid with money of the account are 0. The random part of `makeRequestId` is 0, too.
   db.exec(`INSERT OR IGNORE INTO price (input, output) VALUES (1000000, 4000000);
     INSERT OR IGNORE INTO provider (name) VALUES ('local');
     WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ${count})
@@ -221,7 +221,7 @@ export function fillRecords(dataDir: string, shape: Shape, count = rows): void {
   db.close();
 }
 
-/** The newest page of an account's, a model's, a key's and one key's model's records, and the one that ends with the 10,000th; in ms, the slowest of them. */
+/** Reads pages of the records of an account, a model, a key, and a model with a key: the newest page and the page that ends with the 10,000th record. Returns the time of the slowest of each, in ms. */
 async function pages(ledger: Ledger): Promise<{ first: number; deep: number }> {
   const filters = [{}, { model: 'acme/7' }, { keyId: 1 }, { model: 'acme/7', keyId: 1 }];
   const measured = async (offset: number): Promise<number> => {
@@ -305,7 +305,7 @@ async function measure(seconds: number): Promise<Row[]> {
   }
 }
 
-/** Measures in a process of its own on all cores, because the bench pins itself to one. `seconds`: of each of the two loads. */
+/** Measures in a separate process on all cores, because the bench pins itself to one. `seconds`: the duration of each of the two loads. */
 export function benchLedger(seconds: number): Row[] {
   const node = [process.execPath, import.meta.filename, '--json', String(seconds)];
   const pinned = spawnSync('taskset', ['--version']).status === 0;

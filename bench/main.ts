@@ -1,5 +1,5 @@
 /**
- * `npm run bench`: measures the gateway as its user sees it and prints one table. docs/benchmarks.md lists the options and says how to read it.
+ * `npm run bench` measures the gateway from outside and prints a table. docs/benchmarks.md lists the options and explains the table.
  */
 import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';

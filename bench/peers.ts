@@ -20,25 +20,25 @@ import {
 const folder = resolve(import.meta.dirname, 'peers');
 const startMs = 120_000;
 
-/** Another gateway. */
+/** Another gateway, with which ours is compared. */
 export interface Peer {
   readonly name: string;
-  /** What it counts and checks for a request in these benches. */
+  /** What the peer counts and checks for each request in these benches. */
   readonly accounting: string;
-  /** Installs it if it is missing, and starts it. `budgetUsd`: the most that all requests may cost, if the peer has such a limit. Throws an error for people if it can't be installed or started. */
+  /** Installs the peer if necessary, and starts it. `budgetUsd`: the most that all requests may cost, if the peer has such a limit. Throws an error with a message for people if it can't be installed or started. */
   start(upstream: Target, options?: { readonly budgetUsd?: number }): Promise<Target>;
-  /** Whether it keeps a budget. */
+  /** Whether the peer can limit costs. */
   readonly hasBudget: boolean;
 }
 
-/** How its process is started and called. */
+/** How a peer's process is started and called. */
 interface Served {
   readonly name: string;
   readonly start: Omit<Start, 'core'>;
   readonly port: number;
-  /** Lines of header for each request, each ended by CRLF. */
+  /** Header lines of each request, each with CRLF at its end. */
   readonly headers: string;
-  /** Returns the peer's own name of a model. */
+  /** Returns the peer's name of a model. */
   readonly toModel?: (model: BenchModel) => string;
   readonly onStop?: () => void;
 }
@@ -52,7 +52,7 @@ async function findFreePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
-/** Runs a program to its end. Throws with the last line that it printed if it fails. */
+/** Runs a program to its end. If it fails, throws an error with the last line that it printed. */
 function install(program: string, args: readonly string[], cwd = folder): void {
   const { status, error, stderr } = spawnSync(program, args, { cwd, encoding: 'utf8' });
   if (status === 0) return;

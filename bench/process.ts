@@ -4,8 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 
 /**
- * The core of a process: 0 is for what is measured, 1 for load and upstream. Ignored if there is only one or no
- * `taskset`.
+ * The core that a process runs on: 0 is for what is measured, 1 for load and upstream. Ignored if the machine has one core or no `taskset`.
  */
 export type Core = 0 | 1;
 
@@ -23,25 +22,24 @@ export interface Start {
   /** Absent: all cores. */
   readonly core?: Core | undefined;
   readonly env?: Readonly<Record<string, string>>;
-  /** A file descriptor for what it logs; absent: nowhere. */
+  /** A file descriptor for its standard error; absent: discarded. */
   readonly log?: number;
 }
 
 /** CPU time, user and system, in ms (steps of 10). */
 export interface Cpu {
   readonly totalMs: number;
-  /** Threads that still run, by name; threads of the same name are summed. */
+  /** CPU time of the threads that still run, by name; threads of the same name are summed. */
   readonly threadsMs: ReadonlyMap<string, number>;
 }
 
-/** A process that was started, and what it cost so far. */
+/** A process that was started, and the CPU time and memory that it uses. */
 export class Started {
   readonly #child: ChildProcess;
   #printed = '';
   #ended = false;
   #onPrinted: () => void = () => undefined;
 
-  /** Starts it. */
   constructor({ program = process.execPath, args, core, env = {}, log }: Start) {
     const cores = core === undefined ? `0-${availableParallelism() - 1}` : String(core);
     const [command = '', ...rest] = [...(canPin ? ['taskset', '-c', cores] : []), program, ...args];
@@ -65,7 +63,7 @@ export class Started {
     return this.#child.pid ?? 0;
   }
 
-  /** Whether it runs no more. */
+  /** Whether the process has ended. */
   get hasEnded(): boolean {
     return this.#ended;
   }
@@ -96,7 +94,7 @@ export class Started {
     return kilobytes.reduce((sum, each) => sum + each, 0) / 1000;
   }
 
-  /** Ends it and waits for its end. */
+  /** Sends the signal and waits until the process has ended. */
   async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
     if (this.#ended) return;
     const ended = once(this.#child, 'close');
@@ -161,7 +159,7 @@ export function readCpu(root: number): Cpu {
   return { totalMs, threadsMs };
 }
 
-/** Returns what was spent between two readings. */
+/** Returns the CPU time between two readings. */
 export function subtractCpu(later: Cpu, earlier: Cpu): Cpu {
   const threads = [...later.threadsMs].map(([name, ms]) => [name, ms - (earlier.threadsMs.get(name) ?? 0)] as const);
   return { totalMs: later.totalMs - earlier.totalMs, threadsMs: new Map(threads) };

@@ -9,16 +9,16 @@ import { chatRequest } from './load/connection.ts';
 import type { Traffic } from './load/load.ts';
 import { Started } from './process.ts';
 
-/** Something that requests are sent to. */
+/** A server that requests are sent to. */
 export interface Target {
   readonly name: string;
   readonly process: Started;
-  /** The target of requests for a model of the bench's upstream. */
+  /** Returns where to send requests for a model of the bench's upstream, and the requests. */
   traffic(model: BenchModel): Traffic;
   stop(): Promise<void>;
 }
 
-/** The answers of the bench's upstream (`servers/upstream.ts`). */
+/** The models of the bench's upstream (`servers/upstream.ts`), each with another kind of answer. */
 export type BenchModel = keyof typeof isStreamed;
 
 const isStreamed = {
@@ -32,14 +32,14 @@ const isStreamed = {
   idle: true,
   flood: true,
 };
-/** All of them. */
+/** The names of all models of the bench's upstream. */
 export const benchModels = Object.keys(isStreamed);
-/** As many accounts as a small team has. */
+/** Keys of the gateway's account: as many as a small team has. */
 const keyCount = 16;
 
-/** Usage that `servers/upstream.ts` reports for a `capped` answer, which fills its limit. */
+/** The usage that `servers/upstream.ts` reports for a `capped` answer, which is as long as its limit allows. */
 export const usage = { input: 12, output: 40 };
-/** Prices of all models. */
+/** The price of every model. */
 export const dollarsPerMillion = { input: 0.5, output: 1.5 };
 
 const root = resolve(import.meta.dirname, '..');
@@ -74,17 +74,17 @@ async function server(name: string, args: readonly string[], core: 0 | 1): Promi
   };
 }
 
-/** The upstream itself: what a request costs without anything between. */
+/** Starts the upstream. Measured directly, it shows what a request costs without a proxy or gateway in between. */
 export function startUpstream(): Promise<Target> {
   return server('direct', ['upstream.ts'], 1);
 }
 
-/** A collector of traces. */
+/** Starts a collector of traces. */
 export function startCollector(): Promise<Target> {
   return server('collector', ['collector.ts'], 1);
 }
 
-/** The bare proxy. */
+/** Starts the bare proxy. */
 export function startProxy(upstream: Target): Promise<Target> {
   return server('proxy', ['proxy.ts', readOrigin(upstream)], 0);
 }
@@ -108,27 +108,27 @@ ${models.join('\n')}
 `;
 }
 
-/** A running gateway, and what a bench needs of it besides answers. */
+/** A running gateway, with what benches need in addition to its answers. */
 export interface GatewayTarget extends Target {
   /** Origin of the public listener. */
   readonly url: string;
-  /** One of its keys. */
+  /** One of its API keys. */
   readonly apiKey: string;
-  /** Made at the first start on a folder. */
+  /** Valid only if the folder had no data when the gateway started. */
   readonly managementKey: string;
   /** Makes further accounts with a million dollars each. Returns the `traffic` function for their keys, which are used in turn. */
   addAccounts(count: number): Promise<Target['traffic']>;
 }
 
-/** How to start the gateway; the defaults are those of the bare proxy. */
+/** How to start the gateway; by default on one core, like the bare proxy. */
 export interface GatewayStart {
-  /** Whether its threads have all cores. */
+  /** Whether its threads may use all cores. */
   readonly isSpread?: boolean;
-  /** Dollars of its account. */
+  /** The balance of its account, in dollars. */
   readonly balance?: string;
   /** Further environment variables. */
   readonly env?: Readonly<Record<string, string>>;
-  /** A folder with the data of an earlier one; absent: an empty one, removed by `stop`. */
+  /** A folder with the data of an earlier gateway; absent: an empty folder, which `stop` removes. */
   readonly folder?: string;
 }
 
@@ -181,7 +181,7 @@ export async function startGateway(
   };
 }
 
-/** The operator's calls, with the token of a running gateway. */
+/** Returns a client for the operator's calls, with the token of a running gateway. */
 function adminCalls(rpcUrl: string, dataDir: string) {
   const token = readFileSync(join(dataDir, 'operator.token'), 'utf8').trim();
   const transport = createConnectTransport({
@@ -199,7 +199,7 @@ function adminCalls(rpcUrl: string, dataDir: string) {
 
 type AdminCalls = ReturnType<typeof adminCalls>;
 
-/** Returns new keys of an account. */
+/** Makes keys of an account, and returns them. */
 function makeKeys(admin: AdminCalls, accountId: bigint, count: number): Promise<string[]> {
   const made = Array.from({ length: count }, async () => {
     const { key } = await admin.createApiKey({ accountId, settings: { minuteLimit: 10_000_000n } });
@@ -208,7 +208,7 @@ function makeKeys(admin: AdminCalls, accountId: bigint, count: number): Promise<
   return Promise.all(made);
 }
 
-/** Returns the keys of new accounts, one each. */
+/** Makes accounts with one key each, and returns the keys. */
 async function makeAccounts(admin: AdminCalls, count: number): Promise<string[]> {
   const made = Array.from({ length: count }, async (_, index) => {
     const { account } = await admin.createAccount({ name: `bench ${index}`, balanceNanoUsd: 10n ** 15n });

@@ -9,12 +9,12 @@ export interface UsageRows {
   readonly rows: number;
   readonly startMs: number;
   readonly endMs: number;
-  /** One request in this many has the rare provider, and another one the rare tag set. */
+  /** One request in this many has the rare provider, and another one in this many has the rare set of tags. */
   readonly rareEvery: number;
 }
 
 /**
- * Fills a new ledger with settled requests of account 1, and with the sums that settling them would have made. `note` is called after each step. The account's balance does not match them, so `tollgate ledger verify` fails.
+ * Fills a new ledger with settled requests of account 1 and the sums that their settles would have made. `note` is called after each step. The account's balance does not match them, so `tollgate ledger verify` fails.
  */
 export function addUsageRows(
   db: Database.Database,
@@ -27,7 +27,7 @@ export function addUsageRows(
   }
 }
 
-/** Adds the models, providers, tags and other names that records refer to. The last provider and the last tag set are rare. */
+/** Adds the models, providers, tags and other names to which records refer. The last provider and the last set of tags are the rare ones. */
 function addNames(db: Database.Database, { startMs }: UsageRows): void {
   const model = db.prepare('INSERT INTO model (id, name) VALUES (?, ?)');
   for (let id = 1; id <= models; id++) model.run(id, `acme/model-${id}`);
@@ -53,7 +53,7 @@ function addNames(db: Database.Database, { startMs }: UsageRows): void {
   }
 }
 
-/** A number from 0 below `below` that follows from the row's number. */
+/** Returns an SQL expression for a number of at least 0 and below `below`, which depends on the row's number. */
 const mixed = (salt: number, below: string | number): string => `(((n * 2654435761 + ${salt}) >> 7) % ${below})`;
 
 function addUsage(db: Database.Database, { rows, startMs, endMs, rareEvery }: UsageRows): void {

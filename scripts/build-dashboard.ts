@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 const root = resolve(import.meta.dirname, '..');
 const stamp = join(root, 'dist/dashboard.stamp');
 
-/** Returns a hash of everything that the bundle is made from. */
+/** Returns a hash of all sources of the bundle. */
 function fingerprint(): string {
   const hash = createHash('sha256');
   for (const folder of ['src/dashboard', 'src/gen']) {
@@ -20,7 +20,7 @@ function fingerprint(): string {
   return hash.update(readFileSync(join(root, 'package-lock.json'))).digest('hex');
 }
 
-/** Builds the dashboard unless the present build is current. Without Vite (`npm ci --omit=dev`) or without its sources (an image that is being built) it keeps what is there. */
+/** Builds the dashboard unless the existing build is current. Without Vite (`npm ci --omit=dev`) or without the sources (while an image is built), it keeps the existing build. */
 export async function buildDashboard(): Promise<void> {
   if (!existsSync(join(root, 'src/dashboard'))) return;
   const current = fingerprint();
@@ -35,7 +35,7 @@ export async function buildDashboard(): Promise<void> {
   const began = performance.now();
   await build({ configFile: join(root, 'src/dashboard/vite.config.ts'), logLevel: 'error' });
   writeFileSync(stamp, current);
-  // Not on standard output, which `npm pack --json` is read from.
+  // Printed on standard error, because standard output belongs to `npm pack --json`.
   console.error(`Dashboard built (${((performance.now() - began) / 1000).toFixed(1)} s).`);
 }
 

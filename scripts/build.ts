@@ -1,4 +1,4 @@
-/** `npm run build`: compiles `src` to JavaScript in `dist` and builds the dashboard, for packages: Node.js runs no TypeScript below `node_modules`. `npm pack` does it first. */
+/** `npm run build` compiles `src` to JavaScript in `dist` and builds the dashboard. Packages need this, because Node.js runs no TypeScript below `node_modules`; `npm pack` does it first. */
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, globSync, readdirSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -7,7 +7,7 @@ import { buildDashboard } from './build-dashboard.ts';
 const root = resolve(import.meta.dirname, '..');
 const dist = join(root, 'dist');
 
-// The dashboard's build stays: it knows by itself whether it is current.
+// The build of the dashboard is kept, because `buildDashboard` rebuilds it if necessary.
 const stale = existsSync(dist) ? readdirSync(dist).filter(name => !name.startsWith('dashboard')) : [];
 for (const name of stale) rmSync(join(dist, name), { recursive: true, force: true });
 const { status, error } = spawnSync(
@@ -19,6 +19,6 @@ if (error !== undefined || status !== 0) {
   console.error(error ?? 'The build failed.');
   process.exit(1);
 }
-// Files next to modules that are not modules themselves.
+// Files beside the modules that are not modules, like migrations.
 for (const file of globSync('**/*.sql', { cwd: join(root, 'src') })) cpSync(join(root, 'src', file), join(dist, file));
 await buildDashboard();

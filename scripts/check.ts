@@ -1,6 +1,6 @@
 /**
- * The fast part of the tests (`npm run check`): format, lint, types, the contract, generated code, folder direction. Every step
- * runs even when one before it fails, so that one run shows everything that fails.
+ * The fast part of the tests (`npm run check`): format, lint, types, the protobuf contract, generated code, imports between folders. Every step
+ * runs even if an earlier one fails, so that one run shows all failures.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
@@ -11,12 +11,12 @@ const bin = join(root, 'node_modules/.bin');
 
 type Step = { readonly name: string; readonly command: readonly [string, ...string[]] };
 
-/** The tests of test/clients can be checked only if `npm test` has installed the clients that they import. */
+/** The folder test/clients, whose types can be checked only if `npm test` has installed the clients. */
 const clients = join(root, 'test/clients');
-/** So with the tests that drive a browser. */
+/** The folder test/browser, whose types can be checked only if `npm test` has installed the browser. */
 const browser = join(root, 'test/browser');
 
-/** The tidy test is not among them: `npm test` runs it with the other tests. */
+/** Returns the steps, without the tidy test, which `npm test` runs with the other tests. */
 function steps(): readonly Step[] {
   const clientsInstalled = existsSync(join(clients, 'node_modules'));
   const clientTests = clientsInstalled && readdirSync(clients).some(name => name.endsWith('.ts'));
@@ -44,7 +44,7 @@ function steps(): readonly Step[] {
 
 const tidy: Step = { name: 'tidy', command: [join(bin, 'vitest'), 'run', '--reporter=minimal', 'test/tidy.test.ts'] };
 
-/** Runs one step, its output passed on; true when it succeeded. */
+/** Runs a step and passes its output on. Returns whether it succeeded. */
 function run({ name, command: [program, ...options] }: Step): boolean {
   const began = performance.now();
   const { status, error } = spawnSync(program, options, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });

@@ -46,7 +46,7 @@ limits and \`concurrent\`.
 
 ## Errors of providers
 
-A provider's error is mapped to a code once, when its answer is parsed. Its message may reach the client; its credentials, address, headers and what it charges never do.
+A provider's error is mapped to a code once, when its answer is parsed. Its message may reach the client; its credentials, address, headers and charges never do.
 If the provider refused the content of the request, the code is 400 \`upstream_rejected\`, or \`context_length_exceeded\` if the provider reports that. Every
 other error is 502, after other keys and routes were tried: [Routing](architecture.md#routing).
 
@@ -66,7 +66,7 @@ function row(code: string, { meaning, http, rpc, retry, tip }: ErrorFacets): str
   return `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }
 
-/** The page: one row per code, in the order of the table. */
+/** Returns the page: one row per code, in the order of the table. */
 export function errorsDoc(): string {
   const rows = Object.entries(errorTable).map(([code, facets]) => row(code, facets));
   const head = [

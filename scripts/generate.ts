@@ -1,6 +1,6 @@
 /**
- * Writes src/gen from proto/ (`npm run generate`), or with `--check` generates into a temporary folder and exits 1 when src/gen
- * differs from it: the generated code is committed, so it can be stale.
+ * Writes src/gen from proto/ (`npm run generate`). With `--check`, generates into a temporary folder and exits with 1 if src/gen
+ * differs, because the committed code may be out of date.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,14 +10,14 @@ import { dirname, join, resolve } from 'node:path';
 const root = resolve(import.meta.dirname, '..');
 const generated = join(root, 'src/gen');
 
-/** Files of gRPC that npm packages ship, by the canonical name that reflection clients know them by. */
+/** Proto files of gRPC in npm packages, by the canonical name under which reflection clients know them. */
 const borrowed = {
   'grpc/health/v1/health.proto': 'node_modules/grpc-health-check/proto/health/v1/health.proto',
   'grpc/reflection/v1/reflection.proto':
     'node_modules/@grpc/reflection/build/proto/grpc/reflection/v1/reflection.proto',
 } as const;
 
-/** Copies what has changed only, so that two runs at once do not take files from each other. */
+/** Copies the proto files of gRPC. Unchanged files are not written, so that two runs at once do not disturb each other. */
 function layOutBorrowed(): void {
   for (const [name, source] of Object.entries(borrowed)) {
     const target = join(root, 'node_modules/.cache/tollgate/proto', name);
@@ -28,7 +28,7 @@ function layOutBorrowed(): void {
   }
 }
 
-/** Runs `buf generate`; `prefix` is the folder that the outputs of buf.gen.yaml are relative to. */
+/** Runs `buf generate`. `prefix`: the folder to which the output paths in buf.gen.yaml are relative. */
 function generateInto(prefix: string): void {
   layOutBorrowed();
   const { status, error } = spawnSync(join(root, 'node_modules/.bin/buf'), ['generate', '--output', prefix], {
@@ -39,7 +39,7 @@ function generateInto(prefix: string): void {
   if (status !== 0) process.exit(status ?? 1);
 }
 
-/** Path below `folder` → content, for every file in it. */
+/** Returns the content of every file below `folder`, by its relative path. */
 function filesBelow(folder: string): Map<string, string> {
   if (!existsSync(folder)) return new Map();
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(entry => entry.isFile());
@@ -51,7 +51,7 @@ function filesBelow(folder: string): Map<string, string> {
   );
 }
 
-/** Paths whose content differs, or that exist on one side only. */
+/** Returns the paths whose content differs or that exist on only one side. */
 function differences(left: Map<string, string>, right: Map<string, string>): string[] {
   return [...new Set([...left.keys(), ...right.keys()])].filter(path => left.get(path) !== right.get(path)).sort();
 }

@@ -9,7 +9,7 @@ import { openApiDocument } from '../src/edge/openapi/document.ts';
 /** The path of the document. */
 export const openApiDocPath = resolve(import.meta.dirname, '../docs/openapi.json');
 
-/** The document as text. */
+/** Returns the document as text. */
 export function openApiText(): string {
   return `${JSON.stringify(openApiDocument(), undefined, 1)}\n`;
 }

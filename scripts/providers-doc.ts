@@ -1,6 +1,6 @@
 /**
- * Writes the facts of docs/providers.md from the presets (`node scripts/providers-doc.ts`): what stands between `<!-- presets: NAME -->` and `<!-- end -->`. The rest
- * of the page is written by hand. test/providers-doc.test.ts fails if the page differs from its output.
+ * Writes the generated parts of docs/providers.md, between `<!-- presets: NAME -->` and `<!-- end -->`, from the presets (`node scripts/providers-doc.ts`). The rest
+ * of the page is written by hand. test/providers-doc.test.ts fails if the page differs from the script's output.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -20,7 +20,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
-/** Returns the variables that enable a preset, and those that only add a key. */
+/** Returns the environment variables that enable a preset, and those that only add a key. */
 function switchText({ addressVariable, keyVariables = [] }: Preset): string {
   const keys = keyVariables.map(code).join(' or ');
   if (addressVariable === undefined) return keys;
@@ -86,7 +86,7 @@ const sections: Readonly<Record<string, () => string>> = {
       .join('\n'),
 };
 
-/** Returns the page with its facts as they are now. Throws if it has a place for unknown facts, or lacks one. */
+/** Returns the page with its generated parts updated. Throws if the page has an unknown part or lacks one. */
 export function withFacts(page: string): string {
   const missing = new Set(Object.keys(sections));
   const made = page.replace(

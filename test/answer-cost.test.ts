@@ -10,12 +10,12 @@ import { Started } from '../bench/process.ts';
 import { chatRequest } from '../bench/load/connection.ts';
 import { endGateway, type Gateway, root, startGateway } from './gateway.ts';
 
-/** The expected number of promises of an answer, on the main thread. Lower it with every improvement. */
+/** The expected number of promises per answer, on the main thread. Lower it with every improvement. */
 const promisesExpected = 8;
 const bytesExpected = 79_500;
-/** The numbers may be this much higher or lower. A gain must be written down here, or it can be lost unnoticed. */
+/** By which share the numbers may be higher or lower. An improvement must be recorded here, or it can be lost unnoticed. */
 const tolerance = 0.1;
-/** How many answers precede the count: by then most functions are compiled. */
+/** How many answers come before the count, so that most functions are compiled. */
 const warmUp = 20_000;
 const counted = 2000;
 
@@ -50,7 +50,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test('a whole answer makes as many promises and bytes as written here', async () => {
+test('a whole answer makes the expected number of promises and bytes', async () => {
   const request = chatRequest(
     { model: 'bench/short', messages: [{ role: 'user', content: 'Say something short about benches in parks.' }] },
     `authorization: Bearer ${gateway.apiKey}\r\n`,

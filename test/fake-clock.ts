@@ -1,4 +1,4 @@
-/** A gateway whose wall clock a test moves, also while it runs. */
+/** A wall clock that a test moves, also while the gateway runs. */
 import { randomUUID } from 'node:crypto';
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,19 +11,19 @@ const preload = pathToFileURL(join(import.meta.dirname, 'moved-clock.mjs')).href
 export class FakeClock {
   readonly #file = join(tmpdir(), `tollgate-clock-${randomUUID()}`);
 
-  /** `time`: such as "2028-02-29T23:59:00Z". */
+  /** `time`: for example "2028-02-29T23:59:00Z". */
   constructor(time: string) {
     this.set(time);
   }
 
-  /** The environment of a process that uses the clock. */
+  /** The environment variables of a process that uses the clock. */
   get environment(): Readonly<Record<string, string>> {
     return { NODE_OPTIONS: `--import=${preload}`, MOVED_CLOCK_FILE: this.#file };
   }
 
-  /** Sets the clock, to a time such as "2028-02-29T23:59:00Z": at once and for every process that uses it. */
+  /** Sets the clock at once for every process that uses it. `time`: for example "2028-02-29T23:59:00Z". */
   set(time: string): void {
-    // Written atomically: a process reads the file whenever it reads the clock.
+    // Written atomically, because a process reads the file whenever it reads the clock.
     writeFileSync(`${this.#file}.next`, String(Date.parse(time) - Date.now()));
     renameSync(`${this.#file}.next`, this.#file);
   }
@@ -35,7 +35,7 @@ export class FakeClock {
 
 const minuteMs = 60_000;
 
-/** Returns a clock that is that many minutes ahead. */
+/** Returns a clock that is `minutes` minutes ahead. */
 export function clockAhead(minutes: number): FakeClock {
   return new FakeClock(new Date(Date.now() + minutes * minuteMs).toISOString());
 }

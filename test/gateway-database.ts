@@ -1,32 +1,32 @@
-/** The databases of the tests' gateways, while the suite runs on PostgreSQL: each has one for itself. */
+/** The databases of the tests' gateways, if the suite runs on PostgreSQL: one for each gateway. */
 
 import type { Sendable } from '../src/lib/postgres/values.ts';
 
-/** Whether the suite runs on PostgreSQL: `npm run test:postgres`. Then the data directory has neither ledger nor content. */
+/** Whether the suite runs on PostgreSQL (`npm run test:postgres`). If so, data directories have neither ledger nor content. */
 export const isOnPostgres = process.env['TOLLGATE_TEST_ENGINE'] === 'postgres';
 
-/** The gateway by its folder. */
+/** Identifies a gateway by its folder. */
 interface GatewayFolder {
   readonly folder: string;
 }
 
 type Rows = readonly Readonly<Record<string, unknown>>[];
 
-/** URLs by the gateways' folders. */
+/** URLs of databases, by the folder of the gateway. */
 const urls = new Map<string, string>();
 
 /**
- * While the suite runs on PostgreSQL, makes the database of a gateway that has none yet, which `gatewayEnvironment` then names. `startGateway` does it; a test that starts a gateway's process by itself
- * calls it first.
+ * If the suite runs on PostgreSQL, makes a database for a gateway that has none yet; its URL is then in the gateway's environment (`gatewayEnvironment`). `startGateway` calls it; a test that starts a
+ * gateway's process itself calls it first.
  */
 export async function prepareDatabase({ folder }: GatewayFolder): Promise<void> {
   if (!isOnPostgres || urls.has(folder)) return;
-  // Vitest's own, which programs that are run by hand don't have.
+  // Imported lazily: it needs Vitest, which programs that are run by hand don't have.
   const { createLedgerDatabase } = await import('./postgres/ledger-database.ts');
   urls.set(folder, await createLedgerDatabase());
 }
 
-/** Returns the variable that names a gateway's database; none if the suite runs on SQLite. */
+/** Returns the environment variable with the URL of a gateway's database; {} if the suite runs on SQLite. */
 export function databaseVariable({ folder }: GatewayFolder): Record<string, string> {
   const url = urls.get(folder);
   return url === undefined ? {} : { TOLLGATE_DATABASE_URL: url };
@@ -49,7 +49,7 @@ export async function queryDatabase(
   }
 }
 
-/** Returns the violated invariants of a gateway's database; undefined if it has none. */
+/** Returns the violated invariants of a gateway's database; undefined if the suite runs on SQLite. */
 export async function verifyOwnDatabase({ folder }: GatewayFolder): Promise<string[] | undefined> {
   const url = urls.get(folder);
   if (url === undefined) return undefined;
@@ -75,8 +75,8 @@ export async function dropDatabase({ folder }: GatewayFolder): Promise<void> {
 const moved = new Set<string>();
 
 /**
- * Gives the database of a gateway the clock of a `FakeClock`, whose file has its offset in milliseconds; absent: the server's own. Only the database's clock counts, and statements read it with
- * `clock_timestamp()` only: a function of that name is found before PostgreSQL's.
+ * Shifts the clock of a gateway's database by the offset in `file`, in milliseconds (a `FakeClock` writes it); without `file`, back to the server's time. It shadows `clock_timestamp()`, the only
+ * function with which statements read the time.
  */
 export async function moveDatabaseClock(gateway: GatewayFolder, file: string | undefined): Promise<void> {
   if (!urls.has(gateway.folder) || (file === undefined && !moved.has(gateway.folder))) return;
@@ -87,7 +87,7 @@ export async function moveDatabaseClock(gateway: GatewayFolder, file: string | u
     `CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS
       $$ SELECT pg_catalog.clock_timestamp() + ${offsetMs}::double precision * interval '1 millisecond' $$`,
   );
-  // Leases must not expire while a test moves the clock by days. The end of a process still ends its lease.
+  // Leases must not expire while a test moves the clock by days; a process that stops still ends its own.
   await queryDatabase(
     gateway,
     `CREATE OR REPLACE FUNCTION public.keep_lease() RETURNS trigger LANGUAGE plpgsql AS

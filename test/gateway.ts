@@ -1,6 +1,6 @@
 /**
- * A gateway as its operator starts it: a process with its own data directory, used over its two listeners and its
- * command line. Nothing here imports the gateway's code except the generated clients of its contract and the check of
+ * Starts a gateway as its operator does: a process with its own data directory, used over its two listeners and its
+ * command line. Nothing here imports the gateway's code except the generated RPC clients and the check of
  * the ledger's invariants.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -31,15 +31,15 @@ export { isOnPostgres, prepareDatabase, queryDatabase } from './gateway-database
 export const root = resolve(import.meta.dirname, '..');
 const main = join(root, 'bin/tollgate.js');
 
-/** How to start it. */
+/** How to start a gateway. */
 export interface GatewayOptions {
   /** An earlier gateway's folder; if absent, a new one is made. */
   readonly home?: Home;
-  /** Text of the configuration file; if absent, it starts with its defaults. */
+  /** Text of the configuration file; if absent, the gateway starts with its defaults. */
   readonly config?: string;
   /** Further environment variables. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** Dollars of account 1 at first start; default 10. */
+  /** The balance of account 1 at the first start, in dollars; default 10. */
   readonly balance?: string;
 }
 
@@ -58,7 +58,7 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** A command's end; `json` is its standard output if that is JSON. */
+/** How a command ended; `json` is its parsed standard output if that is JSON. */
 export interface CommandEnd extends Ended {
   readonly json: unknown;
 }
@@ -86,11 +86,11 @@ export interface Gateway {
   /** The internal services, with the management key and with the operator's token. */
   readonly account: Client<typeof AccountService>;
   readonly admin: Client<typeof AdminService>;
-  /** Runs `tollgate ARGS` against it. */
+  /** Runs `tollgate ARGS` against the gateway. */
   cli(args: readonly string[]): Promise<CommandEnd>;
-  /** Sends it the stop signal and waits for its end. */
+  /** Sends the stop signal and waits until the process has ended. */
   stop(signal?: 'SIGTERM' | 'SIGINT'): Promise<Ended>;
-  /** Kills it (SIGKILL) and waits for its end. */
+  /** Kills the process (SIGKILL) and waits until it has ended. */
   kill(): Promise<Ended>;
   readonly ended: Promise<Ended>;
   readonly pid: number;
@@ -98,12 +98,12 @@ export interface Gateway {
 
 const workers = process.env['TOLLGATE_TEST_WORKERS'];
 const children = new Set<ChildProcess>();
-// A worker that ends early (a test run cut short) leaves no gateway behind.
+// If a worker of the tests ends early (because the run was interrupted), no gateway stays behind.
 process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL');
 });
 
-/** Returns the environment of a program, without the developer's own variables. */
+/** Returns the environment of a program, without the developer's variables. */
 export function gatewayEnvironment(home: Home, more: Readonly<Record<string, string>> = {}): Record<string, string> {
   return {
     PATH: process.env['PATH'] ?? '',
@@ -112,7 +112,7 @@ export function gatewayEnvironment(home: Home, more: Readonly<Record<string, str
     TOLLGATE_PORT: '0',
     TOLLGATE_RPC_PORT: '0',
     ...databaseVariable(home),
-    // Runs the whole suite over workers: `TOLLGATE_TEST_WORKERS=2 npm test -- test/e2e`.
+    // `TOLLGATE_TEST_WORKERS=2 npm test -- test/e2e` runs the gateways of the suite with workers.
     ...(workers === undefined ? {} : { TOLLGATE_WORKERS: workers }),
     ...more,
   };
@@ -121,7 +121,7 @@ export function gatewayEnvironment(home: Home, more: Readonly<Record<string, str
 /** Makes a new folder, with keys for the first start. */
 export function makeHome(): Home {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-e2e-'));
-  // Hexadecimal digits are base62 digits too.
+  // Hexadecimal digits are also base62 digits.
   const secret = (): string => randomBytes(22).toString('hex').slice(0, 43);
   return {
     folder,
@@ -174,7 +174,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Waits for the two addresses, then for readiness; throws with all output if the process ends first or three minutes pass (for a busy machine). */
+/** Waits for the two URLs in the output, then until the gateway is ready. Throws with all output if the process ends before or three minutes pass (so long for a busy machine). */
 async function waitUntilReady({ output, ended }: ReturnType<typeof run>): Promise<{ url: string; rpcUrl: string }> {
   let end: Ended | undefined;
   void ended.then(each => (end = each));
@@ -224,7 +224,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const running = run([process.execPath, main, 'serve', ...arguments_], { cwd: home.folder, env });
   const { url, rpcUrl } = await waitUntilReady(running);
   const readyMs = performance.now() - began;
-  // If the test chose the database, the test itself verifies the ledger.
+  // If the test chose the database, the test verifies the ledger itself.
   if (options.environment?.['TOLLGATE_DATABASE_URL'] === undefined) unverified.add(home.dataDir);
   const { child, output, ended } = running;
   let isExpected = false;
@@ -264,7 +264,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   };
 }
 
-/** Returns the sum of all running requests' holds, in nano-dollars. */
+/** Returns the sum of the holds of all running requests, in nano-dollars. */
 export async function heldBy({ admin }: Gateway): Promise<bigint> {
   const { accounts } = await admin.listAccounts({});
   return accounts.reduce((sum, account) => sum + account.heldNanoUsd, 0n);
@@ -275,7 +275,7 @@ export async function readBalance({ account }: Gateway): Promise<bigint> {
   return (await account.getBalance({})).balanceNanoUsd;
 }
 
-/** Returns a settled request with its arithmetic. Waits up to 5 s: after a client has disconnected, its request takes a moment to end. */
+/** Returns the record of a settled request with the calculation of its cost. Waits up to 5 s, because after a disconnect a request takes a moment to end. */
 export async function readRecord({ account }: Gateway, requestId: string): Promise<ActivityRecord> {
   for (const deadline = performance.now() + 5_000; ; await sleep(20)) {
     const found = await account.getActivity({ requestId }).catch((error: unknown) => {
@@ -296,7 +296,7 @@ export async function makeKey(
   return { key: key.key, id: key.apiKeyId };
 }
 
-/** Makes an account with that many dollars. Returns its key. */
+/** Makes an account with a balance in dollars and a key. Returns the key. */
 export async function createAccount({ cli }: Gateway, balance: string): Promise<string> {
   const account = await cli(['accounts', 'create', '--name', 'another', '--balance', balance, '--json']);
   const { account_id: id } = account.json as { account_id: number };
@@ -304,14 +304,14 @@ export async function createAccount({ cli }: Gateway, balance: string): Promise<
   return (key.json as { key: string }).key;
 }
 
-/** Expects every invariant of the ledger to hold, whether a gateway runs or has ended. */
+/** Expects that every invariant of the ledger holds, whether the gateway runs or has ended. */
 export async function expectVerified(home: Home): Promise<void> {
   expect((await verifyOwnDatabase(home)) ?? verifyLedgerFile(home.dataDir)).toEqual([]);
   unverified.delete(home.dataDir);
 }
 
 /**
- * Ends a gateway, and expects that nothing is held, that it stops by itself with 0, and that the ledger's invariants
+ * Stops a gateway, and expects that nothing is held, that it exits with 0, and that the ledger's invariants
  * hold.
  */
 export async function endGateway(gateway: Gateway): Promise<void> {

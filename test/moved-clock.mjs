@@ -1,10 +1,10 @@
-/** Loaded into a gateway before anything else (`NODE_OPTIONS=--import`), in each of its threads: its wall clock is apart by the milliseconds that a file says, also while it runs. */
+/** Is loaded into each thread of a gateway before anything else (`NODE_OPTIONS=--import`), and shifts its wall clock by the milliseconds in a file, which may change while it runs. */
 import { readFileSync } from 'node:fs';
 
 const file = process.env.MOVED_CLOCK_FILE;
 const realNow = Date.now;
 
 if (file !== undefined) {
-  // `src/lib/clock.ts` is the only place that asks for the time. Read each time, so that a set clock is seen at once by every thread.
+  // Only `src/lib/clock.ts` reads the time. The file is read each time, so that every thread sees a changed clock at once.
   Date.now = () => Math.floor(realNow() + Number(readFileSync(file, 'utf8')));
 }

@@ -1,4 +1,4 @@
-/** Invariants of the packages: what makes `npm ci && npm start` work on a machine with Node 20 and no compiler. */
+/** Invariants of the packages, without which `npm ci && npm start` would fail on a machine with Node 20 and no compiler. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -46,12 +46,12 @@ test('npm ci checks the installed Node.js against published digests', () => {
 });
 
 test('a signal to npm start reaches the gateway, and so do its arguments', () => {
-  // Without exec, SIGTERM ends npm and its shell and orphans the gateway.
+  // Without `exec`, SIGTERM would end npm and its shell, but not the gateway.
   expect(manifest.scripts?.['start']).toMatch(/ && exec node --max-old-space-size=\S+ bin\/tollgate\.js serve$/);
 });
 
 test('npx tollgate runs on the pinned Node.js and leaves the checkout as it was', () => {
-  // npx puts node_modules/.bin first, and makes the file executable if it is not, which git then shows as a change.
+  // npx puts node_modules/.bin first in PATH, and makes the file executable if it is not, which would be a change in git.
   expect(read('bin/tollgate.js').split('\n', 1)).toEqual(['#!/usr/bin/env -S node']);
   expect(statSync(resolve(root, 'bin/tollgate.js')).mode & 0o111).toBe(0o111);
 });
@@ -78,7 +78,7 @@ describe.each(['.', 'test/clients', 'test/browser', 'bench/peers'])('package %s'
   });
 
   test('has a lockfile that names no registry', () => {
-    // `omit-lockfile-registry-resolved` in .npmrc causes that: the URL of one machine's mirror is useless on another.
+    // `omit-lockfile-registry-resolved` in .npmrc ensures this, because the URL of one machine's mirror is useless on another.
     expect(Object.keys(packages).filter(path => packages[path]?.resolved !== undefined)).toEqual([]);
   });
 });

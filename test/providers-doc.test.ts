@@ -11,7 +11,7 @@ const root = resolve(import.meta.dirname, '..');
 const read = (path: string): string => readFileSync(resolve(root, path), 'utf8');
 const page = readFileSync(providersDocPath, 'utf8');
 
-/** All variables that presets read, as an operator who uses all presets would set them. */
+/** All environment variables of presets, as an operator who uses all presets would set them. */
 const variables = Object.fromEntries(
   presets.flatMap(({ addressVariable, keyVariables = [] }) => [
     ...(addressVariable === undefined ? [] : [[addressVariable, 'http://127.0.0.1:1'] as const]),
@@ -19,11 +19,11 @@ const variables = Object.fromEntries(
   ]),
 );
 
-test('docs/providers.md has the tables that the presets make', () => {
+test('docs/providers.md has the tables that are made from the presets', () => {
   expect(page, 'run: node scripts/providers-doc.ts').toBe(withFacts(page));
 });
 
-test('it says for every preset what was tried, in the order of the presets, and names only existing tests', () => {
+test('docs/providers.md says for every preset what was tried, in the order of the presets, and names only existing tests', () => {
   const tried = page.slice(page.indexOf('## What was tried'));
   const rows = [...tried.matchAll(/^\| ([^|]+) \| [^|]+ \| [^|]+ \|$/gm)].map(([, title]) => title);
   expect(rows).toEqual(['provider', '---', ...presets.map(({ title }) => title)]);
@@ -32,19 +32,19 @@ test('it says for every preset what was tried, in the order of the presets, and 
   expect(named.filter(path => !existsSync(resolve(root, path)))).toEqual([]);
 });
 
-test('it, the README and docs/configuration.md have the right number of presets', () => {
+test('docs/providers.md, docs/configuration.md and the README have the right number of presets', () => {
   expect(presets).toHaveLength(16);
   expect(page).toContain('Sixteen presets');
   expect(read('README.md')).toContain('`OLLAMA_HOST` and twelve more');
   expect(read('docs/configuration.md')).toContain('`OLLAMA_HOST` and twelve more');
 });
 
-test('it names the pinned version of the price package', () => {
+test('docs/providers.md names the pinned version of the price package', () => {
   const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
   expect(page).toContain(`\`@pydantic/genai-prices\`, version ${dependencies['@pydantic/genai-prices']},`);
 });
 
-test('its examples are valid configurations, together with every preset', async () => {
+test('the examples in docs/providers.md are valid configurations, together with every preset', async () => {
   const examples = [...page.matchAll(/```yaml\n([^]*?)```/g)].map(([, text = '']) => text);
   expect(examples).toHaveLength(4);
   for (const text of examples) {
@@ -56,7 +56,7 @@ test('its examples are valid configurations, together with every preset', async 
   }
 });
 
-test('the README and AGENTS.md link to it', () => {
+test('the README and AGENTS.md link to docs/providers.md', () => {
   expect(read('README.md')).toContain('(docs/providers.md)');
   expect(read('AGENTS.md')).toContain('docs/providers.md');
 });

@@ -2,7 +2,7 @@
 import { afterAll, expect } from 'vitest';
 import { unverified } from './unverified.ts';
 
-// Left over from a file whose last hook failed.
+// This is left over from a file whose last hook failed.
 unverified.clear();
 // Registered first, so that it runs last.
 afterAll(() => {

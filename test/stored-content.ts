@@ -9,18 +9,18 @@ interface Place {
   readonly dataDir: string;
 }
 
-/** The content of a file or a table; only Latin letters in it can be searched for. */
+/** The content of a file or a table. Only Latin letters can be searched for. */
 export interface Stored {
-  /** A path, or "table usage". */
+  /** The path of a file, or for example "table usage". */
   readonly name: string;
   readonly text: string;
 }
 
-/** Reads all that a gateway has stored: the files of its data directory, and the tables of its database if it has one. */
+/** Reads everything that a gateway has stored: the files of its data directory, and the tables of its database if it has one. */
 export async function readStored(place: Place): Promise<Stored[]> {
   const files = readdirSync(place.dataDir, { recursive: true })
     .map(name => join(place.dataDir, String(name)))
-    // Sockets have no bytes.
+    // Sockets have no content.
     .filter(path => statSync(path).isFile());
   const stored = files.map(path => ({ name: path, text: readFileSync(path, 'latin1') }));
   const tables = await queryDatabase(
@@ -34,12 +34,12 @@ export async function readStored(place: Place): Promise<Stored[]> {
   return stored;
 }
 
-/** Replaces bytes that PostgreSQL shows as hexadecimal digits by their letters. */
+/** Replaces bytes that PostgreSQL prints as hexadecimal digits with their letters. */
 function withBytes(row: string): string {
   return row.replaceAll(/\\x((?:[0-9a-f]{2})+)/g, (_, digits: string) => Buffer.from(digits, 'hex').toString('latin1'));
 }
 
-/** Returns whether a gateway has stored a word of ASCII letters. */
+/** Returns whether a word of ASCII letters is in anything that a gateway has stored. */
 export async function isStored(place: Place, word: string): Promise<boolean> {
   return (await readStored(place)).some(({ text }) => text.includes(word));
 }

@@ -1,5 +1,5 @@
 /**
- * Checks what no linter knows: which folder may import which, and where files belong. It is a test, so that a broken rule fails like every other mistake. Lengths (function 70, file 600, 4 parameters) are rules of the linter.
+ * Checks what no linter checks: which folder may import which, and where files belong. The linter checks lengths (functions 70 lines, files 600, 4 parameters).
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
@@ -47,7 +47,7 @@ const mayImport: Record<string, readonly string[]> = {
 };
 /** Folders whose sub-folders are alternatives: none may import another. */
 const alternatives = ['codecs', 'store'];
-/** Folders of pure functions: no I/O, no clock, no log, so of Node's own modules only these. */
+/** Folders of pure functions: they do no I/O, read no clock and do not log. */
 const pure = ['errors', 'generation', 'codecs'];
 const pureBuiltins = new Set(['node:assert/strict', 'node:crypto']);
 /** Packages that belong to one part of the program. A package that is not listed may be imported anywhere. */
@@ -60,7 +60,7 @@ const packageFolders: Record<string, readonly string[]> = {
   'openid-client': ['edge/dashboard'],
   undici: ['upstreams'],
 };
-/** Words that say nothing about what a file is for. */
+/** Words in file names that say nothing about the purpose of a file. */
 const emptyWords = /(^|[-./])(utils?|helpers?|managers?|common|misc)([-./]|$)/;
 
 function filesBelow(folder: string): string[] {
@@ -74,7 +74,7 @@ function filesBelow(folder: string): string[] {
 const all = filesBelow('src');
 const files = all.filter(file => !file.endsWith('.test.ts'));
 
-/** Returns what a file imports, re-exports, loads later or starts as a worker: names of packages, and paths below `src/` for files of the project. */
+/** Returns what a file imports, re-exports, imports dynamically or starts as a worker: names of packages, and paths below `src/` for files of the project. */
 function readImports(file: string): string[] {
   const text = readFileSync(resolve(src, file), 'utf8');
   const { module, errors } = parseSync(file, text);
@@ -82,13 +82,13 @@ function readImports(file: string): string[] {
   const names = [
     ...module.staticImports.map(each => each.moduleRequest.value),
     ...module.staticExports.flatMap(each => each.entries.map(entry => entry.moduleRequest?.value)),
-    // `import('x')` as an expression and as a type, and the file of a worker.
+    // `import('x')` as an expression or a type, and the file of a worker.
     ...[...text.matchAll(/\bimport\(\s*['"]([^'"]+)['"]|\bnew URL\(\s*['"](\.[^'"]+)['"]/g)].map(([, a, b]) => a ?? b),
   ].filter(name => name !== undefined);
   return names.map(name => (name.startsWith('.') ? relative(src, resolve(src, dirname(file), name)) : name));
 }
 
-/** The files and folders besides its own that the rules of the ledger may import. */
+/** The files and folders outside of `rules` that the rules of the ledger may import. */
 const rulesMayImport = [
   'ledger/rows.ts',
   'ledger/ledger.ts',
@@ -106,7 +106,7 @@ const rulesMayImport = [
 
 const isOwn = (target: string): boolean => /\.tsx?$/.test(target);
 
-/** Returns whether the rules of the ledger may import a file: each other, rows, the port's types, prices, and files without I/O. */
+/** Returns whether the rules of the ledger may import a file. Allowed are the rules, rows, the port's types, prices, and files without I/O. */
 const isOfRules = (target: string): boolean =>
   target.startsWith('ledger/rules/') ||
   rulesMayImport.some(each => (each.endsWith('/') ? target.startsWith(each) : target === each));
@@ -138,7 +138,7 @@ function forbiddenPackage(file: string, name: string): string | undefined {
   return `only ${owners.join(', ')} may import it`;
 }
 
-/** Returns broken rules as `file -> target: why`. */
+/** Returns the violations of import rules, as `file -> target: why`. */
 function broken(among: readonly string[], why: (file: string, target: string) => string | undefined): string[] {
   return among.flatMap(file =>
     readImports(file).flatMap(target => {
@@ -154,7 +154,7 @@ test('every file below src except main.ts is in a folder of the table', () => {
   ).toEqual([]);
 });
 
-test('folders import only the folders they are allowed to, types included', () => {
+test('folders import only the folders that they may import, also for types', () => {
   expect(
     broken(
       files.filter(file => file !== 'main.ts'),
@@ -203,7 +203,7 @@ test('the map of AGENTS.md allows the same imports', () => {
   });
 });
 
-test('no one imports main.ts or a path without its ending', () => {
+test('nothing imports main.ts, and every import of a file has its extension', () => {
   const bad = broken(all, (_, target) => {
     if (target === 'main.ts') return 'main.ts is the end of the line';
     return target.startsWith('.') ||
@@ -215,7 +215,7 @@ test('no one imports main.ts or a path without its ending', () => {
   expect(bad).toEqual([]);
 });
 
-test('packages are imported only where they belong', () => {
+test('packages are imported only in the folders to which they belong', () => {
   expect(
     broken(
       files.filter(file => file !== 'main.ts'),
@@ -224,7 +224,7 @@ test('packages are imported only where they belong', () => {
   ).toEqual([]);
 });
 
-test('an example imports only the contract of the gateway', () => {
+test('examples import nothing of the gateway except `src/gen`', () => {
   const examples = filesBelow('examples').map(file => relative(src, resolve(root, 'examples', file)));
   expect(examples.length).toBeGreaterThan(0);
   const isOutside = (target: string): boolean => isOwn(target) && !target.startsWith('../examples/');
@@ -234,14 +234,14 @@ test('an example imports only the contract of the gateway', () => {
   expect(bad).toEqual([]);
 });
 
-test('the current time is read in lib only', () => {
+test('only `src/lib` reads the current time', () => {
   const bad = files.filter(
     file => !file.startsWith('lib/') && /\bnew Date\(\)|\bDate\.now\b/.test(readFileSync(resolve(src, file), 'utf8')),
   );
   expect(bad).toEqual([]);
 });
 
-test('code that handles answers takes time, timers and randomness from a Runtime', () => {
+test('code that handles answers gets time, timers and randomness from a `Runtime`', () => {
   const folders = ['core/', 'upstreams/', 'generation/', 'codecs/', 'edge/sinks/'];
   const direct = /\bperformance\.now\b|\bset(Timeout|Interval)\(|\bMath\.random\b/;
   const bad = files.filter(
@@ -250,14 +250,14 @@ test('code that handles answers takes time, timers and randomness from a Runtime
   expect(bad).toEqual([]);
 });
 
-test('no file has an empty name such as utils', () => {
+test('no file has a meaningless name like `utils`', () => {
   const named = ['src', 'test', 'scripts', 'bench', 'examples'].flatMap(folder =>
     filesBelow(folder).map(file => `${folder}/${file}`),
   );
   expect(named.filter(file => emptyWords.test(file))).toEqual([]);
 });
 
-test('a test below src is beside the file that it tests, and no test is outside of src and test', () => {
+test('a test in `src` is beside the file that it tests, and there are no tests outside of `src` and `test`', () => {
   const alone = all.filter(
     file => file.endsWith('.test.ts') && !existsSync(resolve(src, file.replace(/(\.[a-z0-9-]+)*\.test\.ts$/, '.ts'))),
   );

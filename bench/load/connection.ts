@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net';
 
-/** An answer and its times, as `performance.now()`. */
+/** An answer, with times by `performance.now()`. */
 export interface Arrival {
   readonly status: number;
-  /** When its first byte of body had arrived; for a stream: its first event. */
+  /** When the first byte of the body arrived; for a stream, the first event. */
   readonly firstAt: number;
   readonly endAt: number;
 }
@@ -12,15 +12,15 @@ const crlf2 = Buffer.from('\r\n\r\n');
 const lastChunk = Buffer.from('0\r\n\r\n');
 
 /**
- * A keep-alive connection of the load generator: whole requests as bytes, answers read just far enough to know that they have ended, because a real
- * client would cost more than what is measured. One request at a time.
+ * A keep-alive connection of the load generator, for one request at a time. Requests are sent as prepared bytes, and answers are read only as far as needed to know when they end, because a real
+ * client would cost more than what is measured.
  */
 export class Connection {
   readonly #socket: Socket;
   #onEnd: ((arrival: Arrival) => void) | undefined;
   #onBroken: (reason: Error) => void;
   #status = 0;
-  /** Bytes of body that are missing; Infinity if the body is chunked; undefined before the head has come. */
+  /** How many bytes of the body are still to come; Infinity if the body is chunked; undefined before the head. */
   #missing: number | undefined;
   #firstAt = 0;
   #tail: Buffer = Buffer.alloc(0);
@@ -33,7 +33,7 @@ export class Connection {
     socket.on('close', () => this.#onBroken(new Error('the connection was closed')));
   }
 
-  /** Opens one. `onBroken` is called when it breaks, except by `close`. */
+  /** Opens a connection. `onBroken` is called if it ends other than by `close`. */
   static open(port: number, onBroken: (reason: Error) => void): Promise<Connection> {
     return new Promise((resolve, reject) => {
       const socket = connect({ port, host: '127.0.0.1', noDelay: true });
@@ -45,7 +45,7 @@ export class Connection {
     });
   }
 
-  /** Sends a request; `onEnd` is called with its end. */
+  /** Sends a request; `onEnd` is called when its answer has ended. */
   send(request: Buffer, onEnd: (arrival: Arrival) => void): void {
     this.#onEnd = onEnd;
     this.#missing = undefined;
@@ -101,7 +101,7 @@ export class Connection {
   }
 }
 
-/** Returns a Chat request as the bytes of HTTP. `headers`: further lines, each ended by CRLF. */
+/** Returns the bytes of an HTTP request to Chat Completions. `headers`: further lines, each with CRLF at its end. */
 export function chatRequest(body: object, headers = ''): Buffer {
   const text = JSON.stringify(body);
   return Buffer.from(

@@ -5,7 +5,7 @@ import type { LoadKey, LoadOrder, LoadReport } from '../servers/ledger-load.ts';
 
 const program = resolve(import.meta.dirname, '../servers/ledger-load.ts');
 
-/** A ledger in a process of its own, with the load that it puts on itself. */
+/** A ledger in a separate process, which also generates the load. */
 export class LedgerProcess {
   readonly #child: ChildProcess;
 

@@ -1,32 +1,32 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from './connection.ts';
 
-/** The target of a load: a port, and the requests that are sent to it in turn (one for each key). */
+/** A port, and the requests that are sent to it in turn (one for each key). */
 export interface Traffic {
   readonly port: number;
   readonly requests: readonly Buffer[];
 }
 
-/** The result of a load. Times in ms. */
+/** What was measured under a load. */
 export interface LoadResult {
   /** Answers with status 200. */
   readonly answers: number;
   /** Other answers and broken connections, counted by reason. */
   readonly failures: ReadonlyMap<string, number>;
-  /** From the first request to the end of the last answer. */
+  /** Time from the first request to the end of the last answer. */
   readonly seconds: number;
-  /** To the first byte of the answer, ascending. */
+  /** Times to the first byte of each answer, ascending. */
   readonly firstMs: readonly number[];
-  /** To its end, ascending. */
+  /** Times to the end of each answer, ascending. */
   readonly endMs: readonly number[];
 }
 
-/** Counts what a load has seen. */
+/** Counts answers and failures. */
 class Tally {
   answers = 0;
   readonly failures = new Map<string, number>();
 
-  /** Every answer, failed ones included. */
+  /** Number of answers that have ended, failed ones included. */
   ended = 0;
 
   answered(status: number): void {
@@ -47,9 +47,8 @@ function requestFor({ requests }: Traffic, number: number): Buffer {
 }
 
 /**
- * Every connection sends its next request as soon as its last was answered, until `seconds` have passed or `answers`
- * have been requested. Requests under way at the end are waited for and counted like all others, so that CPU time
- * read afterwards belongs to the answers of the result.
+ * Sends requests over all connections, each as soon as the one before was answered, until `seconds` have passed or `answers` have been requested. Requests that still run then are waited for and
+ * counted like all others, so that CPU time that is read afterwards belongs to the counted answers.
  */
 export async function closedLoop(
   traffic: Traffic,
@@ -94,8 +93,8 @@ export async function closedLoop(
 }
 
 /**
- * Sends requests at fixed times, whether earlier ones were answered or not. Each is timed from the millisecond in which it was due, so that a stall
- * counts for every request that it delays. The generator sleeps in between, because the upstream shares its core. Connections are opened ahead; if all are busy, one more is opened, up to `connectionsMax`.
+ * Sends requests at a fixed rate, whether earlier ones were answered or not. Each is timed from the millisecond in which it was due, so that a stall
+ * counts for every request that it delays. The generator sleeps in between, because it shares its core with the upstream. Connections are opened in advance; if all are busy, another one is opened, up to `connectionsMax`.
  */
 export async function openLoop(
   traffic: Traffic,
@@ -148,7 +147,7 @@ export async function openLoop(
   return { answers, failures, seconds: elapsed, firstMs: ascending(firstMs), endMs: ascending(endMs) };
 }
 
-/** Opens many connections, some at a time. `onBroken` is called with the one that broke. */
+/** Opens many connections, some at a time. `onBroken` is called with the index of the one that broke. */
 export async function openAll(
   traffic: Traffic,
   count: number,

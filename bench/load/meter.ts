@@ -6,27 +6,27 @@ import { type Traffic, closedLoop } from './load.ts';
 
 const preload = resolve(import.meta.dirname, '../servers/meter.ts');
 
-/** The counts of `servers/meter.ts`. */
+/** What `servers/meter.ts` counts. */
 interface Count {
   readonly promises: number;
   readonly bytes: number;
 }
 
-/** The meter inside a gateway that was started with its environment. */
+/** The meter in a gateway that was started with `environment`. */
 export class Meter {
   readonly #path: string;
 
-  /** `folder`: the folder of its socket; at most 90 characters. */
+  /** `folder`: where its socket is made; the path may have at most 90 characters. */
   constructor(folder: string) {
     this.#path = join(folder, 'meter');
   }
 
-  /** The environment variables that load it into a process. */
+  /** The environment variables that load the meter into a process. */
   get environment(): Readonly<Record<string, string>> {
     return { NODE_OPTIONS: `--import=${preload}`, BENCH_METER: this.#path };
   }
 
-  /** Sends whole requests and returns promises and bytes for each answer, of the main thread. Throws if one fails. */
+  /** Sends requests that are not streamed, and returns the promises and allocated bytes per answer, of the main thread. Throws if a request fails. */
   async measure(traffic: Traffic, { warmUp, counted }: { warmUp: number; counted: number }): Promise<Count> {
     const send = async (count: number): Promise<number> => {
       const { answers, failures } = await closedLoop(traffic, { connections: 16, seconds: 60, answers: count });
@@ -40,7 +40,7 @@ export class Meter {
     return { promises: (after.promises - before.promises) / answers, bytes: (after.bytes - before.bytes) / answers };
   }
 
-  /** Profiles the main thread during some work. */
+  /** Profiles the main thread while `work` runs. */
   async profile(work: () => Promise<void>): Promise<Profiler.Profile> {
     await this.#ask('profile');
     await work();

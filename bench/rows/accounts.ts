@@ -14,7 +14,7 @@ import { type Row, type Settings, formatNumber } from '../row.ts';
 import { median, percentile } from '../statistics.ts';
 
 const main = resolve(import.meta.dirname, '../../bin/tollgate.js');
-/** The hardest case: all records are one account's. */
+/** The hardest case: all records belong to one account. */
 const shape = { accounts: 1, keys: 100, models: 50 };
 const requestsEach = 200;
 const dayMs = 86_400_000;
@@ -26,7 +26,7 @@ interface Call {
   readonly body?: object;
 }
 
-/** The measurements under one name. */
+/** A measurement: calls whose times are reported together. */
 interface Measured {
   readonly what: string;
   readonly targetMs: number;
@@ -39,7 +39,7 @@ const get = (what: string, path: string, targetMs = 5): Measured => ({
   next: () => ({ method: 'GET', path }),
 });
 
-/** Pages of activity by every filter: the newest, and the one that ends with the 10,000th record of the filter. */
+/** Returns measurements of activity pages with every filter: the newest page, and the page that ends with the 10,000th matching record. */
 function activity(nowMs: number): Measured[] {
   const month = `start=${isoTime(nowMs - 60 * dayMs)}&end=${isoTime(nowMs - 30 * dayMs)}`;
   const filters = {
@@ -77,7 +77,7 @@ function measured(nowMs: number): Measured[] {
     {
       what: 'key deleted',
       targetMs: 5,
-      // The records that were just made, whose ids are above the others'.
+      // The records that were just made, whose ids are above all others.
       next: () => ({ method: 'DELETE', path: `/keys/${(nextDeleted += 1)}` }),
     },
     get('balance', '/balance'),
@@ -90,7 +90,7 @@ function measured(nowMs: number): Measured[] {
   ];
 }
 
-/** One client on one connection. */
+/** A client with one connection. */
 class Client {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
   readonly #origin: URL;
@@ -101,7 +101,7 @@ class Client {
     this.#key = key;
   }
 
-  /** Returns how long the answer took, in ms. Throws if it failed. */
+  /** Makes a call, and returns how long it took, in ms. Throws if it failed. */
   call({ method, path, body }: Call): Promise<number> {
     const sent = body === undefined ? undefined : JSON.stringify(body);
     const began = performance.now();
@@ -138,7 +138,7 @@ class Client {
   }
 }
 
-/** A data directory with a million records, and a management key that may read them. */
+/** Fills a data directory with a million records. Returns a management key that may read them. */
 async function fill(dataDir: string): Promise<string> {
   const ledger = await openSqliteLedger({ dataDir, clock: systemClock, dailyLimitUnit: 'dollars', plans });
   await fillAccounts(ledger, shape);
@@ -149,7 +149,7 @@ async function fill(dataDir: string): Promise<string> {
   return text;
 }
 
-/** How long every account endpoint takes, for an account with a million records, over HTTP. */
+/** Measures how long every account endpoint takes over HTTP, for an account with a million records. */
 export async function accounts({ rounds }: Settings): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
   const dataDir = join(folder, 'data');
@@ -162,7 +162,7 @@ export async function accounts({ rounds }: Settings): Promise<Row[]> {
     });
     const client = new Client(await gateway.printed(/^\s*public\s+(http:\S+)/m), key);
     const all = measured(systemClock.now()).map(each => ({ ...each, runs: [] as number[][], cpuMs: 0 }));
-    // In turns, so that other load of the machine affects one round of each.
+    // The rounds of all calls alternate, so that other load on the machine affects all of them.
     for (let round = 0; round < rounds; round += 1) {
       for (const each of all) {
         const cpuBefore = gateway.cpu().totalMs;
@@ -180,20 +180,20 @@ export async function accounts({ rounds }: Settings): Promise<Row[]> {
   }
 }
 
-/** How long the answers of a round took, in ms, shortest first. */
+/** Runs a round, and returns how long its calls took, in ms, shortest first. */
 async function measureTimes(client: Client, { next }: Measured): Promise<number[]> {
   const took: number[] = [];
   for (let count = 0; count < requestsEach; count += 1) took.push(await client.call(next()));
   return took.sort((a, b) => a - b);
 }
 
-/** Rounds of one call. */
+/** The rounds of a measurement. */
 interface Runs extends Measured {
   readonly runs: readonly number[][];
   readonly cpuMs: number;
 }
 
-/** Medians of the rounds' percentiles, and the gateway's time on the processor for an answer, which other work on the machine changes little. */
+/** Returns a row with the medians of the rounds' percentiles, and with the gateway's CPU time per answer, which other work on the machine changes little. */
 function toRow({ what, targetMs, runs, cpuMs }: Runs): Row {
   const p50 = median(runs.map(took => percentile(took, 0.5)));
   const p99 = median(runs.map(took => percentile(took, 0.99)));

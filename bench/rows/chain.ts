@@ -3,10 +3,10 @@ import { percentile } from '../statistics.ts';
 import { type GatewayTarget, startGateway, startUpstream } from '../targets.ts';
 
 const turns = 1000;
-/** About a line of a chat; the upstream's answer is a word. */
+/** The input of a turn: some lines of chat. The upstream answers with one word. */
 const words = 'What do you think of that, and what would you do next in my place? '.repeat(3);
 
-/** Continues a conversation. Returns the id of the new response. The upstream answers at once, so the time measured is the gateway's. */
+/** Continues a conversation, and returns the id of the new response. The upstream answers at once, so the measured time is that of the gateway. */
 async function turn({ url, apiKey }: GatewayTarget, previous: string | undefined): Promise<string> {
   const answer = await fetch(`${url}/v1/responses`, {
     method: 'POST',
@@ -18,7 +18,7 @@ async function turn({ url, apiKey }: GatewayTarget, previous: string | undefined
   return id;
 }
 
-/** The time of each of some turns, in ms, ascending. */
+/** Runs `work` `count` times, and returns the times in ms, ascending. */
 async function times(count: number, work: () => Promise<void>): Promise<number[]> {
   const took: number[] = [];
   for (let index = 0; index < count; index += 1) {
@@ -48,7 +48,7 @@ export async function chain({ rounds }: Settings): Promise<Row[]> {
     const first = await times(count, async () => void (await turn(gateway, undefined)));
     last = undefined;
     for (let index = 0; index < turns - 1; index += 1) last = await turn(gateway, last);
-    // Only the first continuation finds the conversation in memory; the others read all of it again.
+    // Only the first continuation finds the conversation in memory; later ones read it from the store.
     const stored = await times(count, async () => void (await turn(gateway, last)));
     const going = await times(count, async () => void (last = await turn(gateway, last)));
     return [

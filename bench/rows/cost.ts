@@ -5,7 +5,7 @@ import { Meter } from '../load/meter.ts';
 import { type Row, type Settings, formatNumber } from '../row.ts';
 import { startGateway, startUpstream } from '../targets.ts';
 
-/** Promises and bytes of a whole answer, in a run of its own: counting takes time. */
+/** Measures the promises and allocated bytes of a whole answer, in a separate run because counting takes time. */
 export async function cost({ warmUpAnswers }: Settings): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
   const meter = new Meter(folder);

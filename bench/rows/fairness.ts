@@ -4,22 +4,22 @@ import { type Row, type Settings, formatNumber, formatFailures } from '../row.ts
 import { median, percentile } from '../statistics.ts';
 import { type BenchModel, type GatewayTarget, startGateway, startUpstream, type Target } from '../targets.ts';
 
-/** Accounts beside the one that sends most, and the requests a second of each. */
+/** The number of other accounts, and the requests per second of each. */
 const neighbours = { count: 4, rate: 10 };
-/** How much more the one account sends than each neighbour. */
+/** How many times as many requests the busy account sends as each other account. */
 const factor = 100;
-/** The p99 of the neighbours beside that account, divided by their p99 alone. */
+/** The target: the most that the p99 of the other accounts may grow, as a ratio to their p99 without the busy account. */
 const ratioMax = 4 / 3;
 
-/** The two loads, and their model. */
+/** The two loads and their model. */
 interface Fairness {
   readonly gateway: GatewayTarget;
   readonly model: BenchModel;
-  /** The target of the neighbours' requests. */
+  /** The requests of the other accounts. */
   readonly quiet: Target['traffic'];
 }
 
-/** A run without and a run with the account that sends most. */
+/** A run without and a run with the busy account. */
 interface Pair {
   readonly alone: LoadResult;
   readonly beside: LoadResult;
@@ -55,7 +55,7 @@ async function measure(fairness: Fairness, what: string, { seconds, rounds }: Se
   };
 }
 
-/** Measures how long accounts wait beside one that sends a hundred times as many requests as each of them. */
+/** Measures how long requests take while another account sends a hundred times as many. */
 export async function fairness(settings: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
   const gateway = await startGateway(upstream);

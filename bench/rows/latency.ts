@@ -12,11 +12,11 @@ import { startGateway, startUpstream, type Target } from '../targets.ts';
 
 const rates = [100, 500, 1000];
 /**
- * Streams per second whose first event is timed, and non-streamed answers per second in addition for a busy gateway.
+ * The rate of streams whose first event is timed, and the rate of additional non-streamed answers for a busy gateway, both per second.
  */
 const firstEvents = { rate: 10, busyRate: 500 };
 
-/** Percentiles of several runs, in ms: the median of each run's. */
+/** Percentiles in ms: each is the median over several runs. */
 interface Latency {
   readonly p50: number;
   readonly p99: number;
@@ -35,7 +35,7 @@ function summarize(runs: readonly LoadResult[], times: Times): Latency {
 }
 
 /**
- * Returns what a page synced by another thread costs here, `rate` times a second, in ms: the least that a durable
+ * Returns how long it takes on this machine to let another thread write and sync a page, `rate` times a second, in ms. This is the shortest time that a durable
  * answer can wait for a ledger that does not block the serving thread.
  */
 async function measureSync(rate: number): Promise<Latency> {
@@ -60,12 +60,12 @@ async function measureSync(rate: number): Promise<Latency> {
   return { p50: percentile(took, 0.5), p99: percentile(took, 0.99), failures: '' };
 }
 
-/** The alternating measurements. */
+/** The servers that are measured alternately. */
 interface Targets {
   readonly direct: Target;
-  /** Its threads on two cores. */
+  /** A gateway whose threads run on two cores. */
   readonly spread: Target;
-  /** All its threads on one. */
+  /** A gateway whose threads all run on one core. */
   readonly single: Target;
 }
 
@@ -109,7 +109,7 @@ async function addedLatency(targets: Targets, { seconds, rounds }: Settings): Pr
   return rows;
 }
 
-/** Times first events on two cores, where a client notices them most, of a gateway with nothing else to do and of a busy one. */
+/** Times the first events of streams, of an idle and of a busy gateway, on two cores and on one. */
 async function addedFirstEvent(targets: Targets, { seconds, rounds }: Settings): Promise<Row[]> {
   const first: Measure = target => openLoop(target.traffic('first'), { rate: firstEvents.rate, seconds });
   const besideWhole: Measure = async target => {

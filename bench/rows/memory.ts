@@ -6,7 +6,7 @@ import { type BenchModel, type GatewayTarget, startGateway, startUpstream, type 
 
 /** Time for buffers to fill and for garbage to be collected. */
 const settleMs = 4000;
-/** Clients that never read; each is sent 200 MB by the upstream. The first ones show what the load itself costs, the others what each costs. */
+/** Numbers of clients that never read; the upstream sends 200 MB to each. After the first ones, the memory of each further one is measured. */
 const stuckClients = { first: 20, more: 80 };
 
 async function openStreams(target: Target, model: BenchModel, count: number): Promise<Connection[]> {
@@ -16,14 +16,14 @@ async function openStreams(target: Target, model: BenchModel, count: number): Pr
     const request = traffic.requests[index % traffic.requests.length];
     if (request !== undefined) connection.send(request, () => undefined);
     if (model === 'flood') connection.pause();
-    // A burst of thousands of first requests is another measurement.
+    // A burst of thousands of first requests would measure something else.
     if (index % 100 === 99) await sleep(100);
   }
   await sleep(settleMs);
   return open;
 }
 
-/** Starts a gateway for one measurement, because memory once taken is seldom given back. */
+/** Starts a gateway for a single measurement, because a process seldom gives memory back. */
 async function withGateway<T>(upstream: Target, measure: (gateway: GatewayTarget) => Promise<T>): Promise<T> {
   const gateway = await startGateway(upstream);
   try {
@@ -33,7 +33,7 @@ async function withGateway<T>(upstream: Target, measure: (gateway: GatewayTarget
   }
 }
 
-/** Returns the memory in MB that each further client that never reads takes. */
+/** Returns the memory that each further client that never reads takes, in MB. */
 async function measureStuck(gateway: GatewayTarget): Promise<number> {
   const first = await openStreams(gateway, 'flood', stuckClients.first);
   const before = gateway.process.residentMb();
@@ -65,7 +65,7 @@ async function measureStreams(gateway: GatewayTarget): Promise<Row[]> {
   ];
 }
 
-/** Memory with nothing to do, and at the end of a minute of each kind of saturation. */
+/** Measures the memory of an idle gateway, and after a minute of saturation with whole answers and with streams. */
 async function measureSaturated(gateway: GatewayTarget, seconds: number): Promise<Row[]> {
   await sleep(settleMs);
   const idleMb = gateway.process.residentMb();
@@ -86,7 +86,7 @@ async function measureSaturated(gateway: GatewayTarget, seconds: number): Promis
   ];
 }
 
-/** Resident memory: idle, saturated, with open streams, and with clients that never read. */
+/** Measures resident memory: idle, saturated, with open streams, and with clients that never read. */
 export async function memory({ saturationSeconds }: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
   try {

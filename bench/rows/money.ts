@@ -12,14 +12,14 @@ const budgetUsd = budgetAnswers * answerUsd;
 const requestsAtOnce = 200;
 const answersBeforeKill = 100;
 
-/** Sends all at once. Returns the answers with status 200, and the errors of the others. */
+/** Sends all requests at once. Returns the number of answers with status 200, and the errors of the others. */
 async function sendAtOnce(traffic: Traffic): Promise<{ answers: number; refusals: string }> {
   const load = { connections: requestsAtOnce, seconds: 60, answers: requestsAtOnce };
   const { answers, failures } = await closedLoop(traffic, load);
   return { answers, refusals: formatFailures(failures) };
 }
 
-/** Sends one after the other, until one is refused or `count` are answered. */
+/** Sends requests one after the other until one is refused or `count` are answered. Returns how many were answered. */
 async function sendInTurn(traffic: Traffic, count: number): Promise<number> {
   let answered = 0;
   while (answered < count) {
@@ -45,7 +45,7 @@ async function overspend(upstream: Target): Promise<Row> {
     const spentUsd = await readSpentUsd(gateway, gateway.managementKey, budgetUsd);
     return {
       what: `${requestsAtOnce} requests at once on a budget of ${budgetAnswers} answers`,
-      // More are answered than are charged if the budget ends within an answer, which is cut then.
+      // If the budget is used up within an answer, that answer is cut, so more are answered than are charged in full.
       measured: `${answers} answered${refusals}; charged ${formatNumber(spentUsd / answerUsd)} times the price of an answer`,
       target: `charged at most ${budgetAnswers} times the price`,
       reached: spentUsd <= budgetUsd,
@@ -87,7 +87,7 @@ export async function money(): Promise<Row[]> {
   }
 }
 
-/** The same two tests for a peer, as far as it keeps budgets. */
+/** Runs the same two tests with a peer, if it can limit costs. */
 export async function measurePeerMoney(peer: Peer, upstream: Target): Promise<Row[]> {
   if (!peer.hasBudget) return [{ what: `${peer.name}: the tests of money`, measured: 'skipped: it keeps no budget' }];
   const send = async <T>(work: (traffic: Traffic) => Promise<T>): Promise<T> => {

@@ -4,7 +4,7 @@ import { type Row, type Settings, formatNumber } from '../row.ts';
 import { startGateway, startUpstream, type Target } from '../targets.ts';
 import { measurePeerMoney } from './money.ts';
 
-/** The target of each row, as a multiple of the peer's answers a second; rows without one are for information. */
+/** The targets by peer, as a multiple of the peer's answers per second; other peers are only for information. */
 const targets: Readonly<Record<string, number>> = { Portkey: 5, Bifrost: 1.2 };
 
 function formatPair(runs: readonly [Run, Run], unit: string): string {
@@ -31,7 +31,7 @@ async function against(peer: Peer, [gateway, theirs]: readonly [Target, Target],
   ];
 }
 
-/** Measures other gateways in turns with ours; a peer that can't be installed or started is skipped with the reason. */
+/** Measures other gateways alternately with ours. A peer that can't be installed or started is skipped, with the reason in its row. */
 export async function peers(settings: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
   const gateway = await startGateway(upstream);

@@ -13,7 +13,7 @@ import type { LoadKey, LoadReport } from '../servers/ledger-load.ts';
 import { median } from '../statistics.ts';
 import { type GatewayTarget, startGateway, startUpstream, type Target } from '../targets.ts';
 
-/** As an operator runs it: it waits for the disk, and no checkpoint falls into a run. */
+/** Settings of PostgreSQL as in production (it waits for the disk), but without checkpoints during a run. */
 const durable = {
   fsync: 'on',
   full_page_writes: 'on',
@@ -31,7 +31,7 @@ const callers = 256;
 const warmUpSeconds = 5;
 const connections = 128;
 
-/** A run of a load on one engine, by answer. */
+/** What an answer costs in a run of a load on one engine. */
 interface Cost {
   readonly perSecond: number;
   readonly refused: number;
@@ -49,11 +49,11 @@ interface Subject {
   readonly name: string;
   readonly ledgers: readonly LedgerProcess[];
   readonly keys: readonly LoadKey[];
-  /** Absent: SQLite. */
+  /** The database; absent on SQLite. */
   readonly database?: Database;
 }
 
-/** The counters of a database that a run reads. */
+/** A database whose counters a run reads. */
 interface Database {
   readonly server: PostgresServer;
   readonly connection: PostgresConnection;
@@ -110,7 +110,7 @@ function findMedian(costs: readonly Cost[]): Cost {
   };
 }
 
-/** The runs of one subject: at a fixed rate, and as fast as it can. */
+/** The runs of one subject: at a fixed rate, and at full speed. */
 interface Measured {
   readonly subject: Subject;
   readonly steady: Cost[];
@@ -146,7 +146,7 @@ function toRows(shape: string, { subject, steady, fast }: Measured, sqlite: Cost
   ];
 }
 
-/** Runs an admission and a settle on the ledger alone: on SQLite, and on one to three gateways' ledgers on one PostgreSQL. */
+/** Measures an admission and a settle on the ledger without a gateway: on SQLite, and with one to three ledgers on one PostgreSQL. */
 async function ledgerRows(server: PostgresServer, settings: Settings): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-growth-'));
   const url = await createDatabase(server.url);
@@ -202,7 +202,7 @@ async function conflictRow({ connection }: Database): Promise<Row> {
   };
 }
 
-/** Runs whole answers over HTTP, of one account: through one gateway with SQLite, and one and three on PostgreSQL. */
+/** Measures whole answers of one account over HTTP: one gateway with SQLite, and one and three gateways on PostgreSQL. */
 async function gatewayRows(server: PostgresServer, settings: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
   const opened: Target[] = [upstream];
@@ -270,7 +270,7 @@ async function runHttp(gateways: readonly GatewayTarget[], server: PostgresServe
   };
 }
 
-/** Measures what answers cost with PostgreSQL, each beside SQLite in the same run. */
+/** Measures what answers cost with PostgreSQL, compared with SQLite in the same run. */
 export async function postgres(settings: Settings): Promise<Row[]> {
   spreadSelf();
   const server = await startPostgres(durable);

@@ -8,13 +8,13 @@ import { Meter } from '../load/meter.ts';
 import { type Row, type Settings, formatNumber } from '../row.ts';
 import { startGateway, startUpstream } from '../targets.ts';
 
-/** Anything that takes less of the time is not printed. */
+/** The least share of the time that is printed: of a part's own time, and of a branch of the call tree. */
 const shareMin = { own: 0.01, branch: 0.03 };
 
-/** Functions of the same owner that call each other, and what they call. */
+/** A node of the call tree, merged by owner: functions of one owner that call each other, and the functions of other owners that they call. */
 interface Branch {
   readonly owner: string;
-  /** Own time in µs by part of the owner. */
+  /** Time in µs of the owner's own functions, by part of the owner. */
   readonly own: Map<string, number>;
   readonly calls: Map<string, Branch>;
 }
@@ -23,7 +23,7 @@ function add(sums: Map<string, number>, name: string, us: number): void {
   sums.set(name, (sums.get(name) ?? 0) + us);
 }
 
-/** Returns whose code a frame is: a folder of `src`, a package, Node.js; undefined if the process was idle or the meter ran. */
+/** Returns the owner of a frame's code: a folder of `src`, a package or Node.js; undefined if the process was idle or the meter ran. */
 function findOwner({ functionName, url }: Profiler.ProfileNode['callFrame']): string | undefined {
   if (functionName === '(idle)' || url.endsWith('/bench/servers/meter.ts')) return undefined;
   if (functionName === '(garbage collector)') return 'garbage collector';
@@ -33,7 +33,7 @@ function findOwner({ functionName, url }: Profiler.ProfileNode['callFrame']): st
   return /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? 'Node.js';
 }
 
-/** Returns the part of Node.js that a frame belongs to; of other owners the owner. */
+/** Returns the part of Node.js that a frame belongs to; for any other owner, the owner. */
 function findPart({ functionName, url }: Profiler.ProfileNode['callFrame'], owner: string): string {
   if (owner !== 'Node.js') return owner;
   const module = /^node:(?:internal\/)?(\w+)/.exec(url)?.[1];
@@ -80,7 +80,7 @@ function sumByPart(branch: Branch, sums = new Map<string, number>()): Map<string
   return sums;
 }
 
-/** How the main thread spends its time: by part, and from the top down. */
+/** Returns rows with the main thread's time by part, and by call from the top down. */
 function describe(root: Branch, answers: number): Row[] {
   const totalUs = sumUs(root);
   const formatTime = (us: number): string =>
@@ -107,7 +107,7 @@ function describe(root: Branch, answers: number): Row[] {
   return [...flat, ...tree];
 }
 
-/** A profile of the main thread under 128 connections that ask for whole answers. */
+/** Profiles the main thread under 128 connections that request whole answers. */
 export async function profile(settings: Settings): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
   const meter = new Meter(folder);

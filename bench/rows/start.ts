@@ -7,7 +7,7 @@ import { median } from '../statistics.ts';
 
 const main = resolve(import.meta.dirname, '../../bin/tollgate.js');
 
-/** From the start of the process to the first ready answer, on an existing data directory, in ms. */
+/** Starts a gateway on an existing data directory. Returns the time from the start of the process to the first answer of /readyz, in ms. */
 async function readyMs(dataDir: string): Promise<number> {
   const began = performance.now();
   const started = new Started({
@@ -22,7 +22,7 @@ async function readyMs(dataDir: string): Promise<number> {
   return took;
 }
 
-/** How long a start takes. */
+/** Measures how long a start takes. */
 export async function start({ rounds }: Settings): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
   try {

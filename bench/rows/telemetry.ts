@@ -2,7 +2,7 @@ import { compare, formatRates, formatThreads, warmUp } from '../compare.ts';
 import { type Row, type Settings, formatNumber } from '../row.ts';
 import { startCollector, startGateway, startUpstream } from '../targets.ts';
 
-/** CPU of a whole answer with one trace in ten, and without telemetry: twice as many alternated runs as other benches, because a few percent are looked for. */
+/** Measures the CPU time of a whole answer with a trace of every tenth request, and without telemetry. It has twice as many alternating runs as other benches, because the difference is only a few percent. */
 export async function telemetry(settings: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
   const collector = await startCollector();

@@ -2,7 +2,7 @@ import { compare, type Run, formatOnProxyScale, formatRates, formatThreads, warm
 import { type Row, type Settings, formatNumber } from '../row.ts';
 import { startGateway, startProxy, startUpstream } from '../targets.ts';
 
-/** Chunks of a long stream: as many deltas as `servers/upstream.ts` sends, its first event and its last. */
+/** The number of chunks in a long stream: the deltas that `servers/upstream.ts` sends, the first event and the last one. */
 const streamChunks = 502;
 
 function formatChunks(runs: readonly [Run, Run]): string {
@@ -10,7 +10,7 @@ function formatChunks(runs: readonly [Run, Run]): string {
   return `${formatNumber(theirs / ours)} (proxy ${formatNumber(theirs)}, gateway ${formatNumber(ours)} µs; gateway : proxy ${formatRates(runs, 'streams')})`;
 }
 
-/** CPU of whole answers and of the chunks of streams, as ratios to the bare proxy. */
+/** Measures the CPU time of whole answers and of stream chunks, as ratios to the bare proxy. */
 export async function throughput(settings: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
   const proxy = await startProxy(upstream);

@@ -1,4 +1,4 @@
-/** A collector of traces that keeps nothing, a process of its own. Prints its port. */
+/** A collector of traces that stores nothing, as a separate process. Prints its port. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

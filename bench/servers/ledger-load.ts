@@ -1,6 +1,6 @@
 /**
- * A ledger with a load on it, in a process of its own as a gateway has it: no HTTP, no upstream. An answer is an admission, 40 ms, a settle. Takes orders (`LoadOrder`) from its
- * parent, one after the other, and answers each with a message.
+ * A process with a ledger and a load on it, without HTTP or upstreams. An answer is an admission, 40 ms of waiting, and a settle. It gets orders (`LoadOrder`) from its
+ * parent process, one after the other, and answers each with a message.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
@@ -26,7 +26,7 @@ export type LoadOrder =
       readonly kind: 'run';
       readonly keys: readonly LoadKey[];
       readonly seconds: number;
-      /** The rate of new answers a second, whether earlier ones have ended or not; absent: each caller begins its next answer at once, without the 40 ms. */
+      /** New answers per second, whether earlier ones have ended or not; absent: each caller starts its next answer at once, without the 40 ms. */
       readonly rate?: number;
       readonly callers?: number;
     }
@@ -35,14 +35,14 @@ export type LoadOrder =
 /** The result of a run. */
 export interface LoadReport {
   readonly answers: number;
-  /** Admissions that were refused because the ledger had too much to do. */
+  /** The number of admissions that were refused because the ledger was overloaded. */
   readonly refused: number;
   readonly seconds: number;
-  /** Of this process, all threads. */
+  /** CPU time of this process, all threads. */
   readonly cpuMs: number;
   readonly admitP50Ms: number;
   readonly admitP99Ms: number;
-  /** Zeros if the engine has no round trips. */
+  /** All 0 on SQLite, which has no round trips. */
   readonly stats: PostgresStats;
 }
 

@@ -1,13 +1,13 @@
 /**
- * Preloaded into a gateway (`--import`), counts the promises that its main thread makes and the bytes that it
- * allocates, and takes profiles. It listens on the Unix socket named by `BENCH_METER`, for `load/meter.ts`. The runs
- * that measure time or memory do without it.
+ * Is preloaded into a gateway (`--import`), counts the promises that its main thread makes and the bytes that it
+ * allocates, and takes profiles. It listens on the Unix socket in `BENCH_METER`, for `load/meter.ts`. Runs
+ * that measure time or memory do not use it.
  */
 import { createServer } from 'node:net';
 import { getHeapStatistics, promiseHooks, startCpuProfile, type SyncCPUProfileHandle } from 'node:v8';
 import { isMainThread } from 'node:worker_threads';
 
-/** Undefined until the first question: a hook for promises would be seen in a profile. */
+/** The number of promises; undefined until it is first read, because the hook that counts them would appear in profiles. */
 let promises: number | undefined;
 let profile: SyncCPUProfileHandle | undefined;
 
@@ -21,7 +21,7 @@ function count(): string {
   return JSON.stringify({ promises, bytes: getHeapStatistics().total_allocated_bytes });
 }
 
-/** Returns the profile that was started before; starts one and returns null if there is none. */
+/** Ends a running profile and returns it; if none runs, starts one and returns null. */
 function toggleProfile(): string {
   const taken = profile?.stop();
   profile = taken === undefined ? startCpuProfile({ sampleInterval: 0.5 }) : undefined;

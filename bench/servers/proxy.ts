@@ -1,6 +1,6 @@
 /**
- * The baseline of the comparison, a process of its own: the least that a proxy of these packages can do. It checks
- * nothing, counts nothing and stores nothing. Non-streamed answers pass as text, streams as bytes. Argument: the
+ * The baseline of the comparison, as a separate process: the least that a proxy with these packages has to do. It checks,
+ * counts and stores nothing. Non-streamed answers are passed on as text, streams as bytes. Argument: the
  * upstream's origin. Prints its port.
  */
 import { pipeline } from 'node:stream/promises';

@@ -1,4 +1,4 @@
-/** A thread that does the least that a ledger must: for each message a page appended to a file and synced, then an answer. */
+/** A thread that does the least that a durable ledger must: for each message it appends a page to a file, syncs it, and answers. */
 import { fdatasyncSync, openSync, writeSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 

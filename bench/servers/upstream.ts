@@ -1,23 +1,23 @@
 /**
- * The upstream of the benches, a process of its own: Chat Completions on a bare socket, as cheap as it can be, so that it is never what is measured.
- * The model's name and `stream` say what it answers; whatever else stands in a request is ignored. Prints its port.
+ * The upstream of the benches, as a separate process: Chat Completions on a bare socket, as cheap as possible, so that its cost does not show in the results.
+ * The model's name and `stream` determine the answer; everything else in a request is ignored. Prints its port.
  */
 import { createServer, type Socket } from 'node:net';
 
-/** Deltas of a long stream; `rows/throughput.ts` has it too. */
+/** The number of deltas in a long stream; also in `rows/throughput.ts`. */
 const streamDeltas = 500;
-/** Between two deltas of a long stream, in ms: slow enough that neither load nor gateway lags, or deltas would pile up in the sockets and be read together. */
+/** The time between two deltas of a long stream, in ms. It is so long that neither load generator nor gateway lags; otherwise deltas would pile up in the sockets and be read together. */
 const deltaMs = 5;
-/** From the first event of a `first` stream to its end, in ms. */
+/** The time from the first event of a `first` stream to its end, in ms. */
 const firstLeadMs = 20;
-/** Deltas of an answer that is sent at once. */
+/** The number of deltas in an answer that is sent at once. */
 const wordDeltas = 40;
-/** The answer to a client that never reads. */
+/** The size of the answer to a client that never reads. */
 const floodBytes = 200_000_000;
 
 const head = { id: 'chatcmpl-bench', created: 1_760_000_000, model: 'bench', system_fingerprint: 'fp_bench' };
 
-/** A token for each delta, as a tokenizer counts them, and 12 for the request (`targets.ts` has them too). */
+/** Returns the usage: one token for each delta, as a tokenizer counts them, and 12 for the request (also in `targets.ts`). */
 function countUsage(deltas: number): object {
   return { prompt_tokens: 12, completion_tokens: deltas, total_tokens: 12 + deltas };
 }
@@ -66,7 +66,7 @@ const answers = {
   words: { streamed: atOnce(wordDeltas), whole: wholeAnswer(wordDeltas) },
 };
 
-/** Running streams and how many deltas are left of each: those with a pace, and those as fast as they can be. */
+/** Running streams and how many deltas each has left: those with a fixed pace, and those at full speed. */
 const paced = new Map<Socket, number>();
 const unpaced = new Map<Socket, number>();
 
@@ -109,7 +109,7 @@ function flood(socket: Socket): void {
 }
 
 function answer(socket: Socket, body: string): void {
-  // Some gateways look for a list of models first.
+  // Some gateways first read the list of models.
   if (body === '') {
     socket.write('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n');
     return;

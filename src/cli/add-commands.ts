@@ -26,7 +26,7 @@ import { providerCommands } from './provider-commands.ts';
 import type { CommandLinePorts } from './ports.ts';
 
 /**
- * Adds every command but `serve`, which does without their modules. `exitWith` is called with the exit code of a program that a command has run.
+ * Adds all commands except `serve`, which does not load their modules. `exitWith` is called with the exit code of a program that a command ran.
  */
 export function addCommands(program: Command, ports: CommandLinePorts, exitWith: (code: number) => void): void {
   configCommands(program, ports);

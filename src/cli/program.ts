@@ -30,7 +30,7 @@ export async function runCommandLine(args: readonly string[], ports: CommandLine
   }
 }
 
-/** Returns the program with the command `serve` alone; `exitWith` is called with its exit code. */
+/** Returns the program with only the command `serve`. `exitWith` is called with its exit code. */
 function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void): Command {
   const program = new Command('tollgate')
     .description('A self-hosted gateway to AI models: one address, one credential, every request paid for exactly.')

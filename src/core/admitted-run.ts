@@ -118,7 +118,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
     signal.addEventListener('abort', abort, { once: true });
     if (signal.aborted) abort();
     try {
-      const answer = await this.#made(beforeSettle);
+      const answer = await this.#makeAndStore(beforeSettle);
       return { answer, costNanoUsd: await this.charge(this.countUsage(answer)) };
     } finally {
       signal.removeEventListener('abort', abort);
@@ -189,7 +189,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   }
 
   /** Makes and stores the answer, and returns it uncharged. If this throws, the hold has ended, or its end has been waited for as long as `settleMs`. */
-  async #made(beforeSettle: (answer: Answer) => Promise<void> | undefined): Promise<Answer> {
+  async #makeAndStore(beforeSettle: (answer: Answer) => Promise<void> | undefined): Promise<Answer> {
     try {
       const answer = await this.make();
       await beforeSettle(answer);

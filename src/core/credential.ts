@@ -37,7 +37,7 @@ export interface CredentialPort extends Pick<Ledger, 'windows' | 'refusal'> {
  */
 export function authenticate(caller: Caller, ledger: CredentialPort, wanted: Wanted): Credential | Promise<Credential> {
   const actsFor = caller.requestHeader.get(actsForHeader);
-  if (actsFor !== null) return checked(ledger.findApiKey(Number(actsFor)), ledger, wanted, caller);
+  if (actsFor !== null) return checkFound(ledger.findApiKey(Number(actsFor)), ledger, wanted, caller);
   return authenticateKey(readCredential(caller.requestHeader), ledger, wanted, caller);
 }
 
@@ -48,7 +48,7 @@ function authenticateKey(
   caller: Caller,
 ): Credential | Promise<Credential> {
   const found = isKeyText(text) ? ledger.findCredential(findHash(text)) : undefined;
-  return checked(found, ledger, wanted, caller);
+  return checkFound(found, ledger, wanted, caller);
 }
 
 /** A cache of keys and their hashes, indexed by the keys' last two characters. Its size is a power of 2. */
@@ -67,24 +67,24 @@ function findHash(text: string): Uint8Array {
   return hash;
 }
 
-function checked(
+function checkFound(
   found: Credential | undefined | Promise<Credential | undefined>,
   ledger: CredentialPort,
   wanted: Wanted,
   caller: Caller,
 ): Credential | Promise<Credential> {
-  if (found instanceof Promise) return found.then(credential => checked(credential, ledger, wanted, caller));
+  if (found instanceof Promise) return found.then(credential => checkFound(credential, ledger, wanted, caller));
   if (found === undefined) {
     throw new GatewayError('invalid_api_key', 'The API key is malformed, unknown, revoked or deleted.');
   }
   const credential = found.session === undefined ? found : resolveSession(found, ledger, wanted, caller.requestHeader);
   return credential instanceof Promise
-    ? credential.then(resolved => checkedFor(resolved, found, ledger, wanted))
-    : checkedFor(credential, found, ledger, wanted);
+    ? credential.then(resolved => checkAllowed(resolved, found, ledger, wanted))
+    : checkAllowed(credential, found, ledger, wanted);
 }
 
 /** Returns `credential` if it may do what is wanted. `found` is what the caller presented; for a session, `credential` is what the session acts as. */
-function checkedFor(
+function checkAllowed(
   credential: Credential,
   found: Credential,
   ledger: CredentialPort,
@@ -133,7 +133,7 @@ async function refuseDisabled(credential: Credential, ledger: CredentialPort): P
  * Returns the service token that the caller sent; undefined if it sent another credential. Throws `invalid_api_key`
  * if no credential was sent.
  */
-function presentedToken(caller: Caller, tokens: ServiceTokens): PresentedToken | undefined {
+function findToken(caller: Caller, tokens: ServiceTokens): PresentedToken | undefined {
   const text = readCredential(caller.requestHeader);
   // The text's form is checked before anything is hashed.
   return isKeyText(text) ? undefined : tokens.find(text);
@@ -152,7 +152,7 @@ export async function requireService(
   { ledger, tokens }: CredentialOptions,
   scope: ServiceScope,
 ): Promise<Pick<Actor, 'type' | 'id'>> {
-  const token = presentedToken(caller, tokens);
+  const token = findToken(caller, tokens);
   if (token !== undefined) {
     requireScope(token, scope);
     return { type: 'operator', id: token.scopes.includes('operator') ? null : token.name };
@@ -195,14 +195,14 @@ export async function visibleModels(
   caller: Caller,
   { ledger, tokens }: CredentialOptions,
 ): Promise<readonly string[] | null> {
-  if (presentedToken(caller, tokens) !== undefined) return null;
+  if (findToken(caller, tokens) !== undefined) return null;
   const { allowedModels } = await authenticate(caller, ledger, 'any_key');
   return allowedModels;
 }
 
 /** Throws unless the caller has a valid credential. Called for every call on the network listener; the services decide what the credential may do. */
 export async function requireCredential(caller: Caller, { ledger, tokens }: CredentialOptions): Promise<void> {
-  if (presentedToken(caller, tokens) === undefined) await authenticate(caller, ledger, 'any_key');
+  if (findToken(caller, tokens) === undefined) await authenticate(caller, ledger, 'any_key');
 }
 
 /** Where credentials are looked up. */
@@ -215,7 +215,7 @@ export interface CredentialOptions {
 export function credentialService({ ledger, tokens }: CredentialOptions): PushedService<typeof CredentialService> {
   return {
     authenticate(request, context) {
-      const token = presentedToken(context, tokens);
+      const token = findToken(context, tokens);
       if (token !== undefined) {
         if (token.scopes.includes('operator')) return { kind: CredentialKind.OPERATOR };
         return { kind: CredentialKind.SERVICE, scopes: [...token.scopes] };

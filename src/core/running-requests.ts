@@ -55,7 +55,7 @@ export class RunningRequests<Run extends Interruptible = Interruptible> {
     if (this.#running.length === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
-  /** Resolves when nothing runs; at once if nothing runs now. */
+  /** Resolves when no request runs; immediately if none runs now. */
   async idle(): Promise<void> {
     if (this.#running.length === 0) return;
     await new Promise<void>(resolve => {

@@ -62,7 +62,7 @@ async function run(start: Start, stopped: ReturnType<typeof stopSignals>): Promi
   const { environment, config, health, logger, otel, exported } = start;
   let gateway: Gateway;
   try {
-    gateway = await opened(start);
+    gateway = await openAll(start);
   } catch (thrown) {
     const reason = startFailure(thrown, environment);
     if (reason === undefined) throw thrown;
@@ -100,7 +100,7 @@ type Start = Pick<GatewayResources, 'environment' | 'config' | 'logger' | 'readA
 };
 
 /** Opens the stores and the gateway. The stores open on other threads while the rest of the program is loaded, which saves a tenth of a second. Throws the error of opening. */
-async function opened(start: Start): Promise<Gateway> {
+async function openAll(start: Start): Promise<Gateway> {
   const { environment, config, configPath, logger, health, startTrace, readAgain } = start;
   const { databaseUrl, workers: count } = environment;
   const metrics = new Metrics(version);

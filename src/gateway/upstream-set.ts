@@ -62,13 +62,13 @@ export class UpstreamSet {
   replace(config: Config): Provider[] {
     const opened = new Map<string, Opened>();
     const providers = config.providers.map((settings): Provider => {
-      const each = this.#kept(settings.name, fingerprint(settings, config)) ?? this.#open(settings, config);
+      const each = this.#findKept(settings.name, fingerprint(settings, config)) ?? this.#open(settings, config);
       opened.set(settings.name, each);
       return { name: settings.name, ...each.answers, concurrency: settings.concurrency };
     });
     if (config.simulator.enabled) {
       const settings = JSON.stringify([config.simulator, config.timeouts]);
-      const each = this.#kept(simulatorName, settings) ?? openSimulator(settings, config);
+      const each = this.#findKept(simulatorName, settings) ?? openSimulator(settings, config);
       opened.set(simulatorName, each);
       providers.push({ name: simulatorName, ...each.answers });
     }
@@ -77,7 +77,7 @@ export class UpstreamSet {
     return providers;
   }
 
-  #kept(name: string, settings: string): Opened | undefined {
+  #findKept(name: string, settings: string): Opened | undefined {
     const before = this.#opened.get(name);
     return before?.settings === settings ? before : undefined;
   }

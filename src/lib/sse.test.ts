@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { sseComment, sseData, SseEventTooLarge, sseEvent, type SseMessage, SseReader } from './sse.ts';
 
-/** Returns the messages that a reader parses from chunks. */
+/** Parses chunks and returns the messages. */
 function read(chunks: readonly Uint8Array[], sizeMax = 1_000): SseMessage[] {
   const reader = new SseReader(sizeMax);
   return [...chunks.flatMap(chunk => reader.push(chunk)), ...reader.end()];
@@ -83,13 +83,13 @@ describe('SseReader', () => {
     expect(readText('data: \uFEFFx\n\n')).toEqual(data('\uFEFFx'));
   });
 
-  test('what follows the last blank line is returned at the end (case SS-14)', () => {
+  test('an event without a blank line after it is returned at the end (case SS-14)', () => {
     expect(readText('data: a\n\ndata: [DONE]')).toEqual(data('a', '[DONE]'));
     expect(readText('data: a\n\nevent: b\ndata: c\n')).toEqual([...data('a'), { event: 'b', data: 'c' }]);
     expect(readText('data: a\n\n: nothing')).toEqual(data('a'));
   });
 
-  test('an event above the limit is refused: in one line, in several, and before its line ends', () => {
+  test('an event above the limit is refused, whether it is in one line or in several, and even before its line ends', () => {
     expect(() => read([bytes(`data: ${'x'.repeat(101)}\n\n`)], 100)).toThrow(SseEventTooLarge);
     expect(() => read([bytes(`data: ${'x'.repeat(60)}\ndata: ${'x'.repeat(60)}\n\n`)], 100)).toThrow(SseEventTooLarge);
     expect(() => read([bytes('data: '), bytes('x'.repeat(200))], 100)).toThrow(SseEventTooLarge);
@@ -97,7 +97,7 @@ describe('SseReader', () => {
     expect(read([bytes(`data: ${'x'.repeat(100)}\n\n`.repeat(50))], 100)).toHaveLength(50);
   });
 
-  test('reads what was cut even when its buffer is used again', () => {
+  test('reads a line that was split, even if the buffer of its first part is used again', () => {
     const reader = new SseReader(1_000);
     const buffer = Buffer.from('data: ab');
     expect(reader.push(buffer)).toEqual([]);

@@ -1,18 +1,18 @@
 import type { Stepper } from './stepper.ts';
 
 /**
- * Server-sent events, both ways: an incremental reader of bytes and the writers of frames.
+ * Server-sent events: a reader, which parses bytes as they arrive, and functions that write frames.
  * Source: WHATWG HTML, "Interpreting an event stream"; docs/interfaces/chat-completions.md "Stream"; docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Streams".
  */
 
-/** One event of a stream: `event` is '' if the stream names none. */
+/** An event of a stream. `event`: its name; '' if it has none. */
 export interface SseMessage {
   readonly event: string;
   /** The data lines, joined by line feeds. */
   readonly data: string;
 }
 
-/** An event of a stream is larger than the reader accepts. */
+/** Thrown if an event of a stream is larger than the reader accepts. */
 export class SseEventTooLarge extends Error {
   override readonly name = 'SseEventTooLarge';
 
@@ -26,17 +26,17 @@ const carriageReturn = 0x0d;
 const byteOrderMark = '\uFEFF';
 
 /**
- * Parses bytes to events, however the bytes are cut: inside characters, between CR and LF, inside a line. Lines end
- * with LF, CRLF or CR; a byte order mark and comments are skipped, `id` and `retry` are ignored. An event whose blank
- * line never came is returned by `end()`: its data may be cut. Throws `SseEventTooLarge` if an event grows beyond
- * `sizeMax`: the unfinished line in bytes plus the finished data lines in UTF-16 units.
+ * Parses bytes to events, however the bytes are split: inside characters, between CR and LF, inside a line. Lines end
+ * with LF, CRLF or CR. A byte order mark, comments, `id` and `retry` are ignored. An event without a blank line after it is
+ * returned by `end()`; its data may be incomplete. Throws `SseEventTooLarge` if an event is larger than `sizeMax`: the
+ * bytes of the unfinished line plus the UTF-16 units of the finished data lines.
  */
 export class SseReader implements Stepper<Uint8Array, SseMessage> {
   readonly #sizeMax: number;
-  /** Bytes after the last line end: never part of a finished line. */
+  /** The bytes of the unfinished line. */
   #rest: Uint8Array[] = [];
   #restSize = 0;
-  /** The last chunk ended in CR: a LF that follows belongs to the same line end. */
+  /** True if the last chunk ended with CR: an LF at the beginning of the next chunk belongs to the same line end. */
   #afterCarriageReturn = false;
   #atStart = true;
   #event = '';
@@ -58,7 +58,7 @@ export class SseReader implements Stepper<Uint8Array, SseMessage> {
       this.#keep(from === 0 ? chunk : chunk.subarray(from));
       return [];
     }
-    // A line end is never a byte of another character, so that whole lines are whole text.
+    // The byte of a line end is never part of another character, so complete lines are complete UTF-8.
     const messages = this.#lines(this.#text(chunk.subarray(from, end)));
     if (end < chunk.length) this.#keep(chunk.subarray(end));
     return messages;
@@ -74,7 +74,7 @@ export class SseReader implements Stepper<Uint8Array, SseMessage> {
   }
 
   #keep(bytes: Uint8Array): void {
-    // A copy (`slice` of a Buffer is not one): the socket may reuse its buffer.
+    // This makes a copy (`slice` of a Buffer does not), because the socket may use its buffer again.
     this.#rest.push(new Uint8Array(bytes));
     this.#restSize += bytes.length;
     this.#check();
@@ -84,7 +84,7 @@ export class SseReader implements Stepper<Uint8Array, SseMessage> {
     if (this.#restSize + (this.#data?.length ?? 0) > this.#sizeMax) throw new SseEventTooLarge(this.#sizeMax);
   }
 
-  /** The kept bytes and those that follow, as text without a byte order mark. */
+  /** Returns the bytes of the unfinished line and the given ones as text, without a byte order mark. */
   #text(bytes: Uint8Array): string {
     let whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     if (this.#restSize > 0) {
@@ -128,7 +128,7 @@ export class SseReader implements Stepper<Uint8Array, SseMessage> {
   }
 }
 
-/** Returns the frame of an event without a name. `data` must not contain line ends (JSON text has none). */
+/** Returns the frame of an event without a name. `data` must not contain line ends; JSON text has none. */
 export function sseData(data: string): string {
   return `data: ${data}\n\n`;
 }
@@ -138,7 +138,7 @@ export function sseEvent(event: string, data: string): string {
   return `event: ${event}\ndata: ${data}\n\n`;
 }
 
-/** A comment that keeps a quiet stream alive: one line end only, since some clients take a blank line for an empty event (docs/interfaces/README.md "Streams"). */
+/** Returns a comment, which keeps an idle stream open. It has only one line end, because some clients take a blank line for an empty event (docs/interfaces/README.md "Streams"). */
 export function sseComment(text: string): string {
   return `: ${text}\n`;
 }

@@ -18,10 +18,10 @@ test('half a character without its other half becomes U+FFFD', () => {
   expect(pieces('\ude00a')).toEqual(['\ufffda', '']);
 });
 
-/** Texts of whole and half characters in any order. */
+/** Texts of characters and surrogates in any order. */
 const halves = fc.array(fc.constantFrom('a', 'é', '\ud83d', '\ude00', '\udbff', '\udc00')).map(units => units.join(''));
 
-test('any text in any pieces is returned in well-formed pieces that add up to it', () => {
+test('any text in any pieces is returned in well-formed pieces that together are the well-formed text', () => {
   fc.assert(
     fc.property(halves, fc.array(fc.nat(20), { maxLength: 6 }), (text, cuts) => {
       const ends = [...cuts.map(cut => Math.min(cut, text.length)), text.length].sort((a, b) => a - b);

@@ -1,12 +1,12 @@
-/** Returns whether a UTF-16 text ends in the first half of a character. */
+/** Returns whether a UTF-16 text ends with a high surrogate: the first half of a character. */
 function endsInHalf(text: string): boolean {
   const last = text.charCodeAt(text.length - 1);
   return last >= 0xd800 && last <= 0xdbff;
 }
 
 /**
- * Makes each piece of a text well-formed Unicode: a piece that ends in half a character waits for the other half, because a reader that
- * decodes piece by piece would see two broken ones. A half without its other half becomes U+FFFD.
+ * Makes each piece of a text well-formed Unicode. If a piece ends with half a character, that half waits for the other one, because a client that
+ * decodes each piece separately would see two invalid ones. A half without its other half becomes U+FFFD.
  */
 export class SurrogateGate {
   #half = '';
@@ -21,7 +21,7 @@ export class SurrogateGate {
     return text.isWellFormed() ? text : text.toWellFormed();
   }
 
-  /** Ends the text; returns what was held back. */
+  /** Ends the text and returns what was held back. */
   end(): string {
     const text = this.#half.toWellFormed();
     this.#half = '';

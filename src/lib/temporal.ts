@@ -1,3 +1,3 @@
-/** Gives older versions of Node.js, which packages run on, the `Temporal` of newer ones. To be imported, for its effect alone, by every module that uses it. */
+/** Defines `Temporal` in older versions of Node.js, which lack it. Every module that uses `Temporal` imports this one for its side effect. */
 if (!('Temporal' in globalThis)) await import('temporal-polyfill/global');
 export {};

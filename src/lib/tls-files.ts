@@ -1,11 +1,11 @@
 import { readFileSync, unwatchFile, watchFile } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 
-/** The paths of a certificate's parts, in PEM. */
+/** The paths of the PEM files of a certificate. */
 export interface TlsPaths {
   readonly certPath: string;
   readonly keyPath: string;
-  /** Authorities of callers; absent: callers need no certificate. */
+  /** The certificate authorities for clients; absent: clients need no certificate. */
   readonly clientCaPath?: string;
 }
 
@@ -16,15 +16,15 @@ export interface TlsMaterial {
   readonly ca?: Buffer;
 }
 
-/** Takes a new certificate for later connections, as TLS servers do. */
+/** A server that can take a new certificate for later connections, as TLS servers can. */
 export interface TlsTarget {
   setSecureContext(material: TlsMaterial): void;
 }
 
-/** Interval at which the files are checked. */
+/** The interval at which the files are checked. */
 const checkIntervalMs = 1_000;
 
-/** The certificate of a listener: read from its files, and again when they change, so that a renewed one needs no restart. */
+/** The certificate of a listener. Its files are read again when they change, so that a renewed certificate needs no restart. */
 export class TlsFiles {
   readonly #paths: TlsPaths;
   readonly #onRefused: (error: unknown) => void;
@@ -32,8 +32,8 @@ export class TlsFiles {
   #targets: readonly TlsTarget[] = [];
 
   /**
-   * `onRefused`: called for files that can't be used; the certificate in use stays. Throws if the files can't be read
-   * or do not match.
+   * `onRefused`: called if changed files can't be used; the current certificate stays in use. Throws if the files can't be
+   * read or do not match.
    */
   constructor(paths: TlsPaths, onRefused: (error: unknown) => void) {
     this.#paths = paths;
@@ -41,12 +41,12 @@ export class TlsFiles {
     this.#material = readMaterial(paths);
   }
 
-  /** The certificate in use. */
+  /** The current certificate. */
   get material(): TlsMaterial {
     return this.#material;
   }
 
-  /** From now on a server gets every certificate that replaces the one in use, within seconds of the change. */
+  /** Gives a server each new certificate from now on, within seconds of the change. */
   keepUpdated(target: TlsTarget): void {
     if (this.#targets.length === 0) for (const path of this.#files()) watchFile(path, watching, this.refresh);
     this.#targets = [...this.#targets, target];
@@ -58,12 +58,12 @@ export class TlsFiles {
       this.#material = readMaterial(this.#paths);
       for (const target of this.#targets) target.setSecureContext(this.#material);
     } catch (thrown) {
-      // Certificate and key are written one after the other: the second change finds both.
+      // Certificate and key are written one after the other. The second change finds files that match.
       this.#onRefused(thrown);
     }
   };
 
-  /** Looks at the files no more. */
+  /** Stops checking the files. */
   close(): void {
     for (const path of this.#files()) unwatchFile(path, this.refresh);
   }
@@ -74,7 +74,7 @@ export class TlsFiles {
   }
 }
 
-/** By polling: files are also replaced through links, and on file systems that report no changes. */
+/** Files are polled, because they can be replaced through links, and on file systems that do not report changes. */
 const watching = { interval: checkIntervalMs, persistent: false };
 
 function readMaterial({ certPath, keyPath, clientCaPath }: TlsPaths): TlsMaterial {

@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 
-/** Checks that bytes are UTF-8 while they arrive in pieces. */
+/** Checks that bytes that arrive in pieces are UTF-8. */
 export class Utf8Scan {
-  /** The start of a character whose other bytes have not arrived. */
+  /** The first bytes of a character whose other bytes have not arrived yet. */
   #rest: Buffer = Buffer.alloc(0);
 
   /** Takes the next bytes. Returns false if they are not UTF-8. */
@@ -13,7 +13,7 @@ export class Utf8Scan {
     return isUtf8(joined.subarray(0, end));
   }
 
-  /** Returns false if the last character is incomplete. */
+  /** Returns true if the last character is complete. */
   isWhole(): boolean {
     return this.#rest.length === 0;
   }
@@ -28,7 +28,7 @@ function countUnfinished(bytes: Buffer): number {
   return 0;
 }
 
-/** Returns the length in bytes of a character, from its first byte. */
+/** Returns how many bytes a character has, according to its first byte. */
 function characterBytes(first: number): number {
   if (first < 0xc0) return 1;
   if (first < 0xe0) return 2;

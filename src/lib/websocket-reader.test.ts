@@ -23,7 +23,7 @@ function encodeFrame({ opcode, payload, isFinal = true, isMasked = true, reserve
   return Buffer.concat([head, mask, payload.map((byte, index) => byte ^ (mask[index % 4] ?? 0))]);
 }
 
-/** The calls that a reader made, with joined pieces. */
+/** The calls that a reader has made; the pieces of messages are joined. */
 interface Seen {
   readonly messages: { readonly bytes: Buffer; readonly isBinary: boolean }[];
   readonly control: Buffer;
@@ -31,7 +31,7 @@ interface Seen {
   readonly arriving: number;
 }
 
-/** Reads chunks. */
+/** Gives chunks to a reader, and returns its calls. */
 function readChunks(chunks: readonly Buffer[], bytesMax = 1_000_000): Seen {
   const messages: Seen['messages'] = [];
   const control: Buffer[] = [];
@@ -84,7 +84,7 @@ test('messages are the same however they are fragmented, and however their bytes
   );
 });
 
-test('a message of many frames of one byte is in few pieces', () => {
+test('a message of many frames of one byte has few pieces', () => {
   const frames = Array.from({ length: 100_000 }, (_, index) =>
     encodeFrame({ opcode: index === 0 ? 1 : 0, payload: Buffer.from('x'), isFinal: false }),
   );
@@ -99,7 +99,7 @@ test('a message of many frames of one byte is in few pieces', () => {
   expect(pieces).toBeLessThan(20);
 });
 
-describe('a violation ends the reading, and nothing after it is read', () => {
+describe('after a violation nothing more is read', () => {
   const text = (payload: string, more: Partial<Frame> = {}): Buffer =>
     encodeFrame({ opcode: 1, payload: Buffer.from(payload), ...more });
   const begun = text('a', { isFinal: false });
@@ -132,12 +132,12 @@ describe('a violation ends the reading, and nothing after it is read', () => {
     }
   });
 
-  test('a length of 64 bits is refused before a byte of it has arrived', () => {
+  test('a message with a length of 64 bits is refused before a byte of it has arrived', () => {
     const head = Buffer.from([0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4]);
     expect(readChunks([head], 1000).failure).toBe('1009 The message is larger than 1000 bytes.');
   });
 
-  test('a message after the close frame', () => {
+  test('a message after the close frame is ignored', () => {
     const close = encodeFrame({ opcode: 8, payload: Buffer.from([0x03, 0xe8]) });
     expect(readChunks([close, text('x')])).toMatchObject({ messages: [], control: close, failure: undefined });
   });

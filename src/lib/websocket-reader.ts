@@ -2,57 +2,57 @@ import { Utf8Scan } from './utf8-scan.ts';
 
 /** A message of a WebSocket. */
 export interface SocketMessage {
-  /** Its bytes; each piece of 4 KiB or more has memory of its own, except the last. */
+  /** The bytes of the message. Each piece of 4 KiB or more, except the last, has its own memory. */
   readonly pieces: readonly Buffer[];
   readonly size: number;
   readonly isBinary: boolean;
 }
 
-/** What a reader calls. */
+/** The methods that a reader calls. */
 export interface SocketReceiver {
   message(message: SocketMessage): void;
-  /** Bytes of ping, pong and close frames, unchanged. */
+  /** Called with the unchanged bytes of ping, pong and close frames. */
   control(bytes: Buffer): void;
-  /** The client has broken a rule; nothing is called afterwards. `code` is a close code of RFC 6455. */
+  /** Called if the client has broken a rule of the protocol; no method is called afterwards. `code`: a close code of RFC 6455. */
   failed(code: 1002 | 1007 | 1009, reason: string): void;
 }
 
 const opcodes = { continuation: 0, text: 1, binary: 2, close: 8, pong: 10 } as const;
 const pieceBytesMax = 64 * 1024;
 const pieceBytesMin = 256;
-/** Smaller pieces share memory, which is cheaper. */
+/** Pieces smaller than this share memory, which is cheaper. */
 const sharedBytes = 4 * 1024;
 /** The longest header: two bytes, a length of 64 bits, a mask. */
 const headBytesMax = 14;
-/** Longer payloads are not allowed in control frames. */
+/** The longest payload that a control frame may have. */
 const controlBytesMax = 125;
 
 /**
- * Reads the frames of a WebSocket's client (RFC 6455, section 5) as their bytes arrive: each byte is unmasked, checked and kept once, in pieces. A reader that waits for the whole of a frame
- * holds the event loop for as long as all of it takes, which are hundreds of milliseconds for a message of 60 MB.
+ * Reads the frames that a WebSocket client sends (RFC 6455, section 5) as their bytes arrive: each byte is unmasked, checked and stored once. A reader that waited for whole frames would block
+ * the event loop for hundreds of milliseconds for a message of 60 MB.
  */
 export class WebSocketReader {
   readonly #bytesMax: number;
   readonly #receiver: SocketReceiver;
   readonly #head = Buffer.alloc(headBytesMax);
-  /** Bytes of the header that are here, and that it has as far as is known. */
+  /** How many bytes of the header have arrived, and how many it has as far as is known. */
   #headBytes = 0;
   #headBytesWanted = 2;
-  /** Bytes of the frame's payload that have not arrived. */
+  /** How many bytes of the frame's payload have not arrived. */
   #left = 0;
-  /** How many bytes of the payload were unmasked. */
+  /** How many bytes of the payload have been unmasked. */
   #unmasked = 0;
   /** The message that is arriving. */
   #message: ArrivingMessage | undefined;
   #isOver = false;
 
-  /** A message of more than `bytesMax` is refused. */
+  /** `bytesMax`: the largest message; larger ones are refused. */
   constructor(bytesMax: number, receiver: SocketReceiver) {
     this.#bytesMax = bytesMax;
     this.#receiver = receiver;
   }
 
-  /** Bytes of the message that is arriving. */
+  /** The number of bytes of the arriving message so far. */
   get arrivingBytes(): number {
     return this.#message?.size ?? 0;
   }
@@ -85,7 +85,7 @@ export class WebSocketReader {
     return (this.#head[0] ?? 0) & 0x0f;
   }
 
-  /** Reads the part of the header that is here: it may say that there is more of it. */
+  /** Reads the part of the header that has arrived. It may show that the header is longer. */
   #readHead(): void {
     const short = (this.#head[1] ?? 0) & 0x7f;
     if (this.#headBytes === 2) {
@@ -111,7 +111,7 @@ export class WebSocketReader {
     return this.#head.readUInt32BE(2) * 2 ** 32 + this.#head.readUInt32BE(6);
   }
 
-  /** Returns the rule that the first two bytes of a header break; undefined if they break none. */
+  /** Returns what is wrong with the first two bytes of a header; undefined if they are valid. */
   #findProblem(short: number): string | undefined {
     const [first = 0, second = 0] = this.#head;
     const opcode = this.#opcode;
@@ -144,7 +144,7 @@ export class WebSocketReader {
     this.#headBytes = 0;
     this.#headBytesWanted = 2;
     const opcode = this.#opcode;
-    // What follows the client's close frame is ignored.
+    // Everything after the client's close frame is ignored.
     if (opcode === opcodes.close) this.#isOver = true;
     if (opcode >= opcodes.close || ((this.#head[0] ?? 0) & 0x80) === 0) return;
     const message = this.#message?.end();
@@ -159,20 +159,20 @@ export class WebSocketReader {
   }
 }
 
-/** How the bytes of a frame are masked: `from` of its bytes came before, `left` come after. */
+/** How bytes of a frame are masked. `from`: how many of the frame's bytes came before them; `left`: how many come after them. */
 interface Masked {
   readonly mask: Buffer;
   readonly from: number;
   readonly left: number;
 }
 
-/** The bytes of a message that have arrived, unmasked. */
+/** Collects the unmasked bytes of a message. */
 class ArrivingMessage {
   readonly #isBinary: boolean;
   readonly #scan = new Utf8Scan();
   readonly #pieces: Buffer[] = [];
   #piece: Buffer = Buffer.alloc(0);
-  /** Bytes of the last piece that are filled. */
+  /** How many bytes of the last piece are filled. */
   #filled = 0;
   size = 0;
 
@@ -180,7 +180,7 @@ class ArrivingMessage {
     this.#isBinary = isBinary;
   }
 
-  /** Takes bytes of a frame. Returns false if they belong to a text that is not UTF-8. */
+  /** Adds bytes of a frame. Returns false if the message is a text and they are not UTF-8. */
   take(bytes: Buffer, { mask, from, left }: Masked): boolean {
     for (let at = 0; at < bytes.length;) {
       if (this.#filled === this.#piece.length) this.#startPiece(bytes.length - at + left);
@@ -197,7 +197,7 @@ class ArrivingMessage {
     return true;
   }
 
-  /** Returns the whole message; undefined if it is a text that ends within a character. */
+  /** Returns the complete message; undefined if it is a text that ends inside a character. */
   end(): SocketMessage | undefined {
     this.#keepPiece();
     return this.#isBinary || this.#scan.isWhole()
@@ -205,7 +205,7 @@ class ArrivingMessage {
       : undefined;
   }
 
-  /** Starts a piece for the bytes that are known to come, or, for frames of few bytes, for as many as are here. */
+  /** Starts a piece with room for `coming` bytes, or for as many as the message already has, so that many small frames give few pieces. */
   #startPiece(coming: number): void {
     this.#keepPiece();
     const wanted = Math.max(coming, Math.min(this.size, pieceBytesMax), this.size === 0 ? 0 : pieceBytesMin);

@@ -17,7 +17,7 @@ export interface OpenCallLimits {
 /** How long a call may take to end after its time has passed, before it is cut off. */
 const cutMs = 5_000;
 
-/** The calls without a credential that are running. */
+/** Counts the running calls without a credential, and enforces their limits. */
 export class OpenCalls {
   readonly #limits: OpenCallLimits;
   readonly #runtime: Pick<Runtime, 'after'>;

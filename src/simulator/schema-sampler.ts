@@ -103,8 +103,8 @@ class Sampler {
   }
 
   /** Tries combinations of alternatives until the value satisfies everything. If none does, returns the value of the first combination. */
-  #alternatives({ schemas, parts, alternatives: groups }: SchemaConstraints, place: Place): Json {
-    const ordered = groups.map(group => this.#ordered(group, place));
+  #alternatives({ schemas, parts, alternatives }: SchemaConstraints, place: Place): Json {
+    const ordered = alternatives.map(group => this.#ordered(group, place));
     let fallback: Json = null;
     const variation = this.#variation;
     for (let attempt = 0; attempt < triesMax; attempt += 1) {

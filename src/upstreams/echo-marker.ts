@@ -18,10 +18,10 @@ export class EchoMarker implements EventRestorer {
   }
 
   restored(events: GenerationEvent[]): GenerationEvent[] {
-    return events.flatMap(event => this.#marked(event));
+    return events.flatMap(event => this.#mark(event));
   }
 
-  #marked(event: GenerationEvent): GenerationEvent[] {
+  #mark(event: GenerationEvent): GenerationEvent[] {
     const { choice } = event;
     const left = this.#left[choice] ?? 0;
     if (left === 0 || event.event.case !== 'delta' || event.event.value.kind !== DeltaKind.TEXT) return [event];

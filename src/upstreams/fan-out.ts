@@ -118,12 +118,12 @@ class ChoiceMerge {
       const { event } = whole;
       switch (event.case) {
         case 'started':
-          return this.#started(choice, event.value);
+          return this.#mergeStart(choice, event.value);
         case 'usageReported':
           this.#usages[choice] = event.value.usage;
-          return this.#reported();
+          return this.#mergeReports();
         case 'completed':
-          return this.#completed(event.value);
+          return this.#mergeCompleted(event.value);
         default:
           return [{ ...whole, choice }];
       }
@@ -131,23 +131,26 @@ class ChoiceMerge {
   }
 
   /** Returns the start of the answer when the first call begins. When the last call has begun, returns the usage that the calls have reported so far. */
-  #started(
+  #mergeStart(
     choice: number,
     { usage, warnings = [], systemFingerprint = '' }: Parameters<typeof started>[0],
   ): GenerationEvent[] {
     this.#starts += 1;
     this.#usages[choice] = usage;
     if (this.#starts === 1) return [started({ warnings: [...warnings], systemFingerprint })];
-    return this.#starts === this.#count ? this.#reported() : [];
+    return this.#starts === this.#count ? this.#mergeReports() : [];
   }
 
   /** Returns the sum of the reported counts, if every call has reported them; otherwise it would not cover the whole answer. */
-  #reported(): GenerationEvent[] {
+  #mergeReports(): GenerationEvent[] {
     const usage = sumUsage(this.#usages, this.#count);
     return usage === undefined ? [] : [usageReported(usage)];
   }
 
-  #completed({ usage, serviceTier = ServiceTier.UNSPECIFIED }: Parameters<typeof completed>[0]): GenerationEvent[] {
+  #mergeCompleted({
+    usage,
+    serviceTier = ServiceTier.UNSPECIFIED,
+  }: Parameters<typeof completed>[0]): GenerationEvent[] {
     this.#ends.push(usage);
     if (this.#ends.length === 1 || serviceTier === ServiceTier.PRIORITY) this.#tier = serviceTier;
     if (this.#ends.length < this.#count) return [];

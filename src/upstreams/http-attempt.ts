@@ -63,7 +63,7 @@ const endedEarly = /EOF/;
 
 /** How often a request to an upstream that is loading its model is repeated. */
 const loadingPollMs = 500;
-/** When to try such an upstream again if it does not say. */
+/** The `retry-after` for the client if such an upstream sends none. */
 const loadingRetryMs = 5_000;
 
 /**
@@ -247,11 +247,11 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     }
     // Deferred until undici has finished this request, so that its connection can be used for the next one.
     queueMicrotask(() => {
-      if (this.#phase !== 'over') this.#refused(refusal.head, refusal.parts);
+      if (this.#phase !== 'over') this.#handleRefusal(refusal.head, refusal.parts);
     });
   }
 
-  #refused(head: ResponseHead, parts: readonly Buffer[]): void {
+  #handleRefusal(head: ResponseHead, parts: readonly Buffer[]): void {
     const { keyUser, model, codec } = this.#request;
     const body = Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
     const failure = this.#withLogMessage(statusFailure(head, body, { codec, clock: this.#target.runtime }));

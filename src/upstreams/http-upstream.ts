@@ -171,10 +171,10 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const beganMs = this.#target.runtime.monotonicMs();
       const forwarded = isOwn ? forwardedHeaders(request.source?.headers) : noHeaders;
       const { headers: own, withheld } = filterHeaders(this.#passthrough, forwarded);
-      const portable = isOwn ? asOwn(request, codec.protocol) : toPortable(request, codec.protocol);
+      const portable = isOwn ? keepUnchanged(request, codec.protocol) : toPortable(request, codec.protocol);
       const names = isOwn ? undefined : new ToolNames(portable.request, lane.protocol.toolName);
       const encoded = this.#encode(lane, call, names?.request ?? portable.request);
-      const dropped = joined(portable.dropped, encoded.dropped, withheld);
+      const dropped = joinLists(portable.dropped, encoded.dropped, withheld);
       refuseLoss(request, dropped);
       restorers = this.#restorers(lane.protocol, portable, names, dropped);
       const plan = this.#plan(lane, model, whole);
@@ -263,7 +263,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
 }
 
 /** Returns the entries of all lists, each once. */
-function joined(...lists: readonly (readonly string[])[]): readonly string[] {
+function joinLists(...lists: readonly (readonly string[])[]): readonly string[] {
   if (lists.every(list => list.length === 0)) return none;
   const [first = none, ...rest] = lists.filter(list => list.length > 0);
   return rest.length === 0 ? first : [...new Set(lists.flat())];
@@ -290,7 +290,7 @@ function asksForTimings({ source }: GenerateRequest): boolean {
 /**
  * Returns the unchanged request, for an upstream with the protocol of the client. Throws for calls without results, unless the upstream checks that.
  */
-function asOwn(request: GenerateRequest, protocol: Protocol): PortableRequest {
+function keepUnchanged(request: GenerateRequest, protocol: Protocol): PortableRequest {
   if (protocol !== Protocol.RESPONSES) checkCalls(request.items, request.endpoint);
   return { request, dropped: [], calls: undefined };
 }

@@ -34,7 +34,7 @@ export class ImageFetcher {
    * Returns the bytes of an image. Throws `UpstreamFailure` `malformed` if the URL is not allowed or returns no image; if the signal is aborted, its reason.
    */
   async fetch(address: string, signal: AbortSignal): Promise<Buffer> {
-    const url = this.#checked(address);
+    const url = this.#check(address);
     const { bytesMax, runtime } = this.#options;
     const server = { baseUrl: url.origin, keys: [], timeouts, proxy: {}, runtime, lookup: this.#guard.lookup };
     try {
@@ -45,7 +45,7 @@ export class ImageFetcher {
     }
   }
 
-  #checked(address: string): URL {
+  #check(address: string): URL {
     const checked = this.#guard.check(address);
     if (typeof checked === 'string') throw refused(checked);
     return checked;

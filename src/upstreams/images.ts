@@ -42,7 +42,7 @@ export class ImagesProvider implements ImageUpstream {
       const { images, extraJson } = parseAnswer(answer.toString('utf8'));
       const drawn: DrawnImage[] = [];
       // One after the other, so that only one image is being fetched at a time.
-      for (const image of images) drawn.push(await this.#drawn(image, call.signal));
+      for (const image of images) drawn.push(await this.#toDrawnImage(image, call.signal));
       return { images: drawn, extraJson };
     } catch (thrown) {
       throw thrown instanceof UpstreamFailure ? this.#target.clean(thrown) : thrown;
@@ -93,7 +93,7 @@ export class ImagesProvider implements ImageUpstream {
     return { keyUser: hold, model, path: this.#target.path(below), headers, body, codec: { parseError }, watch };
   }
 
-  async #drawn({ source, revisedPrompt, extraJson }: ParsedImage, signal: AbortSignal): Promise<DrawnImage> {
+  async #toDrawnImage({ source, revisedPrompt, extraJson }: ParsedImage, signal: AbortSignal): Promise<DrawnImage> {
     const bytes = source.kind === 'bytes' ? source.bytes : await this.#fetcher.fetch(source.url, signal);
     const type = detectImageType(bytes);
     if (type === undefined) {

@@ -119,19 +119,19 @@ const identifierLengthMax = 64;
 function addNamespace(body: JsonObject, protocol: Protocol, accountId: number): void {
   for (const member of identifierMembers) {
     const value = body[member];
-    if (typeof value === 'string') body[member] = namespaced(value, accountId);
+    if (typeof value === 'string') body[member] = addPrefix(value, accountId);
   }
   const { metadata } = body;
   // In other protocols `metadata` has the client's own labels.
   if (protocol !== Protocol.MESSAGES || typeof metadata !== 'object' || metadata === null || Array.isArray(metadata))
     return;
   if (typeof metadata['user_id'] === 'string') {
-    body['metadata'] = { ...metadata, user_id: namespaced(metadata['user_id'], accountId) };
+    body['metadata'] = { ...metadata, user_id: addPrefix(metadata['user_id'], accountId) };
   }
 }
 
 /** Returns an identifier with the account's prefix, which no other account can have: readable if it is short enough, else hashed. */
-function namespaced(name: string, accountId: number): string {
+function addPrefix(name: string, accountId: number): string {
   const readable = `${accountId}:${name}`;
   if (readable.length <= identifierLengthMax) return readable;
   return `${accountId}:${createHash('sha256').update(name).digest('base64url')}`;

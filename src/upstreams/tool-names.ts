@@ -24,7 +24,7 @@ export class ToolNames {
     this.#legal = legal;
     const fits = this.#fits(request);
     this.#own = fits ? undefined : new Map();
-    this.request = fits ? request : this.#renamed(request);
+    this.request = fits ? request : this.#rename(request);
   }
 
   /** Returns the events with the client's names in calls. */
@@ -39,7 +39,7 @@ export class ToolNames {
     );
   }
 
-  #renamed(request: GenerateRequest): GenerateRequest {
+  #rename(request: GenerateRequest): GenerateRequest {
     const { toolChoice } = request;
     const renamed = {
       ...request,

@@ -11,10 +11,10 @@ export interface Conversation {
   readonly run: (place: ConversationPlace) => Promise<Outcome>;
 }
 
-/** The environment of a conversation. */
+/** Where a conversation runs. */
 export interface ConversationPlace {
   readonly gateway: RunningGateway;
-  /** The gateway's address as the agents know it. */
+  /** The gateway's URL for the agents. */
   readonly url: string;
   readonly model: string;
 }
@@ -26,11 +26,11 @@ function jsonLines(text: string): Json[] {
   const lines: Json[] = [];
   for (const line of text.split('\n')) {
     try {
-      // An agent prints JSON objects, and other lines.
+      // Agents also print lines that are not JSON objects.
       const value = JSON.parse(line) as Json | string | number | boolean | null;
       if (typeof value === 'object' && value !== null) lines.push(value);
     } catch {
-      // Lines that are not JSON.
+      // The line is not JSON.
     }
   }
   return lines;
@@ -52,7 +52,7 @@ function start(
 }
 
 const tail = (text: string): string => text.trim().slice(-600);
-// opencode puts quotation marks around a prompt: a steering line must not be its last.
+// opencode puts quotation marks around a prompt, so a steering line must not be the last line.
 const turns = [
   'Say hello.',
   'Read the file.\n!sim calls=1\n',
@@ -145,7 +145,7 @@ const codexResult = ({ stdout, stderr }: Ended): { readonly session?: string; re
   return typeof session === 'string' ? { session } : {};
 };
 
-/** `settings`: further `-c` values. */
+/** Returns the conversations of Codex. `settings`: further `-c` values. */
 function codex(name: string, settings: readonly string[]): Conversation[] {
   const options = ['--skip-git-repo-check', '--json', ...settings.flatMap(each => ['-c', each])];
   return [
@@ -183,7 +183,7 @@ const opencode: readonly Conversation[] = [
   },
 ];
 
-/** A budget that is used up in the middle: the agent reports why, and no more is spent. */
+/** A conversation whose budget is used up in the middle: the agent reports why, and no more is spent. */
 const budget: Conversation = {
   name: 'a budget of $0.05',
   run: async place => {

@@ -17,7 +17,7 @@ const refusedFolder = resolve(folder, 'refused');
 const pace = 'simulator: { tokens_per_second: 0 }\n';
 const models = ['chat', 'responses', 'messages'];
 
-/** The inner gateway as an upstream of each protocol, and model names that the agents recognize. */
+/** Returns a configuration with the inner gateway as an upstream of each protocol, and with model names that the agents recognize. */
 function outerConfig({ url, key }: RunningGateway): string {
   const base = (protocol: string): string => (protocol === 'messages' ? url : `${url}/v1`);
   const providers = models.map(
@@ -39,7 +39,7 @@ const modelsByClient: Readonly<Record<string, readonly string[]>> = {
   opencode: everyModel,
 };
 
-/** Keeps refusals, except HEAD requests to the address, with which Claude Code checks whether a server answers. */
+/** Writes refusals to a file, except those of HEAD requests, with which Claude Code checks whether a server answers. */
 function keep(refusals: readonly Refusal[], name: string): void {
   if (refusals.length === 0) return;
   mkdirSync(refusedFolder, { recursive: true });

@@ -14,12 +14,12 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** A running gateway with a home of its own. */
+/** A running gateway with a temporary home folder. */
 export interface RunningGateway {
   readonly url: string;
   readonly key: string;
   readonly stop: () => Promise<void>;
-  /** Runs `tollgate ARGS` against it in an agent's home and folder. Given `interruptMs`, sends SIGINT so long after it has made its key. */
+  /** Runs `tollgate ARGS` against the gateway in an agent's home and folder. `interruptMs`: sends SIGINT that long after the command has made its key. */
   readonly tollgate: (
     args: readonly string[],
     options?: { readonly interruptMs?: number; readonly env?: Record<string, string>; readonly input?: string },
@@ -35,7 +35,7 @@ function gather(child: ChildProcess): Promise<Ended> {
   return promise;
 }
 
-/** Starts a gateway with a configuration file of this text, and waits until it is ready. Throws with its output if it ends before that. */
+/** Starts a gateway with this configuration, and waits until it is ready. Throws an error with its output if it ends before that. */
 export async function startGateway(config: string): Promise<RunningGateway> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-agents-'));
   const work = join(folder, 'work');

@@ -7,7 +7,7 @@ import { type RunningGateway, startGateway } from './place.ts';
 
 const folder = resolve(import.meta.dirname, 'python');
 
-/** The Python clients and the versions that were tried. Each has an environment of its own, because their dependencies conflict. */
+/** The Python clients and the versions that were tried. Each has a separate environment, because their dependencies conflict. */
 export const pythonClients: Readonly<Record<string, readonly string[]>> = {
   openai: ['openai==3.54.0'],
   anthropic: ['anthropic==2.12.0'],
@@ -18,7 +18,7 @@ export const pythonClients: Readonly<Record<string, readonly string[]>> = {
   litellm: ['litellm==1.106.2', 'mcp'],
 };
 
-/** Installs a client if it is not there. Returns its Python; undefined if that fails. */
+/** Installs a client if necessary. Returns the path of its Python; undefined if the installation fails. */
 function install(client: string): string | undefined {
   const place = join(folder, 'environments', client);
   const python = join(place, 'bin/python');
@@ -34,7 +34,7 @@ function install(client: string): string | undefined {
   return isInstalled ? python : undefined;
 }
 
-/** The gateway with upstreams of all four protocols, and what ends it. */
+/** Starts a gateway with upstreams of all four protocols. Returns it and how to stop it. */
 async function startWithGemini(
   inner: RunningGateway,
   config: string,
@@ -55,7 +55,7 @@ async function startWithGemini(
   };
 }
 
-/** Not synchronously: the Gemini server answers in this process. */
+/** Runs a program, asynchronously because the Gemini server answers in this process. */
 async function runProgram(
   program: string,
   args: readonly string[],
@@ -67,7 +67,7 @@ async function runProgram(
   return { status, stdout };
 }
 
-/** Runs the Python clients over the built-in model and the four upstream protocols. Prints a line for each; returns how many failed. */
+/** Runs the Python clients with the built-in model and the four upstream protocols. Prints a line for each; returns how many failed. */
 export async function runPython(clients: readonly string[], inner: RunningGateway, config: string): Promise<number> {
   const { gateway, stop } = await startWithGemini(inner, config);
   let failures = 0;

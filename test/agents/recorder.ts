@@ -2,7 +2,7 @@ import { createServer, type IncomingHttpHeaders, request as send, type Server } 
 import { once } from 'node:events';
 import { type AddressInfo, connect } from 'node:net';
 
-/** An exchange that the gateway refused or failed. */
+/** A request that was answered with an error, and the answer. */
 export interface Refusal {
   readonly method: string;
   readonly path: string;
@@ -12,13 +12,13 @@ export interface Refusal {
   readonly answer: string;
 }
 
-/** Stands between agents and a gateway: passes everything on, and keeps what was answered with 400 or more. */
+/** A proxy between agents and a gateway that records what was answered with status 400 or above. */
 export class Recorder {
   readonly #server: Server;
   #refusals: Refusal[] = [];
-  /** Requests that were passed on. */
+  /** The number of requests. */
   requests = 0;
-  /** Connections that became WebSockets. */
+  /** The number of connections that became WebSockets. */
   sockets = 0;
 
   constructor(target: string) {
@@ -65,7 +65,7 @@ export class Recorder {
     });
   }
 
-  /** Opens it. Returns its address. */
+  /** Starts listening. Returns the URL. */
   async open(): Promise<string> {
     this.#server.listen(0, '127.0.0.1');
     await once(this.#server, 'listening');

@@ -1,4 +1,4 @@
-/** Heavy reads of an account: they wait for the thread that reads, and hold nobody else up (docs/security.md "Overload"). */
+/** Expensive reads of an account run on the reader's thread and do not delay others (docs/security.md "Overload"). */
 import { createClient } from '@connectrpc/connect';
 import { afterAll, expect, test } from 'vitest';
 import { fillRecords } from '../../bench/ledger.ts';
@@ -10,7 +10,7 @@ import { attackSize } from './scale.ts';
 const config = 'simulator: { tokens_per_second: 0 }\n';
 const balance = '10000';
 const records = attackSize(1_000_000, 300_000);
-/** Milliseconds of computing on the main thread: 50, and as much again if other programs share the cores. */
+/** The longest time that the main thread may compute without a pause, in ms: 50 on a quiet machine, and twice as long if other programs share the cores. */
 const heldMsMax = 100;
 const readsAtOnce = 24;
 
@@ -34,7 +34,7 @@ test.skipIf(isOnPostgres)(
       await answer.text();
       return answer.status;
     };
-    // The first reads of each kind compile, and build the columns.
+    // The first read of each kind compiles the code and builds the column files.
     await get('/analytics?group_by=model&tag=team');
     await account.getAnalytics({ groupBy: AnalyticsGroup.END_USER });
 
@@ -61,7 +61,7 @@ test.skipIf(isOnPostgres)(
     const tookMs = performance.now() - began;
     expect(answers.filter(answer => typeof answer === 'number').every(status => status === 200)).toBe(true);
     expect(await holds.longest(gateway.url, sinceMs)).toBeLessThan(heldMsMax);
-    // On the main thread the reads would have held it up for this long.
+    // On the main thread, the reads would have blocked it for this long.
     expect(tookMs).toBeGreaterThan(2 * heldMsMax);
     expect(healthy).toBeGreaterThan(1);
   },

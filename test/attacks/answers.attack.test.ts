@@ -46,7 +46,7 @@ server.listen(0, '127.0.0.1');
 await once(server, 'listening');
 afterAll(() => server.close());
 
-/** Sends until the gateway disconnects, at most a gibibyte. */
+/** Sends until the gateway disconnects, but at most a gibibyte. */
 async function pour(response: ServerResponse, model: string, n: number): Promise<void> {
   for (let turn = 0; !response.destroyed && sentBytes < 1024 * mebibyte; turn += 1) {
     const text = (said[model]?.(turn % n) ?? '').repeat(20);
@@ -91,7 +91,7 @@ async function ask(model: string, more: object): Promise<{ text: string; id: str
   return { text, id, tookMs: performance.now() - began };
 }
 
-// The first answer that is counted loads the tokenizer, once in the life of a process: 120 ms, which are not measured.
+// The first answer whose tokens are counted loads the tokenizer, which takes 120 ms once per process and is not measured.
 await ask('text', { max_tokens: 50 });
 
 const logprobs = { logprobs: true, top_logprobs: 20 };
@@ -106,7 +106,7 @@ const cases: readonly (readonly [model: string, more: object])[] = [
 ];
 
 test.each(cases.flatMap(([model, more]) => [true, false].map(stream => [model, { ...more, stream }] as const)))(
-  'endless %s (%o) ends as the provider’s failure, and the delivered part is charged',
+  'endless %s (%o) is ended as a failure of the provider, and the delivered part is charged',
   async (model, more) => {
     const before = await readBalance(gateway);
     const sinceMs = Date.now();
@@ -115,13 +115,13 @@ test.each(cases.flatMap(([model, more]) => [true, false].map(stream => [model, {
 
     expect(await holds.longest(gateway.url, sinceMs)).toBeLessThan(200);
     expect(text).toContain('upstream_error');
-    // 128 choices of 2 MiB in memory, plus the sockets' buffers.
+    // 128 choices of 2 MiB each in memory, plus the buffers of the sockets.
     const several = 'n' in more && more.stream ? 128 : 1;
     expect(sentBytes).toBeLessThan((several * 12 + attackSize(80, 16)) * mebibyte);
     const record = await readRecord(gateway, id);
     const cost = before - (await readBalance(gateway));
     expect(record.costNanoUsd).toBe(cost);
-    // Nothing of an answer that is not streamed was delivered, and never more of a stream than the model's limit.
+    // Of an answer that is not streamed nothing was delivered; of a stream at most the model's output limit.
     const delivered = more.stream && model !== 'nothing' && model !== 'logprobs';
     if (delivered) expect(cost).toBeGreaterThan(100_000_000n);
     else expect(cost).toBeLessThan(10_000_000n);
@@ -129,7 +129,7 @@ test.each(cases.flatMap(([model, more]) => [true, false].map(stream => [model, {
   },
 );
 
-test('the client’s output limit ends an endless answer like any other, streamed or whole', async () => {
+test('the client’s output limit ends an endless answer like any other answer, streamed or whole', async () => {
   for (const model of ['text', 'reasoning']) {
     const { text, id } = await ask(model, { max_tokens: 50 });
     expect(text).toContain('"finish_reason":"length"');

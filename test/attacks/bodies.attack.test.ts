@@ -14,10 +14,10 @@ afterAll(() => holds.remove());
 afterAll(() => endGateway(gateway));
 
 const mebibyte = 1024 ** 2;
-/** How long the event loop may be held: 50 ms on a quiet machine; if other programs share the cores and their caches, the same work takes up to twice as long. */
+/** The longest time that the event loop may be blocked, in ms: 50 on a quiet machine; the same work takes up to twice as long if other programs share the cores and their caches. */
 const heldMsMax = 100;
 
-/** Sends a body. Returns the response, and the longest time that it held the event loop. */
+/** Sends a body. Returns the response, and the longest time that the event loop was blocked, in ms. */
 async function attack(
   path: string,
   body: string,
@@ -78,7 +78,7 @@ test.each(refused)('%s are refused while they arrive, without blocking other req
   expect(heldMs).toBeLessThan(heldMsMax);
 });
 
-test('without funds, a large body is refused within 5 s', async () => {
+test('without money, a large body is refused within 5 s', async () => {
   const key = await createAccount(gateway, '0');
   const { status, tookMs } = await attack('/v1/responses', `{"model":"sim/small","input":${ones}}`, key);
   expect(status).toBe(400);
@@ -97,15 +97,18 @@ test.each([
   ['messages', '/v1/chat/completions', { messages: entries({ role: 'user', content: [{ type: 'text', text: 1 }] }) }],
   ['blocks', '/v1/messages', { max_tokens: 9, messages: [{ role: 'user', content: entries({ type: 'text' }) }] }],
   ['items', '/v1/responses', { input: entries({ role: 'user' }) }],
-])('of thousands of wrong %s, the first is named, without blocking other requests', async (_name, path, body) => {
-  const json = JSON.stringify({ model: 'sim/small', ...body });
-  // The first body of a kind compiles its schema.
-  await attack(path, json);
-  const { status, code, heldMs, responseBytes } = await attack(path, json);
-  expect([status, code]).toEqual([422, 'validation_error']);
-  expect(heldMs).toBeLessThan(heldMsMax);
-  expect(responseBytes).toBeLessThan(1024);
-});
+])(
+  'for thousands of wrong %s, the error names the first one, without blocking other requests',
+  async (_name, path, body) => {
+    const json = JSON.stringify({ model: 'sim/small', ...body });
+    // The first body of each kind compiles its schema.
+    await attack(path, json);
+    const { status, code, heldMs, responseBytes } = await attack(path, json);
+    expect([status, code]).toEqual([422, 'validation_error']);
+    expect(heldMs).toBeLessThan(heldMsMax);
+    expect(responseBytes).toBeLessThan(1024);
+  },
+);
 
 function entries(entry: object): object[] {
   return Array.from({ length: 9900 }, () => entry);
@@ -114,7 +117,7 @@ function entries(entry: object): object[] {
 test.each([
   ['in one frame', Infinity],
   ['in frames of a kilobyte', 1024],
-])('a message of a WebSocket of 48 MiB %s does not block other requests', async (_name, frameBytes) => {
+])('a WebSocket message of 48 MiB %s does not block other requests', async (_name, frameBytes) => {
   const client = await SocketClient.open(gateway.url, gateway.apiKey);
   await client.ask({ model: 'sim/small', input: 'x' });
   const message = Buffer.from(
@@ -131,7 +134,7 @@ test.each([
   await client.close();
 });
 
-test('a text too long for the model is refused without blocking other requests', async () => {
+test('a text that is too long for the model is refused without blocking other requests', async () => {
   const text = 'word '.repeat(attackSize(12, 2) * mebibyte);
   const { status, code, heldMs } = await attack(
     '/v1/chat/completions',
@@ -141,7 +144,7 @@ test('a text too long for the model is refused without blocking other requests',
   expect(heldMs).toBeLessThan(heldMsMax);
 });
 
-test('a body of 1.5 MiB is too large for an account path', async () => {
+test('a body of 1.5 MiB is too large for an account endpoint', async () => {
   const body = JSON.stringify({ label: 'x'.repeat(1.5 * mebibyte) });
   const { status, code } = await attack('/v1/account/keys', body, gateway.managementKey);
   expect([status, code]).toEqual([413, 'body_too_large']);
@@ -153,13 +156,13 @@ test('large bodies stay within the memory limit of an account', async () => {
   const statuses = await Promise.all(
     Array.from({ length: attackSize(60, 30) }, async () => (await attack('/v1/chat/completions', body)).status),
   );
-  // An account may have 128 MiB of bodies in memory. Beyond that: 503; the others get 400, because the text is too long.
+  // An account may have 128 MiB of bodies in memory. Bodies beyond that get 503, the others 400 because the text is too long.
   expect(new Set(statuses)).toEqual(new Set([400, 503]));
   expect((await attack('/v1/chat/completions', body)).status).toBe(400);
 });
 
 if (isFullSize)
-  test('a body of the largest size with an image does not block other requests', async () => {
+  test('a body of the maximum size with an image does not block other requests', async () => {
     const url = `data:image/png;base64,${'A'.repeat(60 * mebibyte)}`;
     const content = [{ type: 'image_url', image_url: { url } }];
     const { heldMs } = await attack(

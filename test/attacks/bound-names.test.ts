@@ -4,16 +4,16 @@ import { expect, test } from 'vitest';
 import { configJsonSchema } from '../../src/config/json-schema.ts';
 import { root } from '../gateway.ts';
 
-/** A node of the configuration's JSON Schema. */
+/** A node in the JSON Schema of the configuration. */
 interface Node {
   readonly properties?: Readonly<Record<string, Node>>;
 }
 
-/** Keys of these sections that bound nothing. */
+/** Keys in these sections that are not limits. */
 const unbounded = ['rpc.admin', 'rpc.tls', 'rpc.tokens'];
 const sections = ['limits', 'overload', 'rpc', 'batches'];
 
-/** Returns the bounds of the configuration, as `section.key`. */
+/** Returns the limits in the configuration, as `section.key`. */
 function listBounds(): string[] {
   const { properties = {} } = configJsonSchema() as Node;
   const names = sections.flatMap(section =>
@@ -22,7 +22,7 @@ function listBounds(): string[] {
   return names.filter(name => !unbounded.includes(name));
 }
 
-test('each bound of the configuration is in the tables of docs/security.md, and a test sets it', () => {
+test('each limit in the configuration is in the tables of docs/security.md, and a test sets it', () => {
   const bounds = listBounds();
   expect(bounds.length).toBeGreaterThan(30);
   const page = readFileSync(join(root, 'docs/security.md'), 'utf8');

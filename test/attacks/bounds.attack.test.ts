@@ -1,4 +1,4 @@
-/** Each limit that no other attack exceeds, set low in the configuration and exceeded from outside (docs/security.md "Limits of size and time"). */
+/** The limits that no other attack test exceeds: each is set low in the configuration and exceeded from outside (docs/security.md "Limits of size and time"). */
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -34,7 +34,7 @@ rpc: { control_bytes: 2KiB, message_elements: 100, open_bytes: 64, open_calls_pe
 `,
 });
 afterAll(() => endGateway(tight));
-/** The sums over all accounts, with room for each account. */
+/** A gateway with low limits for all accounts together, but enough room for a single account. */
 const full = await startGateway({
   balance: '1000',
   config: `
@@ -93,12 +93,12 @@ test.each([
   ['body_values', Array.from({ length: 12 }, () => Array.from({ length: 90 }, () => 1)), 400, 'more than 1000 values'],
   ['body_bytes', 'x'.repeat(3 * 2 ** 20), 413, 'larger than 3145728 bytes'],
 ])('limits.%s', async (_name, metadata, status, message) => {
-  // Bodies of up to 1 KiB are not scanned.
+  // Bodies of up to 1 KiB are not scanned before parsing.
   const reply = await post(tight, '/v1/chat/completions', chat('x'.repeat(1024), { metadata: { a: metadata } }));
   expect([reply.status, reply.message]).toEqual([status, expect.stringContaining(message)]);
 });
 
-test('limits.account_body_memory: one body of the largest size always fits', async () => {
+test('limits.account_body_memory: one body of the maximum size always fits', async () => {
   const large = chat('x', { user: 'x'.repeat(2 * 2 ** 20), n: 20, max_tokens: 1000 });
   const replies = await Promise.all(Array.from({ length: 6 }, () => post(tight, '/v1/chat/completions', large)));
   const refused = replies.filter(({ message }) => message.includes('large requests of this account'));
@@ -112,7 +112,7 @@ test('limits.other_body_bytes', async () => {
   expect([reply.status, reply.code]).toEqual([413, 'body_too_large']);
 });
 
-test('limits.parse_time, and the parser goes on with the next body', async () => {
+test('limits.parse_time: the parser continues with the next body', async () => {
   const large = chat('x'.repeat(50 * 2 ** 20));
   const { status, message } = await post(slow, '/v1/chat/completions', large);
   expect([status, message]).toEqual([400, expect.stringContaining('takes too long or too much memory to be parsed')]);
@@ -183,7 +183,7 @@ test('limits.list_entries, limits.body_values: the lines of a batch, and later l
   ]);
 });
 
-test('limits.parse_memory: values that take far more memory than their text are refused, and the parser goes on with the next body', async () => {
+test('limits.parse_memory: values that take far more memory than their text are refused, and the parser continues with the next body', async () => {
   const list = `[${'[],'.repeat(900_000)}[]]`;
   const body = JSON.stringify(chat('x')).replace(/}$/, `,"more":[${Array.from({ length: 5 }, () => list).join()}]}`);
   const { status, message } = await post(narrow, '/v1/chat/completions', body);
@@ -193,8 +193,8 @@ test('limits.parse_memory: values that take far more memory than their text are 
   expect((await post(narrow, '/v1/chat/completions', chat('x'))).status).toBe(200);
 });
 
-test('a body that takes two bytes of memory for each of its own, in one name, is within the memory for parsing', async () => {
-  // V8 ends the process if one text is larger than the memory of the thread: it must never be.
+test('a body that is one name and takes two bytes of memory for each byte stays within the memory for parsing', async () => {
+  // V8 ends the process if one text is larger than the memory of the thread, which must never happen.
   const name = `${'n'.repeat(19 * 2 ** 20)}\\n€`;
   const body = JSON.stringify(chat('x')).replace(/}$/, `,"${name}":1}`);
   expect((await post(narrow, '/v1/chat/completions', body)).status).toBe(200);
@@ -209,10 +209,10 @@ test('overload.queue', async () => {
   expect(refused.some(({ message }) => message.includes('wait to begin'))).toBe(true);
 });
 
-test('limits.unsent_memory: the answers that have stalled longest are cut, long before the stall timeout', async () => {
+test('limits.unsent_memory: the answers that have been stalled longest are cut, long before the stall timeout', async () => {
   const { hostname, port } = new URL(tight.url);
   const text = JSON.stringify(chat('!sim tokens=4000', { stream: true, n: 16, max_tokens: 4000 }));
-  // 12 MB each, far more than the sockets' own buffers take.
+  // 12 MB each, far more than the buffers of the sockets hold.
   const sockets = Array.from({ length: 24 }, () => {
     const socket = connect(Number(port), hostname).pause();
     socket.on('error', () => undefined);
@@ -239,7 +239,7 @@ test('limits.unsent_memory: the answers that have stalled longest are cut, long 
 test.each([
   ['limits.account_session_memory', tight],
   ['limits.session_memory', full],
-])('%s: the oldest unstored response of a WebSocket is forgotten first', async (_name, gateway) => {
+])('%s: of the responses with `store: false` on a WebSocket, the oldest is forgotten first', async (_name, gateway) => {
   const client = await SocketClient.open(gateway.url, gateway.apiKey);
   const ids: string[] = [];
   for (let turn = 0; turn < 3; turn += 1) {
@@ -254,7 +254,7 @@ test.each([
   await client.close();
 });
 
-test('limits.body_memory: large bodies of all accounts', async () => {
+test('limits.body_memory: large bodies of all accounts together', async () => {
   const others = await Promise.all(Array.from({ length: 4 }, () => createAccount(full, '10')));
   const large = chat('x', { user: 'x'.repeat(40 * 2 ** 20) });
   const replies = await Promise.all(others.map(key => post(full, '/v1/chat/completions', large, key)));
@@ -265,7 +265,7 @@ test('limits.body_memory: large bodies of all accounts', async () => {
   );
 });
 
-test('limits.image_file_bytes: images are refused while the stored ones leave no room', async () => {
+test('limits.image_file_bytes: images are refused while there is no room beside the stored ones', async () => {
   const draw = async (format: 'url' | 'b64_json'): Promise<string> => {
     const headers = { authorization: `Bearer ${full.apiKey}`, 'content-type': 'application/json' };
     const body = JSON.stringify({ model: 'sim/image', prompt: 'a tree', size: '1024x1024', response_format: format });
@@ -334,7 +334,7 @@ test.each([
   expect(ends.toSorted()).toEqual(['ended after 1', 'ended after 1', 'refused']);
 });
 
-/** Sends the headers of a request whose body never comes. Returns the status line, or '' after half a second without one. */
+/** Sends the headers of a request without its body. Returns the status line, or '' if none comes within half a second. */
 async function askWithoutBody(key: string, header = ''): Promise<string> {
   const { hostname, port } = new URL(tight.url);
   const socket = connect(Number(port), hostname);
@@ -348,7 +348,7 @@ async function askWithoutBody(key: string, header = ''): Promise<string> {
   return text.split('\r\n', 1)[0] ?? '';
 }
 
-test('unknown and expired keys and full windows are refused before the body; an Idempotency-Key waits for it', async () => {
+test('unknown and expired keys and full windows are refused before the body is read; with an Idempotency-Key the gateway waits for it', async () => {
   expect(await askWithoutBody('sk-tg-none')).toContain(' 401 ');
   const expired = await makeKey(tight, { expiresAtMs: BigInt(Date.now() + 200) });
   const full = await makeKey(tight, { minuteLimit: 1n });
@@ -379,7 +379,7 @@ test('as many concurrent requests as a key may have: further ones are refused be
   await expect.poll(() => askWithoutBody(key)).toBe('');
 });
 
-test('choices of a free request count in its windows, each as one', async () => {
+test('each choice of a free request counts as one in the windows', async () => {
   const free = (n: number): Promise<Reply> =>
     post(tight, '/v1/chat/completions', chat('x', { model: 'sim/small:free', n }));
   expect(await free(128)).toMatchObject({ status: 429 });
@@ -389,7 +389,7 @@ test('choices of a free request count in its windows, each as one', async () => 
   expect(await free(1)).toMatchObject({ status: 429 });
 });
 
-/** Makes a PNG with one bit per pixel: a small file however large the image. */
+/** Makes a PNG with one bit per pixel, which is a small file even for a large image. */
 function hugePng(side: number, isInterlaced: boolean): string {
   const chunk = (type: string, data: Buffer): Buffer => {
     const body = Buffer.concat([Buffer.from(type), data]);
@@ -402,7 +402,7 @@ function hugePng(side: number, isInterlaced: boolean): string {
   head.writeUInt32BE(side, 0);
   head.writeUInt32BE(side, 4);
   head.set([1, 0, 0, 0, isInterlaced ? 1 : 0], 8);
-  // At least as many bytes as the rows need, interlaced or not.
+  // At least as many bytes as the rows of the image need, interlaced or not.
   const rows = deflateSync(Buffer.alloc(2 * side * (Math.ceil(side / 8) + 1)));
   const signature = Buffer.from([137, 80, 78, 71, 13, 10, 26, 10]);
   return Buffer.concat([signature, chunk('IHDR', head), chunk('IDAT', rows), chunk('IEND', Buffer.alloc(0))]).toString(
@@ -449,7 +449,7 @@ test.each([
     chat('x', withSchema({ type: 'array', minItems: 256, uniqueItems: true, items: { const: wideValue } })),
   ],
   [
-    'an empty example of a text that must be longer',
+    'an empty example for a text with a minimum length',
     chat('x', withSchema({ type: 'string', examples: [''], minLength: 5 })),
   ],
   [
@@ -467,7 +467,7 @@ test.each([
     'long stop sequences',
     chat('!sim tokens=4000', { stop: Array.from({ length: 4 }, () => 'a '.repeat(100_000)), max_tokens: 4000 }),
   ],
-])('the built-in models: %s does not hold the event loop', async (name, body) => {
+])('the built-in models: %s does not block the event loop', async (name, body) => {
   await post(slow, '/v1/chat/completions', chat('x'));
   const sinceMs = Date.now();
   const { status, message } = await post(slow, '/v1/chat/completions', body);

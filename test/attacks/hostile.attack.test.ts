@@ -1,5 +1,5 @@
 /**
- * Hostile requests, made from valid ones: over every route, every unary RPC, the frames of a WebSocket and what a provider answers. No request may cause a 500, a crash or growing memory, and only what was delivered is charged. `npm run test:attack` makes a million of them.
+ * Hostile requests, made from valid ones, to every route and every unary RPC, and also WebSocket frames and answers of a provider. None may cause a 500, a crash or growing memory, and only what was delivered is charged. `npm run test:attack` makes a million of them.
  */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -21,9 +21,9 @@ import { LoopHolds } from './loop-holds.ts';
 import { Chance, mutateBytes, mutateJson } from './mutations.ts';
 import { attackSize } from './scale.ts';
 
-/** `ATTACK_SEED` and `ATTACK_REQUESTS` choose other requests, and how many. */
+/** The environment variables `ATTACK_SEED` and `ATTACK_REQUESTS` select other requests and their number. */
 const seed = Number(process.env['ATTACK_SEED'] ?? 20_261_122);
-/** How many run at a time. */
+/** How many requests run at a time. */
 const together = 24;
 const agent = new Agent({ connections: together, pipelining: 1 });
 
@@ -33,7 +33,7 @@ const valid =
   'data: {"id":"c","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}\n\ndata: [DONE]\n\n';
 const answers = new Chance(seed + 1);
 const provider = createServer((requested, response) => {
-  // If the gateway has disconnected, there is no one to answer.
+  // If the gateway has disconnected, no answer is needed.
   requested.on('error', () => undefined);
   response.on('error', () => undefined);
   requested.resume().once('end', () => {
@@ -142,11 +142,11 @@ const routes: readonly Route[] = [
   ['GET', '/v1/account/analytics?granularity=day&group_by=model', undefined, true],
 ];
 
-/** The allowed statuses: a mistake of the client, or of the scripted provider. */
+/** The allowed statuses: success, or a mistake of the client or of the scripted provider. */
 const allowed = new Set([200, 202, 400, 401, 403, 404, 405, 409, 413, 422, 429, 502]);
 const delivered = new Set<string>();
 
-/** Sends a request with something wrong in it. Returns a description if the gateway did what it must not do. */
+/** Sends a mutated request. Returns a description if the gateway did something forbidden, else undefined. */
 async function attackRoute(chance: Chance): Promise<string | undefined> {
   const [method, path, body, isManaged] = chance.pick(routes);
   const way = chance.next();
@@ -230,7 +230,7 @@ const rpcBodies: readonly object[] = [
   { requestId: 'req_1', limit: 5, offset: 0, startMs: '0', endMs: '9999999999999' },
   { id: 'resp_1', include: ['x'], session: 's', responseId: 'r' },
 ];
-/** RPC errors that are the gateway's own fault. */
+/** RPC errors that mean a defect of the gateway. */
 const rpcDefects = new Set(['internal', 'unknown', 'data_loss', 'unimplemented']);
 
 async function attackRpc(chance: Chance): Promise<string | undefined> {
@@ -250,23 +250,23 @@ async function attackRpc(chance: Chance): Promise<string | undefined> {
   });
   const text = await answer.body.text();
   if (answer.statusCode === 200) {
-    // Tasks and compactions are named after their requests.
+    // The ids of tasks and compactions contain the id of their request.
     for (const [, part] of text.matchAll(/"\w+_([0-9A-Za-z]{21})"/g)) delivered.add(`req_${part}`);
     return undefined;
   }
   const { code, message } = JSON.parse(text) as { code: string; message: string };
-  // gRPC's error for bytes that are not a message.
+  // With this error gRPC reports bytes that are not a message.
   if (code === 'internal' && message.startsWith('parse binary')) return undefined;
   return rpcDefects.has(code)
     ? `${code} of ${path}: ${text.slice(0, 300)}; sent ${body.toString().slice(0, 600)}`
     : undefined;
 }
 
-/** How long a client of a WebSocket waits for an answer. */
+/** How long a WebSocket client waits for an answer, in ms. */
 const answerMs = 120_000;
 const terminals = ['response.completed', 'response.incomplete', 'response.failed'];
 
-/** Sends frames over one connection. Each of them must be answered, unless the connection ends. */
+/** Sends frames over one connection. Each must be answered, unless the connection ends. Returns a description of a failure, else undefined. */
 async function attackSocket(chance: Chance): Promise<string | undefined> {
   const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}/v1/responses`, {
     headers: { authorization: `Bearer ${gateway.apiKey}` },
@@ -274,7 +274,7 @@ async function attackSocket(chance: Chance): Promise<string | undefined> {
   await once(socket, 'open');
   let complaint: string | undefined;
   let unanswered = 4;
-  // A client that leaves early pays for output that it does not see, so the connection closes only after all answers.
+  // A client that disconnects early pays for output that it does not see, so it closes the connection only after all answers.
   const patience = setTimeout(() => {
     complaint = `${unanswered} frames were not answered`;
     socket.close();
@@ -288,7 +288,7 @@ async function attackSocket(chance: Chance): Promise<string | undefined> {
     };
     if (response !== undefined) delivered.add(response.id.replace('resp_', 'req_'));
     if (status === 500) complaint = data.toString();
-    // An error that has a number belongs to a response, which ends with an event of its own.
+    // An error with a sequence number belongs to a response, which ends with a further event.
     if (terminals.includes(type) || (type === 'error' && event.sequence_number === undefined)) unanswered -= 1;
     if (unanswered === 0) socket.close();
   });
@@ -296,7 +296,7 @@ async function attackSocket(chance: Chance): Promise<string | undefined> {
   for (let frames = unanswered; frames > 0; frames -= 1) {
     const frame = Buffer.from(JSON.stringify(mutateJson({ type: 'response.create', ...responses }, chance)));
     if (chance.next() < 0.8) socket.send(frame.toString());
-    // Text that is not UTF-8 would break the connection during running turns.
+    // Text that is not UTF-8 would end the connection while turns run.
     else if (chance.next() < 0.5) socket.send(mutateBytes(frame, chance).toString('latin1'));
     else socket.send(mutateBytes(frame, chance));
   }
@@ -309,10 +309,10 @@ function residentBytes({ pid }: Gateway): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;
 }
 
-test('whatever is sent, nothing is the gateway’s fault, and nothing is charged that was not delivered', async () => {
+test('no hostile request causes a defect of the gateway, and nothing is charged that was not delivered', async () => {
   const chance = new Chance(seed);
   const before = await readBalance(gateway);
-  // The first answer loads the tokenizer, once in the life of a process: 120 ms, which are not measured.
+  // The first answer loads the tokenizer, which takes 120 ms once per process and is not measured.
   await sendValid();
   const sinceMs = Date.now();
   const complaints: string[] = [];

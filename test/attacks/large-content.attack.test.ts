@@ -1,4 +1,4 @@
-/** Requests with images, files and sound of tens of megabytes, as far as the provider: none of them may hold the event loop (docs/security.md "Request bodies"). */
+/** Requests with images, files and audio of tens of megabytes, from the client to the provider: none may block the event loop (docs/security.md "Request bodies"). */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -16,7 +16,7 @@ import { LoopHolds } from './loop-holds.ts';
 import { attackSize } from './scale.ts';
 
 const mebibyte = 1024 ** 2;
-/** How long the event loop may be held: 50 ms on a quiet machine; if other programs share the cores and their caches, the same work takes up to twice as long. */
+/** The longest time that the event loop may be blocked, in ms: 50 on a quiet machine; the same work takes up to twice as long if other programs share the cores and their caches. */
 const heldMsMax = 100;
 
 const answers: Readonly<Record<string, object>> = {
@@ -70,7 +70,7 @@ afterAll(async () => {
 const bytes = attackSize(60, 8) * mebibyte;
 const base64 = 'A'.repeat(bytes);
 const url = `data:image/png;base64,${base64}`;
-/** With the beginning of a PNG, so that a built-in model looks at it. */
+/** A data URL that begins like a PNG, so that a built-in model decodes it. */
 const png = `data:image/png;base64,iVBORw0KGgoA${base64}`;
 const urls = Array.from({ length: 50 }, () => `data:image/png;base64,${'A'.repeat(bytes / 64)}`);
 
@@ -80,12 +80,12 @@ const chat = (model: string, content: unknown, more: object = {}): object => ({
   ...more,
 });
 const image = (address: string): object => ({ type: 'image_url', image_url: { url: address } });
-/** As large as an image of this interface may be. */
+/** An image of the maximum size in Responses. */
 const inputImage = { type: 'input_image', image_url: `data:image/png;base64,${'A'.repeat(bytes / 4)}` };
 const inputImages = [inputImage, inputImage, inputImage, inputImage];
 const messagesImage = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: base64 } };
 
-/** Sends a body twice, because the first use of a path compiles it. Returns the status and the longest hold of the second one. */
+/** Sends a body twice, because the first use of a path compiles its code. Returns the status of the second one, and the longest time that the event loop was blocked, in ms. */
 async function attack(path: string, body: object, headers: Record<string, string> = {}): Promise<[number, number]> {
   const json = JSON.stringify(body);
   let status = 0;
@@ -120,7 +120,7 @@ test.each<[name: string, path: string, body: object, status: number, headers?: R
     { 'idempotency-key': 'a' },
   ],
   [
-    'an image beside a number that JavaScript would change',
+    'an image and a number that JavaScript would change',
     '/v1/chat/completions',
     chat('far/eyes', [image(url)], { unknown: 1e300 }),
     200,
@@ -295,15 +295,15 @@ async function post(body: string, headers: Record<string, string> = {}): Promise
   return { status: response.status, id };
 }
 
-test('a large body reaches a provider of its protocol with every digit, in the order of its members', async () => {
+test('a large body reaches a provider of the same protocol with every digit and with its members in the same order', async () => {
   const rest = '"unknown":{"b":12345678901234567890,"2":1.5,"1":"\\ud83d"}}';
   const body = JSON.stringify(chat('far/eyes', [image(url)])).replace(/}$/, `,${rest}`);
   expect((await post(body)).status).toBe(200);
-  // Half a surrogate pair becomes U+FFFD.
+  // A single surrogate becomes U+FFFD.
   expect(receivedEnd).toContain('"unknown":{"b":12345678901234567890,"2":1.5,"1":"\ufffd"}');
 });
 
-test('a large body with an Idempotency-Key is repeated, and another one with the same key is refused', async () => {
+test('a large body with an Idempotency-Key can be repeated, and another body with the same key is refused', async () => {
   const headers = { 'idempotency-key': 'large' };
   const body = JSON.stringify(chat('far/eyes', [image(url)]));
   const first = await post(body, headers);

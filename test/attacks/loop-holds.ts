@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 const recorder = join(import.meta.dirname, 'record-holds.mjs');
 
-/** How long a gateway's event loop is held by computing, measured inside it in CPU time of its main thread: the load of the machine does not count. */
+/** Measures how long computing blocks a gateway's event loop. It is measured inside the gateway, in CPU time of its main thread, so that the load of the machine does not count. */
 export class LoopHolds {
   readonly #folder = mkdtempSync(join(tmpdir(), 'tollgate-holds-'));
   readonly #file = join(this.#folder, 'holds');
@@ -13,12 +13,12 @@ export class LoopHolds {
     writeFileSync(this.#file, '');
   }
 
-  /** The environment to start the gateway with. `options` are further options of Node.js. */
+  /** Returns the environment with which to start the gateway. `options`: further options of Node.js. */
   environment(options = ''): Record<string, string> {
     return { NODE_OPTIONS: `${options} --import ${recorder}`.trim(), RECORD_HOLDS_FILE: this.#file };
   }
 
-  /** Returns the longest hold in ms since `sinceMs` (Unix ms); 0 if none took 10 ms. Makes the gateway at `url` turn its event loop first. */
+  /** Returns the longest time in ms that the event loop was blocked since `sinceMs` (Unix ms); 0 if it was less than 10 ms. First makes the gateway at `url` turn its event loop. */
   async longest(url: string, sinceMs: number): Promise<number> {
     await (await fetch(`${url}/healthz`)).text();
     const holds = readFileSync(this.#file, 'utf8').split('\n').slice(0, -1);

@@ -1,6 +1,6 @@
-/** Mutations of valid requests, from a seed: the same seed makes the same requests. */
+/** Mutations of valid requests. The same seed makes the same requests. */
 
-/** Numbers in [0, 1) that follow from a seed (mulberry32). */
+/** Generates pseudo-random numbers in [0, 1) from a seed (mulberry32). */
 export class Chance {
   #state: number;
 
@@ -16,7 +16,7 @@ export class Chance {
     return ((value ^ (value >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** One of several. */
+  /** Returns one of the values. */
   pick<T>(values: readonly T[]): T {
     const value = values[Math.floor(this.next() * values.length)];
     if (value === undefined) throw new Error('nothing to pick from');

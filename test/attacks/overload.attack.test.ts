@@ -9,14 +9,14 @@ import { write } from '../e2e/scripted-answers.ts';
 import { ScriptedUpstream } from '../e2e/scripted-upstream.ts';
 import { attackSize, isFullSize } from './scale.ts';
 
-// Any delay counts as overload: a machine that runs tests is never that idle.
+// Any delay of the event loop counts as overload, so that the tests overload the gateway on any machine.
 const gateway = await startGateway({
   config: 'simulator: { tokens_per_second: 0 }\noverload: { loop_lag: 1ms }\n',
   balance: '1000',
 });
 const scripted = await ScriptedUpstream.start({ Answer: write('chat', { text: 'ok', finish: 'stop' }) });
 afterAll(() => scripted.stop());
-// A short turn, so that hundreds of requests need many on any machine.
+// A short turn of the event loop, so that hundreds of requests need many turns on any machine.
 const calm = await startGateway({
   config: `simulator: { tokens_per_second: 0 }
 overload: { slice: 1ms }
@@ -47,7 +47,7 @@ async function ask(
   return { status: statusCode, tookMs: performance.now() - began, retryAfter: headers['retry-after'] };
 }
 
-/** Sends requests without a pause, a given number at a time, until it is stopped. */
+/** Sends requests without a pause, a given number at a time, until stopped. */
 function load(
   url: string,
   key: string,
@@ -65,7 +65,7 @@ function load(
   };
 }
 
-test('under overload /readyz fails, and callers without a key and accounts above their share are refused with retry-after; later all recovers', async () => {
+test('under overload, /readyz fails, and callers without a key and accounts above their share are refused with retry-after; afterwards everything works again', async () => {
   const stop = load(gateway.url, gateway.apiKey, { once: 60, tokens: 400 });
   const statuses = new Set<number>();
   for (let turn = 0; turn < 40; turn += 1) {
@@ -94,16 +94,16 @@ test('an account with very many requests does not delay the others', async () =>
   const beside = await askOften();
   const loud = await stop();
   expect(beside.statuses).toEqual(new Set([200]));
-  // Client and gateway share the machine, so in npm test the time says little.
+  // Client and gateway share the machine, so in `npm test` the time means little.
   if (isFullSize) console.log({ aloneMs: alone.medianMs, besideMs: beside.medianMs, loudMs: medianMs(loud) });
 }, 300_000);
 
-test('behind hundreds of waiting requests of one account, that of another is among the first to begin', async () => {
+test('a request that comes after hundreds of waiting requests of another account is among the first to begin', async () => {
   const quiet = await createAccount(calm, '100');
   for (const key of [calm.apiKey, quiet]) expect((await ask(calm.url, key, 3)).status).toBe(200);
   const keys = [...Array.from({ length: 300 }, () => calm.apiKey), quiet];
   const sockets = await Promise.all(keys.map(() => open(calm.url)));
-  // The process sleeps until all requests have arrived, in this order, so that it reads all of them in one turn.
+  // The process is paused until all requests have arrived, in this order, so that it reads all of them in one turn.
   process.kill(calm.pid, 'SIGSTOP');
   const ends = sockets.map(async (socket, index) => {
     socket.write(rawRequest(keys[index] ?? '', `Answer ${keys[index] === quiet ? 'quiet' : 'loud'}`));
@@ -114,13 +114,13 @@ test('behind hundreds of waiting requests of one account, that of another is amo
   await sleep(200);
   process.kill(calm.pid, 'SIGCONT');
   await Promise.all(ends);
-  // The order in which the provider got them: answers of one batch of settlements reach the clients together.
+  // The order is that at the provider, because answers that are settled in one batch reach the clients together.
   const asked = scripted.bodies.map(body => JSON.stringify(body).includes('quiet'));
   expect(asked).toHaveLength(301);
   expect(asked.indexOf(true)).toBeLessThan(150);
 });
 
-/** Returns a connection that the gateway has accepted: Node.js accepts one in each turn of its loop, so that others would be read later. */
+/** Returns a connection that the gateway has accepted. Node.js accepts one connection per turn, so a new one would be read later. */
 async function open(url: string): Promise<Socket> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);

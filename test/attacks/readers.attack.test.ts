@@ -10,7 +10,7 @@ import { attackSize } from './scale.ts';
 const gateway = await startGateway({
   config: 'simulator: { tokens_per_second: 0 }\nlimits: { stall_timeout: 3s, address_requests: 8 }\n',
   balance: '1000',
-  // Without this limit V8 collects garbage so late that the memory of the process says nothing.
+  // Without this limit V8 collects garbage so late that the memory of the process means nothing.
   environment: { NODE_OPTIONS: `--max-old-space-size=${attackSize(800, 256)}` },
 });
 afterAll(() => endGateway(gateway));
@@ -29,7 +29,7 @@ function askUnread(body: object, { url, apiKey: key } = gateway): Socket {
   return socket;
 }
 
-/** Bytes of memory that the gateway's process has. */
+/** Returns the resident memory of the gateway's process, in bytes. */
 function residentBytes(): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))?.[1]) * 1024;
 }
@@ -46,7 +46,7 @@ test('streams that no client reads take little memory; after the stall timeout t
   for (const socket of sockets) socket.destroy();
 }, 400_000);
 
-test('an account can’t fill the heap with answers that it does not read', async () => {
+test('an account can’t fill the gateway’s heap with answers that it does not read', async () => {
   const small = await startGateway({
     config: 'simulator: { tokens_per_second: 0 }\n',
     balance: '10000',
@@ -62,7 +62,7 @@ test('an account can’t fill the heap with answers that it does not read', asyn
   await endGateway(small);
 }, 150_000);
 
-test('more choices than an account may run are refused until others have ended', async () => {
+test('choices beyond the number that an account may run at once are refused until others have ended', async () => {
   const few = await startGateway({ config: 'limits: { account_running_choices: 130, running_choices: 200 }\n' });
   const other = await createAccount(few, '10');
   const answers: Promise<string>[] = [];

@@ -1,6 +1,6 @@
 /**
- * Loaded into a gateway before anything else (`NODE_OPTIONS=--import`): writes each time that its main thread computed for 10 ms or longer without a turn of the event loop. It measures CPU time, which
- * other processes of the machine do not lengthen.
+ * Is loaded into a gateway before anything else (`NODE_OPTIONS=--import`), and records each time that its main thread computed for 10 ms or longer within one turn of the event loop. It measures CPU
+ * time, which does not depend on other processes.
  */
 import { appendFileSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';

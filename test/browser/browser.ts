@@ -1,10 +1,10 @@
-/** A real browser in front of a running gateway. A page that breaks its Content-Security-Policy, throws or logs an error fails its test. */
+/** A real browser for tests of a running gateway. A test fails if its page violates the Content-Security-Policy, throws or logs an error. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { expect, inject } from 'vitest';
 
-/** Not the package's own list: `--single-process` kills the browser with its first context, and `--disable-web-security` makes every test of origins worthless. */
+/** The browser's options. Those of its package can't be used: with `--single-process` the browser ends with its first context, and with `--disable-web-security` tests of origins are worthless. */
 const options = [
   '--no-sandbox',
   '--disable-dev-shm-usage',
@@ -19,7 +19,7 @@ export const phone: BrowserContextOptions = { viewport: { width: 390, height: 84
 /** A page and the faults recorded so far. */
 export interface WatchedPage {
   readonly page: Page;
-  /** A test removes the errors that it expects. */
+  /** The recorded errors; a test removes those that it expects. */
   readonly faults: string[];
 }
 
@@ -28,9 +28,9 @@ export function openBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath: inject('chromiumPath'), args: options });
 }
 
-/** Opens an empty page in a context of its own: no cookie, nothing stored. */
+/** Opens an empty page in a new context, without cookies or stored data. */
 export async function openPage(browser: Browser, more: BrowserContextOptions = {}): Promise<WatchedPage> {
-  // Without a locale the browser names one that Intl refuses.
+  // Without this locale the browser reports one that Intl refuses.
   const context = await browser.newContext({
     locale: 'en-GB',
     timezoneId: 'Europe/Paris',
@@ -72,7 +72,7 @@ interface AxeResult {
 
 /** Returns axe's serious findings on the current page, as "rule: element". */
 export async function findBarriers(page: Page): Promise<string[]> {
-  // Through the debugger, to which the page's policy does not apply.
+  // The script is run through the debugger, to which the page's policy does not apply.
   await page.evaluate(`${axe};0`);
   const { violations } = await page.evaluate<AxeResult>(
     'axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] })',

@@ -1,4 +1,4 @@
-/** The dashboard in a real browser, in front of a running gateway: signing in, each page in each colour scheme, the first minute, and what must not happen. */
+/** The dashboard of a running gateway in a real browser: signing in, each page in each colour scheme, a newcomer's first minute, and what must not happen. */
 import { brotliCompressSync } from 'node:zlib';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ afterAll(async () => {
   await endGateway(gateway);
 });
 
-/** A page that is signed in as the operator by a link. */
+/** Opens a page that is signed in as the operator with a link. */
 async function openAsOperator(path = '/dashboard/now', options = {}): Promise<WatchedPage> {
   const watched = await openPage(browser, options);
   const { url } = await gateway.admin.createSignInLink({});
@@ -62,7 +62,7 @@ const paths = [
 ];
 
 describe('signing in', () => {
-  test('a link works once, and its token leaves the address', async () => {
+  test('a link works once, and its token is removed from the address', async () => {
     const { url } = await gateway.admin.createSignInLink({});
     const watched = await openPage(browser);
     const { page } = watched;
@@ -87,7 +87,7 @@ describe('signing in', () => {
     await Promise.all([page.context().close(), second.page.context().close()]);
   });
 
-  test('a management key sees its account and no page of the operator; signing out forgets it', async () => {
+  test('with a management key, only the pages of its account are visible; signing out ends the session', async () => {
     const watched = await openPage(browser);
     const { page } = watched;
     await signIn(page, gateway.url, gateway.managementKey);
@@ -135,28 +135,33 @@ describe.each([
   ['dark', { colorScheme: 'dark' }],
   ['on a phone', phone],
 ] as const)('every page %s', (_name, options) => {
-  test('passes the accessibility checks, violates no policy and is not wider than the screen', async () => {
-    const requestId = await askModel(gateway.apiKey);
-    await readRecord(gateway, requestId);
-    const watched = await openAsOperator('/dashboard/now', options);
-    const { page } = watched;
-    for (const path of [...paths, `/activity/${requestId}`]) {
-      await page.goto(`${gateway.rpcUrl}/dashboard${path}`);
-      await page.locator('main h1').waitFor();
-      await page.waitForFunction(() => document.querySelector('.skeleton') === null);
-      expect([path, ...(await findBarriers(page))]).toEqual([path]);
-      const wider = await page.evaluate(
-        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-      );
-      expect([path, wider]).toEqual([path, 0]);
-      expect([path, await page.evaluate(() => window.innerWidth)]).toEqual([path, page.viewportSize()?.width]);
-    }
-    expectClean(watched);
-    await page.context().close();
-  });
+  // Ten pages take a minute on a busy machine.
+  test(
+    'each page passes the accessibility checks, violates no policy and is not wider than the screen',
+    { timeout: 180_000 },
+    async () => {
+      const requestId = await askModel(gateway.apiKey);
+      await readRecord(gateway, requestId);
+      const watched = await openAsOperator('/dashboard/now', options);
+      const { page } = watched;
+      for (const path of [...paths, `/activity/${requestId}`]) {
+        await page.goto(`${gateway.rpcUrl}/dashboard${path}`);
+        await page.locator('main h1').waitFor();
+        await page.waitForFunction(() => document.querySelector('.skeleton') === null);
+        expect([path, ...(await findBarriers(page))]).toEqual([path]);
+        const wider = await page.evaluate(
+          () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        );
+        expect([path, wider]).toEqual([path, 0]);
+        expect([path, await page.evaluate(() => window.innerWidth)]).toEqual([path, page.viewportSize()?.width]);
+      }
+      expectClean(watched);
+      await page.context().close();
+    },
+  );
 });
 
-test('the first minute: a first request from the page, its hold and receipt, a key and its first call, a cent that is not overspent', async () => {
+test('in the first minute, a newcomer can send a request from the page, see its hold and receipt, make a key and see its first call, and a cent is not overspent', async () => {
   const watched = await openAsOperator('/dashboard/playground');
   const { page } = watched;
   await page.getByRole('button', { name: 'Make a key' }).click();
@@ -202,7 +207,7 @@ test('the first minute: a first request from the page, its hold and receipt, a k
   expect(await readBalance(gateway)).toBeGreaterThan(0n);
 });
 
-test('the bodies of a request are shown side by side, marked, and sent again for free; its key is paused and resumed', async () => {
+test('the bodies of a request are shown side by side with their differences and can be sent again for free; its key can be paused and resumed', async () => {
   const { key, id } = await makeKey(gateway, { keepBodies: 'all' });
   const requestId = await askModel(key, { messages: [{ role: 'user', content: '<b>Pharos</b>' }] });
   const watched = await openAsOperator(`/dashboard/activity/${requestId}`);
@@ -230,7 +235,7 @@ test('the bodies of a request are shown side by side, marked, and sent again for
   await page.context().close();
 });
 
-test('filters are in the address, survive a reload, and sums have all their digits', async () => {
+test('filters are in the address and survive a reload, and sums have all digits', async () => {
   const { key } = await makeKey(gateway);
   const ids = [await askModel(key, { model: 'sim/small' }), await askModel(key, { model: 'sim/small' })];
   const records = await Promise.all(ids.map(id => readRecord(gateway, id)));
@@ -253,7 +258,7 @@ test('filters are in the address, survive a reload, and sums have all their digi
   await page.context().close();
 });
 
-test('hostile labels are shown as text: no script runs, no link is forged, the layout holds', async () => {
+test('hostile labels are shown as text: no script runs, no link is forged, and the layout does not break', async () => {
   const hostile =
     '"><img src=x onerror=document.title="owned"><a href="javascript:alert(1)">click</a>' + 'W'.repeat(80);
   const { key } = await makeKey(gateway, { label: hostile });
@@ -279,7 +284,7 @@ test('a second tab is signed in too, and signing out of one leads both to the si
   await second.getByRole('heading', { name: 'Keys', exact: true }).waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('API key or management key').waitFor();
-  // Without a click: its stream ends with the session.
+  // The second tab needs no click, because its stream ends with the session.
   await second.getByLabel('API key or management key').waitFor();
   await page.context().close();
 });
@@ -333,7 +338,7 @@ test('two tabs share one stream, and the second takes it over', async () => {
   await second.context().close();
 });
 
-test('a restart of the gateway is shown in words, and the page continues by itself', async () => {
+test('a message reports a restart of the gateway, and afterwards the page continues by itself', async () => {
   const own = await startGateway();
   const { page } = await openPage(browser);
   await signIn(page, own.url, own.managementKey);

@@ -9,7 +9,7 @@ import { DashboardService, PersonRole } from '../../src/gen/tollgate/v1/dashboar
 import { PageCaller } from '../dashboard/page-caller.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 
-/** People of the provider, with the groups that they are in. */
+/** The people at the identity provider, with their groups. */
 const groups: Readonly<Record<string, readonly string[]>> = { ann: ['platform'], bob: ['team'], eve: [] };
 
 let gateway: Gateway;
@@ -61,7 +61,7 @@ afterAll(async () => {
   server.close();
 });
 
-/** A browser without scripts: cookies by origin, and redirects followed by hand. */
+/** Simulates a browser without scripts: it has cookies for each origin and follows redirects. */
 class Walker {
   readonly #jars = new Map<string, Map<string, string>>();
 
@@ -85,7 +85,7 @@ class Walker {
     return response;
   }
 
-  /** Walks from the gateway's login through the provider's forms to the callback, which is not called. */
+  /** Goes from the gateway's login through the provider's forms. Returns the URL of the callback without calling it. */
   async walk(origin: string, person: string): Promise<URL> {
     let next = new URL(`${origin}/dashboard/login`);
     let form: Record<string, string> | undefined;
@@ -120,7 +120,7 @@ const readErrorCode = (call: Promise<unknown>): Promise<Code> =>
     (thrown: unknown) => ConnectError.from(thrown).code,
   );
 
-test('a person signs in through the provider and may do what the configuration says of the claims', async () => {
+test('a person signs in through the provider and gets the role that the configuration gives to the claims', async () => {
   const walker = new Walker();
   const back = await walker.walk(gateway.url, 'bob');
   const answer = await walker.get(back);
@@ -137,7 +137,7 @@ test('a person signs in through the provider and may do what the configuration s
   const account = page.client(AccountService);
   expect((await account.listKeys({})).keys).toHaveLength(1);
   expect(await readErrorCode(account.createKey({}))).toBe(Code.PermissionDenied);
-  // The code works once, and only for the browser that requested it.
+  // The code works only once, and only for the browser that requested it.
   expect((await walker.get(back)).status).toBe(400);
 });
 

@@ -1,15 +1,15 @@
-/** Every role opens every page, and addresses with another account's ids: nothing of the other account is ever shown or received. */
+/** Every role opens every page, also at addresses with another account's ids: nothing of the other account is shown or received. */
 import type { Browser, Response } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { openBrowser, openPage, signIn } from './browser.ts';
 
-/** Stands in every name of the other account. */
+/** A word that is in every name of the other account. */
 const canary = 'canary-7c1e';
 
 let gateway: Gateway;
 let browser: Browser;
-/** Of the other account. */
+/** The ids and the key of the other account. */
 const other = { accountId: 0n, keyId: 0n, key: '', requestId: '', groupId: 0n };
 let ownRequest = '';
 
@@ -47,7 +47,7 @@ async function askModel(key: string, word = canary): Promise<string> {
   return answer.headers.get('x-request-id') ?? '';
 }
 
-/** Every page, and addresses that name the other account's things. */
+/** Returns the addresses of every page, with and without the other account's ids. */
 function listPaths(): string[] {
   const { accountId, keyId, groupId, requestId } = other;
   const pages = ['now', 'activity', 'next', 'keys', 'accounts', 'models', 'configuration', 'playground'];
@@ -66,7 +66,7 @@ function listPaths(): string[] {
 
 const readScopes = ['keys:read', 'account:read', 'account:activity', 'account:balance', 'limits:read', 'groups:read'];
 
-/** Makes the credential of a role. */
+/** Functions that make the credential of a role. */
 const roles: Readonly<Record<string, () => Promise<string>>> = {
   'the owner': () => Promise.resolve(gateway.managementKey),
   'a viewer': async () =>
@@ -75,14 +75,14 @@ const roles: Readonly<Record<string, () => Promise<string>>> = {
 };
 
 test.each(['the owner', 'a viewer', 'the holder of a key'])(
-  '%s sees nothing of another account, by whatever address, and no page of the operator',
+  '%s sees nothing of another account at any address, and no page of the operator',
   { timeout: 300_000 },
   async role => {
     const { page } = await openPage(browser);
     const calls: { readonly url: string; readonly status: number; readonly body: Promise<string> }[] = [];
     page.on('response', response => {
       const url = response.url();
-      // The stream does not end; what it brings is on the page.
+      // The stream does not end, but what it brings is on the page.
       const body = url.endsWith('/WatchNow') ? Promise.resolve('') : readBody(response);
       if (url.includes('/dashboard/rpc/')) calls.push({ url, status: response.status(), body });
     });
@@ -91,7 +91,7 @@ test.each(['the owner', 'a viewer', 'the holder of a key'])(
     expect(links).not.toContain('Configuration');
     expect(links).not.toContain('Accounts and ledger');
     for (const path of listPaths()) {
-      // Runs while the page is open, so that it could come through the stream too.
+      // This request runs while the page is open, so that it could also come through the stream.
       const asked = askModel(other.key);
       await page.goto(`${gateway.url}/dashboard${path}`);
       await page.locator('main').waitFor();
@@ -99,14 +99,14 @@ test.each(['the owner', 'a viewer', 'the holder of a key'])(
       await page.waitForFunction(() => document.querySelector('.skeleton') === null);
       await asked;
       const shown = await page.locator('body').innerText();
-      // The address itself names the other's ids; what is shown of them must not go beyond it.
+      // The address contains the other account's ids, so the page may show these ids, but nothing more.
       expect([path, shown.includes(canary)]).toEqual([path, false]);
     }
     expect(calls.length).toBeGreaterThan(listPaths().length);
     const bodies = await Promise.all(calls.map(async call => ({ ...call, body: await call.body })));
     expect(bodies.filter(({ body }) => body !== '').length).toBeGreaterThan(listPaths().length);
     expect(bodies.filter(({ body }) => body.includes(canary)).map(({ url }) => url)).toEqual([]);
-    // The public listener has no AdminService: no page may even try.
+    // The public listener has no AdminService, so no page may call it.
     const tried = bodies.filter(({ url }) => url.includes('AdminService'));
     expect(tried.filter(({ status }) => status !== 404)).toEqual([]);
     await page.context().close();
@@ -124,7 +124,7 @@ async function readOther(requestId: string): Promise<void> {
   await expect.poll(find).toBe(true);
 }
 
-/** A page that was left has dropped the bodies of its calls. */
+/** Returns the body of an answer; '' if the browser has dropped it because the page was left. */
 async function readBody(response: Response): Promise<string> {
   return response.body().then(
     bytes => bytes.toString('latin1'),
@@ -132,7 +132,7 @@ async function readBody(response: Response): Promise<string> {
   );
 }
 
-test('the operator sees the other account at the same addresses: they would show it', async () => {
+test('the operator sees the other account at the same addresses, so the tests above would find it', async () => {
   const { page } = await openPage(browser);
   const { url } = await gateway.admin.createSignInLink({});
   await page.goto(url);

@@ -1,4 +1,4 @@
-/** The actions on the page of a key, in a real browser: each is checked on the page and by using the key. */
+/** The actions on the page of a key, in a real browser. Their results are checked on the page and by using the key. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, makeKey, readBalance, startGateway } from '../gateway.ts';
@@ -15,7 +15,7 @@ afterAll(async () => {
   await endGateway(gateway);
 });
 
-/** The page of a key, for the operator. */
+/** Opens the page of a key as the operator. */
 async function openKey(id: bigint): Promise<WatchedPage> {
   const watched = await openPage(browser);
   const { url } = await gateway.admin.createSignInLink({});
@@ -37,13 +37,13 @@ async function tryKey(key: string): Promise<number> {
   return answer.status;
 }
 
-/** A moment as the field of a browser in Paris takes it. */
+/** Formats a time for a date field of a browser in Paris. */
 function toFieldText(ms: number): string {
   const parts = new Intl.DateTimeFormat('sv-SE', { timeZone: 'Europe/Paris', dateStyle: 'short', timeStyle: 'medium' });
   return parts.format(ms).replace(' ', 'T');
 }
 
-test('a key is rotated: its new secret is shown once, the old one stays valid for as long as was chosen', async () => {
+test('a key is rotated: its new secret is shown once, and the old one stays valid for the chosen time', async () => {
   const { key, id } = await makeKey(gateway);
   const watched = await openKey(id);
   const { page } = watched;
@@ -67,7 +67,7 @@ test('a key is rotated: its new secret is shown once, the old one stays valid fo
   await page.context().close();
 });
 
-test('a key expires when the page says so, and works again when it never does', async () => {
+test('a key expires at the time that was set on the page, and works again when the expiry is removed', async () => {
   const { key, id } = await makeKey(gateway);
   const watched = await openKey(id);
   const { page } = watched;
@@ -106,7 +106,7 @@ test('a key is disabled and enabled', async () => {
   await page.context().close();
 });
 
-test('a key is moved into a group, whose limits then bind it, and out of it', async () => {
+test('a key is moved into a group, whose limits then apply to it, and out of it', async () => {
   const { key, id } = await makeKey(gateway);
   const { group } = await gateway.admin.createAccountGroup({ accountId: 1n, settings: { name: 'closed' } });
   const scopeId = group?.groupId ?? 0n;
@@ -165,7 +165,7 @@ test('the holder of a management key may rotate, change and delete keys, but not
   await page.context().close();
 });
 
-test('several filters at once narrow the sums as they narrow the rows', async () => {
+test('several filters at once apply to the sums and to the rows', async () => {
   const [one, other] = [await makeKey(gateway), await makeKey(gateway)];
   const send = async (key: string, model: string): Promise<void> => {
     const answer = await fetch(`${gateway.url}/v1/chat/completions`, {

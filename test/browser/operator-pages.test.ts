@@ -1,4 +1,4 @@
-/** The operator's pages in a real browser: the configuration, the ledger's check, and plans. */
+/** The operator's pages in a real browser: the configuration, the check of the ledger, and plans. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
@@ -31,7 +31,7 @@ async function openAsOperator(path: string): Promise<WatchedPage> {
   return watched;
 }
 
-test('the configuration in use is shown without secrets; a new one is checked, compared and, once it is in the file, reloaded', async () => {
+test('the configuration in use is shown without secrets; a new one can be checked, compared and, once it is in the file, reloaded', async () => {
   const file = join(gateway.home.folder, 'gateway.yaml');
   const watched = await openAsOperator('/dashboard/configuration');
   const { page } = watched;
@@ -88,7 +88,7 @@ test('a wrong file is not reloaded, and the page says what is wrong with it', as
   await page.context().close();
 });
 
-test('disk and retention are those that the gateway reports', async () => {
+test('the page shows the storage and retention times that the gateway reports', async () => {
   const watched = await openAsOperator('/dashboard/configuration');
   const { page } = watched;
   const storage = page.getByRole('region', { name: 'Disk and retention' });
@@ -107,7 +107,7 @@ test('disk and retention are those that the gateway reports', async () => {
   await page.context().close();
 });
 
-test('the ledger is verified from the page', async () => {
+test('the ledger can be verified from the page', async () => {
   const watched = await openAsOperator('/dashboard/accounts');
   const { page } = watched;
   await page.getByRole('button', { name: 'Verify the ledger' }).click();

@@ -1,6 +1,6 @@
 /**
- * How fast the dashboard's pages appear, and whether running requests slow them: `node test/browser/paint.ts [RUNNING]` starts a gateway and a browser and prints times. Run it on a
- * quiet machine, after `npm test -- test/browser` has installed the browser; it prints the load, because the browser needs a whole core.
+ * Measures how fast the dashboard's pages appear, and whether running requests slow them: `node test/browser/paint.ts [RUNNING]` starts a gateway and a browser and prints times. Run it on a
+ * quiet machine after `npm test -- test/browser` has installed the browser. It also prints the load of the machine, because the browser needs a whole core.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -48,7 +48,7 @@ function print(name: string, times: readonly number[]): void {
   process.stdout.write(`${name.padEnd(44)} p50 ${at(0.5)} ms  p95 ${at(0.95)} ms\n`);
 }
 
-/** Opens a page anew, and returns when it painted anything, when it painted text, and when its navigation was there. */
+/** Opens a page, and returns when it first painted anything, when it painted text, and when its navigation was visible. */
 async function load(page: Page, path: string): Promise<{ paint: number; words: number; ready: number }> {
   await page.goto(`${rpcUrl}/dashboard${path}`, { waitUntil: 'commit' });
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').first().waitFor();
@@ -109,7 +109,7 @@ async function startRequests(): Promise<() => void> {
   return () => abort.abort();
 }
 
-/** Watches an open page: the time between frames, and how long its main thread was busy at once. */
+/** Measures an open page: the time between frames, and how long its main thread was busy without a pause. */
 async function measureFrames(page: Page, name: string): Promise<void> {
   const { frames, busy } = await page.evaluate(async ms => {
     const tasks: number[] = [];

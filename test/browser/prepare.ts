@@ -4,12 +4,12 @@ import { buildDashboard } from '../../scripts/build-dashboard.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
-    /** The browser's program. */
+    /** The path of the browser's program. */
     readonly chromiumPath: string;
   }
 }
 
-/** Builds the tested pages, and unpacks the browser before any test file starts: test files that run at the same time would overwrite each other's copy. */
+/** Builds the dashboard and unpacks the browser before any test file starts, because test files that run at the same time would overwrite each other's copy. */
 export async function setup(project: TestProject): Promise<void> {
   await buildDashboard();
   project.provide('chromiumPath', await chromium.executablePath());

@@ -74,14 +74,18 @@ async function runInShell(text: string, more: Record<string, string> = {}): Prom
 async function readCopies(page: Page): Promise<Map<string, string>> {
   const copies = new Map<string, string>();
   const button = page.getByRole('button', { name: 'Copy as' });
+  const items = page.getByRole('menuitem');
   await button.click();
-  const names = await page.getByRole('menuitem').allTextContents();
+  await items.first().waitFor();
+  const names = await items.allTextContents();
   await page.keyboard.press('Escape');
+  await items.first().waitFor({ state: 'hidden' });
   for (const name of names) {
     await button.click();
     await page.getByRole('menuitem', { name, exact: true }).click();
     await page.getByText(`Copied as ${name}`, { exact: true }).waitFor();
     copies.set(name, await page.evaluate(() => navigator.clipboard.readText()));
+    await items.first().waitFor({ state: 'hidden' });
   }
   return copies;
 }
@@ -106,7 +110,7 @@ describe('“Copy as” of each view runs', () => {
       '/configuration',
       ['settings', 'reload', 'providers', 'disk and retention'].flatMap(of => [`curl: ${of}`, `CLI: ${of}`]),
     ],
-  ])('%s', async (path, names) => {
+  ])('%s', { timeout: 180_000 }, async (path, names) => {
     const requestId = await askModel(gateway.apiKey);
     await readRecord(gateway, requestId);
     const watched = await openAsOperator(path.replace('REQUEST', requestId));

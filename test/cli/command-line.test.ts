@@ -30,7 +30,7 @@ interface Ended {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Runs `tollgate ARGS` against the running services, in this process: a process for each would take a minute. */
+/** Runs `tollgate ARGS` against the running services in this process, because a process for each command would take a minute. */
 async function tollgate(args: readonly string[], environment: Record<string, string> = {}): Promise<Ended> {
   const printed = { stdout: '', stderr: '' };
   const variables = { ...own(), ...environment };
@@ -47,7 +47,7 @@ const own = (): Record<string, string> => ({
   ...plane.environment,
 });
 
-/** The same as a process of its own, in a folder without a configuration. */
+/** Runs `tollgate ARGS` as a process, in a folder without a configuration. */
 function runProcess(args: readonly string[], environment: Record<string, string> = {}): Promise<Ended> {
   const child = spawn(process.execPath, [entry, ...args], {
     cwd: folder,
@@ -356,7 +356,7 @@ test('models are listed with their prices', async () => {
   ]);
 });
 
-test('people get tables, in which control characters can’t affect the terminal', async () => {
+test('tables are printed without control characters that could affect the terminal', async () => {
   const account = await newAccount();
   await json('keys', 'create', '--account', account, '--label', '\u001B[31mred\u202E');
   const { stdout } = await tollgate(['keys', 'list', '--account', account]);
@@ -369,7 +369,7 @@ test('people get tables, in which control characters can’t affect the terminal
   expect((await tollgate(['keys', 'list', '--account', await newAccount()])).stdout).toBe('none\n');
 });
 
-test('an amount has all its digits, for people and for programs, however large or small', async () => {
+test('amounts have all digits, in tables and in JSON, however large or small', async () => {
   for (const balance of ['1000000000.123456789', '0.000000001']) {
     const command = ['accounts', 'show', await newAccount(balance)];
     expect((await tollgate(command)).stdout).toContain(`\nbalance     ${balance}\n`);
@@ -377,7 +377,7 @@ test('an amount has all its digits, for people and for programs, however large o
   }
 });
 
-test('a usage error is 2, with a message on the standard error and nothing on the standard output', async () => {
+test('a usage error ends with 2, a message on standard error and nothing on standard output', async () => {
   const account = await newAccount();
   const wrong = [
     [],
@@ -422,7 +422,7 @@ test('a usage error is 2, with a message on the standard error and nothing on th
   }
 });
 
-test('a refusal of the gateway because of its state is 1, with the reason and a tip', async () => {
+test('a refusal by the gateway ends with 1, the reason and a tip', async () => {
   const account = await newAccount('1');
   const failed: [string[], string][] = [
     [['accounts', 'show', '424242'], 'There is no account 424242.'],
@@ -442,7 +442,7 @@ test('a refusal of the gateway because of its state is 1, with the reason and a 
   }
 });
 
-test('a missing token, a foreign token and a silent port are distinguished', async () => {
+test('a missing token, the token of another gateway and a port where nothing answers have different errors', async () => {
   const missing = await tollgate(['accounts', 'list', '--data-dir', join(folder, 'nowhere')]);
   expect([missing.code, missing.stderr]).toEqual([
     1,
@@ -462,7 +462,7 @@ test('a missing token, a foreign token and a silent port are distinguished', asy
   ]);
 });
 
-test('flags win over the environment', async () => {
+test('options take precedence over environment variables', async () => {
   const environment = { TOLLGATE_RPC_PORT: String(await freePort()), TOLLGATE_DATA_DIR: folder };
   const flags = ['--rpc-host', 'localhost', '--rpc-port', String(plane.port), '--data-dir', plane.dataDir];
   expect((await tollgate(['accounts', 'list', ...flags, '--json'], environment)).code).toBe(0);
@@ -485,7 +485,7 @@ test('every command has help', { timeout: 60_000 }, async () => {
   expect(names.length).toBeGreaterThan(80);
 });
 
-test('a wrong environment is 2 and help needs none', async () => {
+test('wrong environment variables end with 2, and help needs no environment', async () => {
   const environment = { TOLLGATE_RPC_PORT: 'nine' };
   const wrong = await tollgate(['accounts', 'list'], environment);
   expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('TOLLGATE_RPC_PORT')]);
@@ -496,13 +496,13 @@ test('a wrong environment is 2 and help needs none', async () => {
   }
 });
 
-test('serve is given its configuration file and decides the exit code', async () => {
+test('serve gets its configuration file, and its exit code is that of the command', async () => {
   expect(await tollgate(['serve'])).toEqual({ code: 3, stdout: '', stderr: '' });
   expect(await tollgate(['serve', '--config', 'a.yaml'])).toEqual({ code: 4, stdout: '', stderr: '' });
   expect((await tollgate(['serve', '--conf', 'a.yaml'])).code).toBe(2);
 });
 
-test('config check needs no gateway; a bad file is 2 and names what is wrong', async () => {
+test('config check needs no gateway; a bad file ends with 2 and a message that says what is wrong', async () => {
   const good = join(folder, 'good.yaml');
   const bad = join(folder, 'bad.yaml');
   writeFileSync(good, 'retries: 1\n');
@@ -519,11 +519,11 @@ test('config check needs no gateway; a bad file is 2 and names what is wrong', a
   expect(listed.code).toBe(2);
   expect(JSON.parse(listed.stdout)).toMatchObject({ valid: false, problems: [{ file: bad, line: 2, path: 'retrys' }] });
   expect((await check(join(folder, 'missing.yaml'))).code).toBe(2);
-  // The configuration in use is searched in the process's working directory.
+  // The configuration in use is searched for in the working directory of the process.
   expect(await runProcess(['config', 'check'])).toMatchObject({ code: 0, stdout: expect.stringMatching(/^no file: /) });
 });
 
-test('as a process it ends with the exit code and leaves the standard output to the document', async () => {
+test('as a process it ends with the exit code and prints only the document on standard output', async () => {
   const listed = await runProcess(['accounts', 'list', '--json']);
   expect([listed.code, listed.stderr]).toEqual([0, '']);
   expect(JSON.parse(listed.stdout)).toEqual(await json('accounts', 'list'));
@@ -531,7 +531,7 @@ test('as a process it ends with the exit code and leaves the standard output to 
   expect(await runProcess(['accounts', 'show', 'me', '--json'])).toMatchObject({ code: 2, stdout: '' });
 });
 
-test('ledger verify works beside the running gateway, and says where there is no ledger', async () => {
+test('ledger verify works while the gateway runs, and says in which directory there is no ledger', async () => {
   expect(await json('ledger', 'verify')).toEqual({ valid: true, violations: [] });
   expect(await tollgate(['ledger', 'verify'])).toEqual({ code: 0, stdout: 'all invariants hold\n', stderr: '' });
   const none = await tollgate(['ledger', 'verify', '--data-dir', folder], { TOLLGATE_DATABASE_URL: '' });

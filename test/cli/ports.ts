@@ -1,4 +1,4 @@
-/** The command line's ports as `main.ts` wires them, without a gateway to serve and without the standard streams. */
+/** The ports of the command line as in `main.ts`, without a gateway to serve and without the standard streams. */
 import type { CommandLinePorts } from '../../src/cli/ports.ts';
 import { loadConfig } from '../../src/config/config.ts';
 import { readEnvironment, type Variables } from '../../src/config/env.ts';
@@ -6,7 +6,7 @@ import { runProgram } from '../../src/gateway/run-program.ts';
 import { verifyDatabase } from '../../src/ledger/postgres/verify.ts';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 
-/** Ports over the given environment; `serve` ends at once with 3, so that its code is distinguishable. */
+/** Returns ports with these environment variables. `serve` ends at once with 3, so that its exit code can be recognized. */
 export function makePorts(variables: Variables): Omit<CommandLinePorts, 'streams'> {
   const environment = () => readEnvironment(variables);
   return {

@@ -1,4 +1,4 @@
-/** The command line as a process of its own. */
+/** The command line as a process. */
 import { runCommandLine } from '../../src/cli/program.ts';
 import { makePorts } from './ports.ts';
 

@@ -64,7 +64,7 @@ test('a streamed run gives deltas, tool events and the same final output', async
   expect(result.finalOutput).toBe(text);
 });
 
-test('a conversation continues by the previous response, stored or not', async () => {
+test('a conversation continues from the previous response, stored or not', async () => {
   for (const store of [true, false]) {
     const agent = new Agent({ name: 'Guide', instructions: 'You are brief.', model: payg, modelSettings: { store } });
     const first = await runner.run(agent, '!sim say=One.');

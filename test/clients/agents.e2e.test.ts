@@ -86,7 +86,7 @@ describe.each([{ useResponses: false }, { useResponses: true }])('useResponses: 
     expect(result.finalOutput).not.toBe('');
   });
 
-  test('structured output has the agent’s type', async () => {
+  test('structured output has the type that the agent declares', async () => {
     const Verdict = z.object({ good: z.boolean(), reason: z.string() });
     const agent = new Agent({ name: 'Judge', instructions: 'Judge.', model: payg, outputType: Verdict });
     const result = await runner.run(agent, 'Is this a good text?');

@@ -138,7 +138,7 @@ describe.each(models)('$name', ({ model }) => {
     expect(text).toMatch(/blue/i);
   });
 
-  test('an abort ends the stream and is settled as delivered', async () => {
+  test('an abort ends the stream, and what was delivered is charged', async () => {
     const leave = new AbortController();
     const result = streamText({ model, prompt: 'Go on\n!sim tokens=4000 tps=100', abortSignal: leave.signal });
     const kinds: string[] = [];
@@ -148,7 +148,7 @@ describe.each(models)('$name', ({ model }) => {
       if (kinds.filter(kind => kind === 'text-delta').length === 5) leave.abort();
     }
     expect(kinds.at(-1)).toBe('abort');
-    // An aborted result has no headers: the newest record is this one's.
+    // An aborted result has no headers, so the newest record is used.
     await expect
       .poll(async () => {
         const [newest] = (await gateway.account.listActivity({ limit: 1 })).records;
@@ -159,11 +159,11 @@ describe.each(models)('$name', ({ model }) => {
     expect((await readRecord(gateway, requestId ?? '')).usage?.outputTokens).toBeLessThan(400);
   });
 
-  test('an error is an APICallError with status and body, and is not retried if that can’t help', async () => {
+  test('an error is an APICallError with status and body, and is not retried if a retry can’t help', async () => {
     const failure = await generateText({ model, prompt: 'Hello\n!sim nonsense=1' }).catch((error: unknown) => error);
     if (!APICallError.isInstance(failure)) throw failure;
     expect(failure).toMatchObject({ statusCode: 400, isRetryable: false });
-    // One of the providers takes no message from an error without a `param`.
+    // One of the providers reads the message of an error only if it has a `param`.
     expect(failure.responseBody).toContain('nonsense');
   });
 
@@ -175,7 +175,7 @@ describe.each(models)('$name', ({ model }) => {
   });
 });
 
-test('reasoning shows with the compatible provider, before the text', async () => {
+test('the compatible provider has reasoning before the text', async () => {
   const result = await generateText({ model: compatible(payg), reasoning: 'medium', prompt: 'What is 17 times 23?' });
   expect(result.finalStep.reasoningText ?? '').not.toBe('');
   expect(result.usage.outputTokenDetails.reasoningTokens).toBeGreaterThan(0);

@@ -15,7 +15,7 @@ const lacksHints = upstream === 'chat' || upstream === 'gemini';
 const gateway = await startTarget();
 afterAll(() => endTarget(gateway));
 
-/** How many HTTP requests the clients send, retries included, and the headers of the last one. */
+/** The number of HTTP requests that clients have sent, retries included, and the headers of the last one. */
 const sent: { requests: number; headers: Headers } = { requests: 0, headers: new Headers() };
 const counting = (input: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {
   sent.requests += 1;
@@ -29,8 +29,8 @@ interface ClientSettings {
 function makeClient(settings: ClientSettings = {}): Anthropic {
   return new Anthropic({ baseURL: gateway.url, apiKey: gateway.apiKey, fetch: counting, ...settings });
 }
-/** The former major version; its types differ only in parts that these conversations do not use. */
-function makeFormerClient(settings: ClientSettings = {}): Anthropic {
+/** Makes a client of the previous major version; its types differ only in parts that these conversations do not use. */
+function makePreviousClient(settings: ClientSettings = {}): Anthropic {
   const client = new Anthropic0({ baseURL: gateway.url, apiKey: gateway.apiKey, fetch: counting, ...settings });
   return client as unknown as Anthropic;
 }
@@ -51,7 +51,7 @@ const readText = (message: Anthropic.Message): string =>
 
 describe.each([
   { version: 'this major', make: makeClient, header: 'authorization' },
-  { version: 'the former major', make: makeFormerClient, header: 'x-api-key' },
+  { version: 'the previous major', make: makePreviousClient, header: 'x-api-key' },
 ])('$version', ({ make, header }) => {
   const one = make();
 
@@ -122,7 +122,7 @@ describe.each([
     };
     const whole = await one.messages.create(body);
     const streamed = await one.messages.stream(body).finalMessage();
-    // Gemini's signature of a call comes as a block before it, to be sent back.
+    // Gemini's signature of a call comes as a `thinking` block before the call, which the client sends back.
     const signatureBlock = upstream === 'gemini' ? ['thinking'] : [];
     expect(whole.content.map(({ type }) => type)).toEqual(['text', ...signatureBlock, 'tool_use', 'tool_use']);
     expect(whole.stop_reason).toBe('tool_use');
@@ -161,7 +161,7 @@ describe.each([
     expect(first.content.map(({ type }) => type)).toEqual(['thinking', 'text']);
     const [block] = first.content;
     expect(block).toMatchObject({ type: 'thinking' });
-    // Gemini signs what follows the reasoning, not the reasoning itself.
+    // Gemini signs what follows the reasoning instead of the reasoning.
     const isSigned = upstream !== 'gemini';
     expect(block?.type === 'thinking' && block.signature !== '').toBe(isSigned);
     const next = await one.messages
@@ -268,7 +268,7 @@ describe('stop reasons', () => {
 
   test.each([
     ['max_tokens', 'Go.\n!sim tokens=200', {}],
-    // Only Messages can express it.
+    // Only Messages can express this stop reason.
     [saysContext ? 'model_context_window_exceeded' : 'max_tokens', 'Go.\n!sim finish=context_window', {}],
     ['refusal', 'Go.\n!sim finish=refusal', {}],
     ['end_turn', 'Go.\n!sim finish=pause tokens=20', {}],
@@ -333,7 +333,7 @@ describe('errors', () => {
     expect(failure.error).toMatchObject(envelope('invalid_request_error', 'validation_error'));
   });
 
-  test('RateLimitError: an empty balance is reported once and not retried', async () => {
+  test('RateLimitError: an empty balance, which is not retried', async () => {
     const { key } = await makeKey(gateway, { balanceNanoUsd: 0n });
     sent.requests = 0;
     const failure = await catchFailure(makeClient({ apiKey: key }).messages.create(body));

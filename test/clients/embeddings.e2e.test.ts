@@ -63,7 +63,7 @@ describe.each([
     });
   });
 
-  test('LlamaIndex (openai 5): a batch of texts, and a single text', async () => {
+  test('LlamaIndex (with version 5 of the openai package): a batch of texts, and a single text', async () => {
     const embedding = new OpenAIEmbedding({ model, apiKey: gateway.apiKey, baseURL, maxRetries: 0 });
     const vectors = await expected(gateway, model);
     expect(await embedding.getTextEmbeddings(texts)).toEqual(vectors);

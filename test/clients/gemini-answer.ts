@@ -2,7 +2,7 @@
 import type { Candidate, GenerateContentResponseUsageMetadata, Part } from '@google/genai';
 import { makeSignature, textSignature } from './gemini-request.ts';
 
-/** The members of a chunk of a Chat stream that are read here. */
+/** The members of a Chat chunk that are converted. */
 export interface ChatChunk {
   readonly choices?: readonly ChatChoice[];
   readonly usage?: {
@@ -52,12 +52,12 @@ const finishes: Readonly<Record<string, string>> = {
 export interface AnswerSettings {
   readonly model: string;
   readonly responseId: string;
-  /** Whether reasoning is shown. */
+  /** Whether the answer includes the reasoning. */
   readonly includeThoughts: boolean;
   readonly signsTexts: boolean;
 }
 
-/** Converts chunks to frames: text at once, then whole calls, with signatures on the first call and the last text. */
+/** Converts chunks to frames: text at once, calls whole at the end, with signatures on the first call and on the last text. */
 export class GeminiAnswer {
   readonly #settings: AnswerSettings;
   readonly #calls = new Map<number, { name: string; arguments: string }[]>();
@@ -88,7 +88,7 @@ export class GeminiAnswer {
     const text = (delta.content ?? '') + (delta.refusal ?? '');
     if (text !== '') parts.push({ text });
     if (finish !== null) parts.push(...callParts(calls, finish));
-    // As the newest models do, a part without text signs the end of a text.
+    // The end of a text is signed by a part without text, as the newest models do.
     if (finish === 'stop' && calls.length === 0 && this.#settings.signsTexts)
       parts.push({ text: '', thoughtSignature: textSignature });
     if (parts.length === 0 && finish === null) return [];
@@ -98,7 +98,7 @@ export class GeminiAnswer {
       ...(finish === null ? {} : { finishReason: finishes[finish] }),
       ...(logprobs?.content ? { logprobsResult: toLogprobs(logprobs.content) } : {}),
     };
-    // The enum exists only in the client's types: on the wire it is a string.
+    // The enum exists only in the client's types; the JSON has a string.
     return [this.#frame({ candidates: [candidate as Candidate] })];
   }
 
@@ -120,7 +120,7 @@ export class GeminiAnswer {
   }
 }
 
-/** Returns whole calls as parts. The first is signed; every second one has an id. */
+/** Returns whole calls as parts. The first call has a signature; every second call has an id. */
 function callParts(calls: readonly { name: string; arguments: string }[], finish: string): Part[] {
   if (finish === 'length') return [];
   return calls.map(({ name, arguments: text }, place) => {

@@ -1,6 +1,6 @@
 /**
- * Reads requests of generateContent according to the public schema (types of `@google/genai`): members that the
- * schema lacks are refused, as the provider refuses them. Converts them to Chat requests for a second gateway.
+ * Reads requests of generateContent according to the public schema (types of `@google/genai`), and converts them to Chat requests for a second gateway. Members that are not in the schema are refused, as
+ * Google does.
  */
 import type {
   Content,
@@ -13,7 +13,7 @@ import type {
 
 type Json = Record<string, unknown>;
 
-/** A body as `generateContent` takes it. */
+/** The body of a `generateContent` request. */
 export interface GenerateContentBody {
   readonly contents?: Content[];
   readonly systemInstruction?: Content;
@@ -23,7 +23,7 @@ export interface GenerateContentBody {
   readonly serviceTier?: string;
 }
 
-/** A request that the provider would answer with 400. */
+/** Thrown for a request that Google would answer with 400. */
 export class InvalidArgument extends Error {}
 
 const members: Readonly<Record<string, readonly string[]>> = {
@@ -59,12 +59,12 @@ function refuseUnknown(value: object, kind: string): void {
   }
 }
 
-/** Returns the signature that this server gives with a call, by which it recognizes its own. */
+/** Returns the signature that this server sends with a call. It can recompute it, and so recognizes its own signatures. */
 export function makeSignature(name: string, args: unknown): string {
   return Buffer.from(`signed:${name}:${JSON.stringify(args)}`).toString('base64');
 }
 
-/** The signature that this server gives with the end of a text. */
+/** The signature that this server sends at the end of a text. */
 export const textSignature = makeSignature('text', {});
 
 const skip = 'skip_thought_signature_validator';
@@ -80,7 +80,7 @@ function checkSignature({ functionCall, thoughtSignature: signature }: Part, isF
   }
 }
 
-/** Converts contents to Chat messages; ids are made from positions, because the protocol identifies calls by name and order. */
+/** Converts contents to Chat messages. Call ids are made from positions, because the protocol identifies calls by name and order. */
 class Messages {
   readonly list: Json[] = [];
   #open: { id: string; name: string }[] = [];
@@ -159,7 +159,7 @@ function toPart({ text, inlineData, fileData }: Part): Json {
   return { type: 'file', file: { file_data: `data:${mimeType};base64,${data}`, filename: 'file' } };
 }
 
-/** Returns the equivalent Chat request. `strict`: calls must be signed. Throws `InvalidArgument`. */
+/** Returns the equivalent Chat request. `strict`: calls must have signatures. Throws `InvalidArgument` for an invalid request. */
 export function toChatRequest(body: GenerateContentBody, model: string, strict: boolean): Json {
   refuseUnknown(body, '');
   const messages = new Messages(strict);

@@ -1,7 +1,6 @@
 /**
- * A server of Gemini's generateContent, made from the public schema and typed by the official client: a second
- * gateway on its built-in models answers the requests. It refuses what the provider refuses: members that the schema
- * lacks, results without calls, signatures that are not its own.
+ * A server with Gemini's generateContent, written from the public schema with the types of the official client. A second gateway with built-in models answers the requests. It refuses what Google
+ * refuses: members that are not in the schema, results without calls, signatures that it has not made.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -16,11 +15,11 @@ export interface Behind {
   readonly apiKey: string;
 }
 
-/** The key that it accepts. */
+/** The API key that the server accepts. */
 export const geminiKey = 'AIza-key-of-the-gemini-server';
 
 const path = /^\/v1beta\/models\/([^/:]+):(streamGenerateContent|generateContent)(\?alt=sse)?$/;
-/** The upstream's names of the built-in models. */
+/** The built-in models, by the names under which this server offers them. */
 const models: Readonly<Record<string, string>> = {
   'gemini-2.5-flash': 'sim/large',
   'gemini-3-flash': 'sim/large',
@@ -39,7 +38,7 @@ export class GeminiServer {
     });
   }
 
-  /** Starts it on a port of the system's choice. */
+  /** Starts the server on a free port. */
   static async start(behind: Behind): Promise<GeminiServer> {
     const server = new GeminiServer(behind);
     server.#server.listen(0, '127.0.0.1');
@@ -47,7 +46,7 @@ export class GeminiServer {
     return server;
   }
 
-  /** The base URL in the form that the official client takes. */
+  /** The base URL for the official client. */
   get baseUrl(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
@@ -103,7 +102,7 @@ interface Passing {
   readonly whole: boolean;
 }
 
-/** Calls the second gateway and passes its stream on. A caller that disconnects ends both. */
+/** Calls the second gateway and converts its stream. If the caller disconnects, the call ends too. */
 async function pass(response: ServerResponse, { behind, requested, answer, whole }: Passing): Promise<void> {
   const gone = new AbortController();
   response.on('close', () => gone.abort());

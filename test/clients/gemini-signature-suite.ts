@@ -1,6 +1,6 @@
 /**
- * Signatures of reasoning through loops of tools: whichever client keeps the conversation, each call is sent back to the upstream with its own signature, and earlier content is sent again byte for byte (case RE-22).
- * The server's signatures are derived from their call, and the tests fail if a client switches the check off.
+ * Signatures of reasoning in loops of tool calls: with every client, each call is sent back to the upstream with its signature, and earlier content is sent again byte for byte (case RE-22 of `test/translation/cases.json`).
+ * The server derives a signature from its call, and the tests fail if a client disables the server's check.
  */
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
@@ -14,7 +14,7 @@ import type { GeminiServer } from './gemini-server.ts';
 /** The gateway and the upstream of the conversations. */
 export interface SignatureTarget {
   readonly gateway: Pick<Gateway, 'url' | 'apiKey'>;
-  /** The server behind the model; its models require signatures. */
+  /** The server behind the model. Its models require signatures. */
   readonly server: GeminiServer;
   readonly model: string;
 }
@@ -22,7 +22,7 @@ export interface SignatureTarget {
 /** Set when the first test runs. */
 let target: SignatureTarget;
 
-/** A conversation: the user's text, and a result for every call of the answer before. Returns how many calls came. */
+/** Continues a conversation with the user's text or with a result for every call of the previous answer. Returns the number of calls in the answer. */
 interface Conversation {
   say(text: string): Promise<number>;
   giveResults(): Promise<number>;
@@ -62,7 +62,7 @@ function chat(streamed: boolean): Conversation {
   };
 }
 
-/** `stored`: the gateway keeps the conversation, and answers in the background or not; else the client sends all of it again. */
+/** Returns a conversation through Responses. `stored`: the gateway stores it, and may answer in the background; otherwise the client sends all items again. */
 function responses(streamed: boolean, stored: boolean, background = false): Conversation {
   const client = new OpenAI({ baseURL: `${target.gateway.url}/v1`, apiKey: target.gateway.apiKey });
   const said: ResponseInputItem[] = [];
@@ -87,7 +87,7 @@ function responses(streamed: boolean, stored: boolean, background = false): Conv
     const { id, output } = streamed
       ? await client.responses.stream({ ...body, background }).finalResponse()
       : await ended(await client.responses.create({ ...body, background }));
-    // A request accepts the members of an answer, except those that only answers have.
+    // Items of an answer can be sent in a request, without the members that only answers have.
     said.push(...more, ...(output as ResponseInputItem[]));
     if (stored) previous = id;
     calls = output.flatMap(item => (item.type === 'function_call' ? [item.call_id] : []));
@@ -173,7 +173,7 @@ export function signatureTests(find: () => SignatureTarget): void {
     );
   });
 
-  test('a Responses client without sealed or stored reasoning gets an answer, with a warning that names what is lost', async () => {
+  test('a Responses client with neither encrypted nor stored reasoning gets an answer, with a warning that names what is lost', async () => {
     const ask = async (input: unknown): Promise<{ warnings: string | null; output: ResponseInputItem[] }> => {
       const response = await fetch(`${target.gateway.url}/v1/responses`, {
         method: 'POST',

@@ -89,7 +89,7 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
 
     const Person = z.object({ name: z.string(), age: z.number().int() });
 
-    /** A Messages upstream gets only a written instruction for JSON, which the built-in models ignore. */
+    /** Messages has no JSON mode: such an upstream gets only an instruction in words, which the built-in models ignore. */
     const methods = ['jsonSchema', 'functionCalling', ...(upstream === 'messages' ? [] : ['jsonMode'])] as const;
     test.each(methods as readonly ('jsonSchema' | 'functionCalling' | 'jsonMode')[])(
       'withStructuredOutput by %s',

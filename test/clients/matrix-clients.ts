@@ -1,11 +1,11 @@
-/** The two official clients with the same requests in their own formats; their answers in a common format. */
+/** The official clients: each sends the same requests in its format, and its answers are converted to a common format. */
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources/chat/completions';
 import type { ResponseCreateParamsNonStreaming, ResponseInputItem } from 'openai/resources/responses/responses';
 import type { Gateway } from '../gateway.ts';
 
-/** The request: the last user text, and what a feature adds. */
+/** A request: the last user text, and what a feature adds. */
 export interface Question {
   readonly text: string;
   readonly tools?: true;
@@ -13,7 +13,7 @@ export interface Question {
   readonly image?: string;
   readonly reasoning?: true;
   readonly schema?: Record<string, unknown>;
-  /** A long system prompt, which a cache may keep. */
+  /** A long system prompt, which can be cached. */
   readonly system?: string;
   readonly stop?: string;
   readonly limit?: number;
@@ -29,7 +29,7 @@ export interface Got {
   readonly output: number;
 }
 
-/** A client: sends a request, and continues after calls with a result for each. */
+/** A client that sends a request, and after calls continues with a result for each. */
 export interface MatrixClient {
   readonly name: string;
   ask(
@@ -61,7 +61,7 @@ const messagesFinishes: Readonly<Record<string, Got['finish']>> = {
   refusal: 'content_filter',
 };
 
-/** Members that the gateway adds to a message or a delta. */
+/** Members that the gateway adds to a message or delta. */
 interface Thinking {
   readonly reasoning_content?: string;
 }
@@ -71,7 +71,7 @@ interface ChatAnswer {
   readonly reasoningText: string;
 }
 
-/** The official client of Chat Completions. */
+/** Returns the official client of Chat Completions. */
 export function chatClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): MatrixClient {
   const client = new OpenAI({ baseURL: `${url}/v1`, apiKey });
   type Body = ChatCompletionCreateParamsNonStreaming;
@@ -83,7 +83,7 @@ export function chatClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): Ma
     }
     const stream = client.chat.completions.stream({ ...body, stream: true, stream_options: { include_usage: true } });
     let reasoningText = '';
-    // The client does not know reasoning: its final message keeps only the last delta of unknown members.
+    // The client does not know reasoning, so its final message has only the last delta of it.
     stream.on('chunk', chunk => {
       reasoningText += ((chunk.choices[0]?.delta ?? {}) as Thinking).reasoning_content ?? '';
     });
@@ -150,7 +150,7 @@ function readChatAnswer({ completion: { choices, usage }, reasoningText }: ChatA
   };
 }
 
-/** The official client of Responses; it continues with the items that it received, as its own users do. */
+/** Returns the official client of Responses. It continues with the items that it received, as its documentation shows. */
 export function responsesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): MatrixClient {
   const client = new OpenAI({ baseURL: `${url}/v1`, apiKey });
   type Body = ResponseCreateParamsNonStreaming;
@@ -170,7 +170,7 @@ export function responsesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>
               ? [{ type: 'function_call_output' as const, call_id: item.call_id, output: result }]
               : [],
           );
-          // A request accepts the members of an answer, except those that only answers have.
+          // Items of an answer can be sent in a request, without the members that only answers have.
           const said = first.output as ResponseInputItem[];
           return readResponsesAnswer(await answer({ ...body, input: [...input, ...said, ...results] }, streamed));
         },
@@ -203,7 +203,7 @@ function responsesSettings(question: Question): Omit<ResponseCreateParamsNonStre
   };
   return {
     ...(tools === undefined ? {} : { tools: [tool] }),
-    // The signatures that a next request needs.
+    // The signatures that the next request needs.
     include: ['reasoning.encrypted_content'],
     ...(reasoning === undefined ? {} : { reasoning: { effort: 'low' as const, summary: 'auto' as const } }),
     ...(schema === undefined
@@ -238,7 +238,7 @@ function readResponsesAnswer({
   };
 }
 
-/** The official client of Messages. */
+/** Returns the official client of Messages. */
 export function messagesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): MatrixClient {
   const client = new Anthropic({ baseURL: url, apiKey });
   const answer = (body: Anthropic.MessageCreateParamsNonStreaming, streamed: boolean): Promise<Anthropic.Message> =>

@@ -1,6 +1,6 @@
 /**
- * Every official client on every upstream protocol: each feature, streamed and not, with the client's own library on one side and a real HTTP upstream on the other
- * (second gateways on their built-in models; for Gemini a server made from the public schema). A test prints it as a table; no cell is left out.
+ * Every official client with every upstream protocol: each feature, streamed and not, with the client's library on one side and a real HTTP upstream on the other
+ * (a second gateway with built-in models; for Gemini a server written from the public schema). A test prints the results as a table, in which no cell may be missing.
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -25,7 +25,7 @@ const schema = {
 };
 
 interface Feature {
-  /** What is behind the upstream's protocol, if it is not the common model. */
+  /** Another model behind the upstream's protocol; absent: the usual one. */
   readonly model?: 'caching';
   ask(): Promise<Question> | Question;
   check(got: Got, goOn: (result: string) => Promise<Got>, again: () => Promise<Got>): Promise<void> | void;
@@ -87,7 +87,7 @@ const features: Readonly<Record<string, Feature>> = {
   },
   cache: {
     model: 'caching',
-    // The beginning is new in every cell, so that only its own first request can have filled the cache.
+    // The beginning of the prompt differs in every cell, so that only the first request of the cell can have filled the cache.
     ask: () => ({
       text: 'And?\n!sim say=Yes.',
       system: `${randomUUID()} ${'Toll gates are everywhere. '.repeat(600)}`,
@@ -156,7 +156,7 @@ models:${upstreams.map(name => model(name, 'usual') + model(name, 'caching')).jo
 `;
 }
 
-/** Impossible cells, and why. */
+/** Cells that are impossible, and why. */
 const impossible: readonly { readonly client: string; readonly feature: string; readonly because: string }[] = [
   { client: 'Responses', feature: 'stop', because: 'Responses has no stop sequences' },
 ];
@@ -191,7 +191,7 @@ describe.each(clientNames)('a client of %s', client => {
   });
 });
 
-test('no cell is left out', () => {
+test('every cell has a result', () => {
   const columns = clientNames.flatMap(client =>
     upstreams.flatMap(upstream => ways.map(way => [client, upstream, way])),
   );
@@ -203,7 +203,7 @@ test('no cell is left out', () => {
   const lines = [...heads, ...rows].map(row => row.map((cell, index) => cell.padEnd(index === 0 ? 15 : 9)).join(' '));
   process.stdout.write(`\n${lines.join('\n')}\n`);
   for (const { client, feature, because } of impossible) process.stdout.write(`– ${client}, ${feature}: ${because}\n`);
-  // Every client sent the signatures back: for none was the check switched off.
+  // Every client sent the signatures back, and none disabled the check.
   expect(JSON.stringify(server.requests)).not.toContain('skip_thought_signature_validator');
   expect(cells.size).toBe(all.filter(({ client, feature }) => !isImpossible(client, feature)).length);
 });

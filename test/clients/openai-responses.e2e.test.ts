@@ -21,7 +21,7 @@ const upstream = upstreamProtocol();
 const gateway = await startTarget();
 afterAll(() => endTarget(gateway));
 
-/** Missing in Messages upstreams: log probabilities, JSON without a schema except by instruction. */
+/** Messages upstreams have no log probabilities, and no JSON mode without a schema except by instruction. */
 const isMessages = upstream === 'messages';
 
 const makeClient = (options: ClientOptions = {}): OpenAI =>
@@ -45,7 +45,7 @@ const readCalls = ({ output }: Response): ResponseFunctionToolCall[] =>
   output.filter(item => item.type === 'function_call');
 const readMessages = ({ output }: Response): ResponseOutputMessage[] => output.filter(item => item.type === 'message');
 
-/** Returns a response from its own stream, and all its events. */
+/** Sends a request as a stream, and returns the final response and all events. */
 async function streamed(
   body: Parameters<typeof client.responses.stream>[0],
 ): Promise<{ events: ResponseStreamEvent[]; final: Response }> {
@@ -55,14 +55,14 @@ async function streamed(
   return { events, final: await stream.finalResponse() };
 }
 
-/** Returns the response, whole or streamed. */
+/** Sends a request, whole or streamed, and returns the response. */
 async function answered(body: OpenAI.Responses.ResponseCreateParams, isStreamed: boolean): Promise<Response> {
   if (!isStreamed) return client.responses.create({ ...body, stream: false });
   return (await streamed({ ...body } as Parameters<typeof client.responses.stream>[0])).final;
 }
 
 describe('text', () => {
-  test('create answers a conversation of items, and its usage and cost add up', async () => {
+  test('create answers a conversation of items, with usage and cost that add up', async () => {
     const before = await readBalance(gateway);
     const { data, response, request_id } = await client.responses
       .create({
@@ -100,7 +100,7 @@ describe('text', () => {
     expect(before - (await readBalance(gateway))).toBe(BigInt(Math.round(cost * 1e9)));
   });
 
-  test('the resource has the requested settings, and defaults for the others', async () => {
+  test('the response has the requested settings, and defaults for the others', async () => {
     const body = {
       model: payg,
       input: 'Hi\n!sim say=ok',
@@ -141,7 +141,7 @@ describe('text', () => {
     });
   });
 
-  test('the stream helper ends with the streamed content, in events without gaps', async () => {
+  test('the stream helper’s final response has the streamed content, and the events have consecutive numbers', async () => {
     const { events, final } = await streamed({ model: payg, input: 'Write about bridges.\n!sim tokens=300' });
     expect(events.map(({ sequence_number: number }) => number)).toEqual(events.map((_, index) => index));
     expect(events.slice(0, 4).map(({ type }) => type)).toEqual([
@@ -284,7 +284,7 @@ describe('tools', () => {
     }
   });
 
-  test('tool_choice: required, named and allowed call; none does not', async () => {
+  test('tool_choice required, a named tool and allowed tools cause a call, none prevents it', async () => {
     const other: FunctionTool = { ...weather, name: 'get_time', description: 'The time in a city' };
     const body = { model: payg, input: 'Hello there.', tools: [other, weather] };
     const required = await client.responses.create({ ...body, tool_choice: 'required' });
@@ -317,7 +317,7 @@ describe('tools', () => {
   });
 
   test.each([false, true])(
-    'a custom tool is called with free text, and takes its output (stream: %s)',
+    'a custom tool is called with free text, and its output is accepted (stream: %s)',
     async isStreamed => {
       const tools = [{ type: 'custom' as const, name: 'shell', description: 'Runs a shell command' }];
       const input: ResponseInput = [{ role: 'user', content: 'Run the shell command for the date.\n!sim calls=1' }];
@@ -360,12 +360,12 @@ describe('reasoning', () => {
       const input = [...question, ...(called.output as ResponseInput), ...outputsFor(called)];
       const { data, response } = await client.responses.create({ ...asking, input }).withResponse();
       expect(data.output_text).toContain('Sunny');
-      // Nothing of the reasoning items was dropped on the way.
+      // Nothing of the reasoning items was dropped.
       expect(response.headers.get('x-tollgate-warnings') ?? '').not.toContain('input');
     },
   );
 
-  test('is encrypted only on request, and refused if it was changed', async () => {
+  test('is encrypted only on request, and encrypted reasoning that was changed is refused', async () => {
     const plain = await client.responses.create({ ...asking, include: [], input: question });
     expect(plain.output[0]).not.toHaveProperty('encrypted_content');
     const called = await client.responses.create({ ...asking, input: question });
@@ -417,8 +417,8 @@ describe('structured output, images and files', () => {
   });
 });
 
-describe('ends', () => {
-  test('an abandoned stream is settled for what was delivered', async () => {
+describe('the end of an answer', () => {
+  test('if a stream is abandoned, what was delivered is charged', async () => {
     const { data: stream, request_id } = await client.responses
       .create({ model: payg, input: 'Go on\n!sim tokens=4000 tps=100', stream: true, store: false })
       .withResponse();
@@ -457,7 +457,7 @@ describe('ends', () => {
     ],
     [
       { input: [{ type: 'function_call_output', call_id: 'c', output: 'x' }] },
-      // A Responses upstream checks it itself.
+      // A Responses upstream checks this itself.
       { status: 400, code: expect.stringMatching(/^(unsupported_parameter|upstream_rejected)$/), param: 'input' },
     ],
   ])('%j is refused', async (change, expected) => {
@@ -466,7 +466,7 @@ describe('ends', () => {
   });
 
   test.each([{ include: ['web_search_call.results'] }, { truncation: 'oldest' }, { service_tier: 'scale' }])(
-    '%j is an unknown value, not an invalid one: it is accepted',
+    '%j has an unknown value, which is accepted',
     async change => {
       const body = { model: payg, input: 'Hello', ...change } as OpenAI.Responses.ResponseCreateParamsNonStreaming;
       expect((await client.responses.create(body)).status).toBe('completed');

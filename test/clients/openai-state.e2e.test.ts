@@ -65,8 +65,8 @@ const weather = {
   },
 };
 
-describe('a stored response', () => {
-  test('is read back as it was answered, whole and streamed', async () => {
+describe('a response', () => {
+  test('that is stored is read back as it was answered, whole and streamed', async () => {
     const whole = await client.responses.create({ model, input: '!sim say=Hello there.', metadata: { run: '7' } });
     expect(await client.responses.retrieve(whole.id)).toEqual(whole);
     const streamed = await all(await client.responses.create({ model, input: '!sim say=Hello there.', stream: true }));
@@ -75,7 +75,7 @@ describe('a stored response', () => {
     expect(stored).toEqual(resource);
   });
 
-  test('can be read and continued as soon as its last event has arrived (MI-05)', async () => {
+  test('that is stored can be read and continued as soon as its last event has arrived (MI-05)', async () => {
     const stream = await client.responses.create({ model, input: '!sim say=Here.', stream: true });
     for await (const event of stream) {
       if (event.type !== 'response.completed') continue;
@@ -88,7 +88,7 @@ describe('a stored response', () => {
     }
   });
 
-  test('with store false is not found, and can’t be continued (RP-12)', async () => {
+  test('with `store: false` is not found, and can’t be continued (RP-12)', async () => {
     const response = await client.responses.create({ model, input: '!sim say=Hello.', store: false });
     expect(response).toMatchObject({ store: false });
     expect(await refused(client.responses.retrieve(response.id))).toBeInstanceOf(NotFoundError);
@@ -97,7 +97,7 @@ describe('a stored response', () => {
     expect([error.code, error.param]).toEqual(['previous_response_not_found', 'previous_response_id']);
   });
 
-  test('of another account is not found by any call; one of another key of the same account is', async () => {
+  test('of another account is not found by any call; a response of another key of the same account is found', async () => {
     const { id, output } = await client.responses.create({ model, input: '!sim say=Mine.' });
     const { account } = await gateway.admin.createAccount({ name: 'other', balanceNanoUsd: 1_000_000_000n });
     const made = await gateway.admin.createApiKey({ accountId: account?.accountId ?? 0n, settings: {} });
@@ -121,7 +121,7 @@ describe('a stored response', () => {
     expect((await sibling.responses.retrieve(id)).id).toBe(id);
   });
 
-  test('that is deleted is gone; responses that continue from it do not change', async () => {
+  test('that was deleted is not found; responses that continue from it do not change', async () => {
     const first = await client.responses.create({ model, input: '!sim say=One.' });
     const second = await client.responses.create({ model, input: '!sim say=Two.', previous_response_id: first.id });
     await client.responses.delete(first.id);
@@ -132,7 +132,7 @@ describe('a stored response', () => {
     expect(texts).toEqual(['!sim say=One.', 'One.', '!sim say=Two.', 'Two.', '!sim say=Three.']);
   });
 
-  test('whose client disconnects is stored as cancelled, and stored and charged as delivered', async () => {
+  test('whose client disconnects is stored as cancelled, with the text that was delivered', async () => {
     const stream = await client.responses.create({ model, input: '!sim tokens=4000 tps=100', stream: true });
     let id = '';
     let text = '';
@@ -168,8 +168,8 @@ describe('a stored response', () => {
   });
 });
 
-describe('a conversation', () => {
-  test('continues by the previous response: the model sees the earlier input and output and the new input, never the old instructions (RP-14)', async () => {
+describe('a conversation of responses', () => {
+  test('continues from `previous_response_id`: the model sees the earlier input and output and the new input, never the old instructions (RP-14)', async () => {
     const first = await client.responses.create({ model, instructions: 'Old rules.', input: '!sim say=I am one.' });
     const second = await client.responses.create({
       model,
@@ -195,7 +195,7 @@ describe('a conversation', () => {
     expect(counted.input_tokens).toBe(flat.input_tokens);
   });
 
-  test('with tools continues only from the previous response, and only that response’s calls can be answered (RP-15)', async () => {
+  test('with tools needs only `previous_response_id` and the results; a result for an unknown call is refused (RP-15)', async () => {
     const input = 'What is the weather in Oslo?';
     const requested = await client.responses.create({ model, input, tools: [weather], tool_choice: 'required' });
     const call = requested.output.find(item => item.type === 'function_call');
@@ -218,13 +218,13 @@ describe('a conversation', () => {
         input: [{ type: 'function_call_output', call_id: 'call_no', output: 'Sunny' }],
       }),
     );
-    // A Responses upstream checks it itself.
+    // A Responses upstream checks the call ids itself.
     const code = upstream === 'responses' ? 'upstream_rejected' : 'unsupported_parameter';
     expect([unknown.status, unknown.code, unknown.param]).toEqual([400, code, 'input']);
     expect(unknown.message).toContain('call_no');
   });
 
-  test('continues from items that are named by their ids, output or input', async () => {
+  test('continues from items that are referenced by id, from earlier output or input', async () => {
     const first = await client.responses.create({ model, input: 'Remember the word heron.\n!sim say=Done.' });
     const [input] = await all(client.responses.inputItems.list(first.id));
     const references = [input?.id, first.output[0]?.id].map(id => ({ type: 'item_reference' as const, id: id ?? '' }));
@@ -240,7 +240,7 @@ describe('a conversation', () => {
     expect([unknown.status, unknown.code, unknown.param]).toEqual([400, 'unsupported_parameter', 'input.0.id']);
   });
 
-  test('lists its input in pages, newest first by default', async () => {
+  test('is listed as the input items of its last response, in pages, newest first by default', async () => {
     const input: ResponseInputItem[] = Array.from({ length: 25 }, (_, n) => ({ role: 'user', content: `line ${n}` }));
     input.push({ role: 'user', content: '!sim say=ok' });
     const { id } = await client.responses.create({ model, input });
@@ -261,7 +261,7 @@ describe('a conversation', () => {
     }
   });
 
-  test('lists an item as often as it was sent, each time with its own id, by which it can be referenced', async () => {
+  test('lists an item as often as it was sent, each time with another id; all but the client’s own ids can be referenced', async () => {
     const message = (text: string): ResponseInputItem => ({ id: 'msg_of_client', role: 'user', content: text });
     const first = await client.responses.create({ model, input: [message('one'), message('two\n!sim say=Three')] });
     const again = await client.responses.create({
@@ -273,7 +273,7 @@ describe('a conversation', () => {
     const items = await all(client.responses.inputItems.list(again.id, { order: 'asc', limit: 1 }));
     expect(items.map(readText)).toEqual(expected);
     expect(new Set(items.map(({ id }) => id)).size).toBe(5);
-    // The first one keeps the client’s id, by which nothing can be found.
+    // The first item keeps the client’s id, which can’t be referenced.
     const named = items.slice(1).map(({ id }): ResponseInputItem => ({ type: 'item_reference', id: id ?? '' }));
     const third = await client.responses.create({ model, input: [...named, { role: 'user', content: 'last' }] });
     const listed = await all(client.responses.inputItems.list(third.id, { order: 'asc', limit: 2 }));
@@ -337,7 +337,7 @@ describe('a conversation', () => {
 });
 
 describe('in the background', () => {
-  test('a response is answered at once and polled to its end', async () => {
+  test('the request is answered at once, and the response can be polled until it ends', async () => {
     const queued = await client.responses.create({ model, input: '!sim delay_ms=700 say=Late.', background: true });
     expect([queued.status, queued.background, queued.output]).toEqual(['queued', true, []]);
     const done = await ended(queued.id);
@@ -356,7 +356,7 @@ describe('in the background', () => {
     expect([error.status, error.code]).toEqual([400, 'model_not_found']);
   });
 
-  test('a stream continues where it was cut, and its replay is the same from any place', async () => {
+  test('a stream can be continued where it was cut, and its replay is the same from any position', async () => {
     const input = '!sim tokens=60 tps=200';
     const stream = await client.responses.create({ model, input, background: true, stream: true });
     const seen: ResponseStreamEvent[] = [];
@@ -408,13 +408,13 @@ describe('in the background', () => {
     expect(terminal(events)).toEqual(stored);
   });
 
-  test('a response that did not run in the background can’t be streamed again', async () => {
+  test('a response that did not run in the background can’t be streamed afterwards', async () => {
     const { id } = await client.responses.create({ model, input: '!sim say=x' });
     const error = await refused(Promise.resolve(client.responses.retrieve(id, { stream: true })));
     expect([error.status, error.param]).toEqual([400, 'stream']);
   });
 
-  test('a response can be cancelled at any moment, is charged as delivered, and its followers get the end', async () => {
+  test('a response can be cancelled while it runs, keeps the text that was delivered, and its followers get the last event', async () => {
     const { id } = await client.responses.create({ model, input: '!sim tokens=4000 tps=200', background: true });
     const following = client.responses.retrieve(id, { stream: true }).then(stream => all(stream));
     while ((await client.responses.retrieve(id)).output_text.length < 40) await sleep(10);
@@ -430,12 +430,12 @@ describe('in the background', () => {
     expect(await client.responses.cancel(id)).toEqual(cancelled);
   });
 
-  test('a response that still waits for its model is cancelled free of charge', async () => {
-    const before = await readBalance(gateway);
+  test('a response that still waits for its model can be cancelled, and only its input is charged', async () => {
     const { id } = await client.responses.create({ model, input: '!sim delay_ms=60000', background: true });
     expect((await client.responses.retrieve(id)).status).toBe('queued');
     expect((await client.responses.cancel(id)).status).toBe('cancelled');
-    expect(await readBalance(gateway)).toBeLessThanOrEqual(before);
+    const record = await readRecord(gateway, toRequestId(id) ?? '');
+    expect([record.state, record.usage?.outputTokens]).toEqual([RecordState.CLIENT_ABORTED, 0]);
   });
 
   test('cancelling an ended response changes nothing; one that is not in the background can’t be cancelled', async () => {
@@ -447,7 +447,7 @@ describe('in the background', () => {
     expect((await refused(client.responses.cancel('resp_unknown'))).status).toBe(404);
   });
 
-  test('a response that is deleted while it runs ends', async () => {
+  test('deleting a running response ends it', async () => {
     const { id } = await client.responses.create({ model, input: '!sim tokens=4000 tps=100', background: true });
     while ((await client.responses.retrieve(id)).status === 'queued') await sleep(5);
     await client.responses.delete(id);
@@ -480,7 +480,7 @@ describe('in the background', () => {
   });
 });
 
-/** The text of an item's content. */
+/** Returns the text of an item's content. */
 function readText(item: unknown): string {
   const { content } = item as { content?: string | { text?: string }[] };
   return typeof content === 'string' ? content : (content ?? []).map(part => part.text ?? '').join('');

@@ -78,7 +78,7 @@ describe('models', () => {
 });
 
 describe('text', () => {
-  test('create answers a conversation, and usage, cost and balance agree', async () => {
+  test('create answers a conversation, with usage, cost and balance that agree', async () => {
     const before = await readBalance(gateway);
     const { data, response, request_id } = await client.chat.completions
       .create({
@@ -132,7 +132,7 @@ describe('text', () => {
     expect((await stream.totalUsage()).completion_tokens).toBe(300);
   });
 
-  test('chunks of a stream: one id, role first, finish once, usage null until the last', async () => {
+  test('the chunks of a stream have one id, the role first, the finish reason once, and usage null until the last', async () => {
     const stream = await client.chat.completions.create({
       model: payg,
       messages: [user('Hello')],
@@ -171,7 +171,7 @@ describe('text', () => {
     expect(answer.choices.every(({ message }) => (message.content ?? '') !== '')).toBe(true);
   });
 
-  test('n choices are each charged once, the prompt once per upstream call', async () => {
+  test('each of n choices is charged once, and the prompt once per upstream call', async () => {
     const ask = (n: number) =>
       client.chat.completions.create({ model: payg, messages: [user('Name a colour.\n!sim tokens=12')], n });
     const [one, three] = [(await ask(1)).usage, (await ask(3)).usage];
@@ -214,7 +214,7 @@ describe('text', () => {
     expect(answer.usage?.completion_tokens).toBe(25);
   });
 
-  test('reasoning_effort produces reasoning tokens, its absence none', async () => {
+  test('with reasoning_effort there are reasoning tokens, without it none', async () => {
     const body = { model: payg, messages: [user('What is 17 times 23?')] };
     const reasoned = await client.chat.completions.create({ ...body, reasoning_effort: 'medium' });
     const plain = await client.chat.completions.create(body);
@@ -366,7 +366,7 @@ describe('structured output and images', () => {
     expect(Recipe.safeParse(final.choices[0]?.message.parsed).success).toBe(true);
   });
 
-  test('structured output that the token limit cuts raises LengthFinishReasonError', async () => {
+  test('if the token limit cuts structured output, the client raises LengthFinishReasonError', async () => {
     const cut = client.chat.completions.parse({
       model: payg,
       messages: [user('A recipe for stew.')],
@@ -405,7 +405,7 @@ describe('structured output and images', () => {
 });
 
 describe('aborts', () => {
-  test('an abandoned stream is settled for what was delivered, within 3 s', async () => {
+  test('if a stream is abandoned, what was delivered is charged within 3 s', async () => {
     const { data: stream, request_id } = await client.chat.completions
       .create({ model: payg, messages: [user('Go on\n!sim tokens=4000 tps=100')], stream: true })
       .withResponse();
@@ -427,7 +427,7 @@ describe('aborts', () => {
     await expect(stream.finalChatCompletion()).rejects.toThrow(OpenAI.APIUserAbortError);
   });
 
-  test('the client’s own time-out ends a request that is not streamed', async () => {
+  test('the client’s timeout ends a request that is not streamed', async () => {
     const late = client.chat.completions.create(
       { model: payg, messages: [user('Hello\n!sim delay_ms=20000')] },
       { timeout: 300, maxRetries: 0 },

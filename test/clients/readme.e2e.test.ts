@@ -1,4 +1,4 @@
-/** The README's lines for the official clients, unchanged but for the address, in a program of their own. */
+/** Runs the README's lines for the official clients as a program, unchanged except for the address. */
 import { mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** The API reference: a linter of OpenAPI accepts it, and it describes what the official clients send and get. */
+/** The API reference: an OpenAPI linter accepts it, and it describes what the official clients send and receive. */
 import Anthropic from '@anthropic-ai/sdk';
 import { createConfig, lint } from '@redocly/openapi-core';
 import OpenAI from 'openai';
@@ -14,7 +14,7 @@ const document = JSON.parse(openApiText()) as Json;
 const operations = listOperations(document);
 const schemas = new Schemas(document, { strict: false });
 
-/** The deviations from the reference found so far, and the number of calls. */
+/** The deviations from the reference that were found. */
 const faults: string[] = [];
 let calls = 0;
 

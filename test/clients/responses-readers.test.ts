@@ -1,4 +1,4 @@
-/** Whatever an upstream sends, the official clients' stream readers assemble what the gateway wrote. */
+/** Whatever an upstream sends, the stream readers of the official clients assemble what the gateway wrote. */
 import { createOpenAI } from '@ai-sdk/openai';
 import { streamText } from 'ai';
 import fc from 'fast-check';
@@ -34,7 +34,7 @@ const answering = (frames: string) => (): Promise<Response> =>
 const openai = (frames: string): OpenAI =>
   new OpenAI({ apiKey: 'k', baseURL: 'http://gateway.test/v1', maxRetries: 0, fetch: answering(frames) });
 
-test('openai: the final response of the stream helper is the last resource', async () => {
+test('openai: the final response of the stream helper is the one in the last event', async () => {
   await fc.assert(
     fc.asyncProperty(responsesAnswers.map(withoutPhases), async events => {
       const stream = openai(renderFrames(events)).responses.stream({ model: 'acme/large', input: 'Hello' });
@@ -63,7 +63,7 @@ test('openai: a stream that fails anywhere raises APIError with the code', async
   );
 });
 
-/** The words of an answer, in order: this client shows refusals as text. */
+/** Returns the text of an answer, in order. This client returns refusals as text. */
 function readText(events: readonly GenerationEvent[]): string {
   const words = new Set<DeltaKind>([DeltaKind.TEXT, DeltaKind.REFUSAL]);
   return events
@@ -72,13 +72,13 @@ function readText(events: readonly GenerationEvent[]): string {
     .toWellFormed();
 }
 
-/** The names of the calls of an answer, in order. */
+/** Returns the names of the calls in an answer, in order. */
 function readCalls(events: readonly GenerationEvent[]): string[] {
   const [choice] = foldEvents(events).choices;
   return (choice?.items ?? []).flatMap(({ content }) => (content.case === 'toolCall' ? [content.value.name] : []));
 }
 
-/** Returns whether a limit cut a free-form call. This client reports an error for it, which is better than half a command that looks complete. */
+/** Returns whether a limit cut the input of a custom tool call. This client reports an error for it, which is better than half a command that looks complete. */
 function hasCutInput(events: readonly GenerationEvent[]): boolean {
   const [choice] = foldEvents(events).choices;
   return (choice?.items ?? []).some(
@@ -102,7 +102,7 @@ test('AI SDK: text and calls are whole, and nothing is an error', async () => {
       const calls: string[] = [];
       const errors: unknown[] = [];
       for await (const part of result.stream) {
-        // Searches that the upstream ran itself are shown as calls too.
+        // This client also returns searches that the upstream ran as calls.
         if (part.type === 'tool-call' && part.providerExecuted !== true) calls.push(part.toolName);
         if (part.type === 'error') errors.push(part.error);
         if (part.type === 'text-delta') text += part.text;

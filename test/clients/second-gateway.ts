@@ -1,6 +1,5 @@
 /**
- * The target of the conversation suites: a gateway on its built-in models, or one whose upstream is such a gateway over
- * HTTP: every request then goes through the upstream client and back.
+ * The target of the conversation suites: a gateway with built-in models, or a gateway whose upstream is a second one, so that every request goes through a real upstream.
  */
 import { describe, expect } from 'vitest';
 import { endGateway, type Gateway, makeKey, type NewKey, startGateway } from '../gateway.ts';
@@ -11,7 +10,7 @@ const builtIn = 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n';
 export type UpstreamName = 'chat' | 'messages' | 'gemini' | 'responses';
 let behind: UpstreamName | undefined;
 
-/** The second gateway, which the targets of a file share: its address, a key for it, and its Gemini server. */
+/** The access of a target to the second gateway, which all targets of a file share: its key, and the Gemini server in between. */
 interface Behind {
   readonly key: NewKey;
   readonly server: GeminiServer | undefined;
@@ -19,19 +18,19 @@ interface Behind {
 const targets = new Map<Gateway, Behind>();
 let inner: Gateway | undefined;
 
-/** Runs the suite `SUITE.e2e.test.ts` once for each of these protocols, against a gateway that speaks it with a second gateway. */
+/** Runs the suite `SUITE.e2e.test.ts` once for each protocol, against a gateway that uses it for a second gateway. */
 export function describeSecondGateways(suite: string, protocols: readonly UpstreamName[]): void {
   for (const protocol of protocols) {
     describe(`through ${protocol}`, async () => {
       behind = protocol;
-      // The question mark makes it a module of its own, so that it runs again.
+      // The question mark makes it another module, so that it runs again.
       await import(`./${suite}.e2e.test.ts?${protocol}`);
       behind = undefined;
     });
   }
 }
 
-/** Returns the protocol between the gateway and its upstream, or undefined for a gateway on its own models; for a suite that is being loaded. */
+/** Returns the protocol between the gateway and its upstream; undefined for a gateway with built-in models. Must be called while a suite is loaded. */
 export function upstreamProtocol(): UpstreamName | undefined {
   return behind;
 }
@@ -50,13 +49,13 @@ export async function startTarget(): Promise<Gateway> {
   return gateway;
 }
 
-/** Ends a target, and after the last one the second gateway. Expects that all have settled everything. */
+/** Ends a target and, after the last one, the second gateway. Expects that everything is settled. */
 export async function endTarget(gateway: Gateway): Promise<void> {
   await endGateway(gateway);
   const ended = targets.get(gateway);
   if (ended === undefined || inner === undefined) return;
   targets.delete(gateway);
-  // The second gateway has answered requests: the first one did not answer everything itself.
+  // The second gateway must have answered requests, or the first one answered everything itself.
   expect((await inner.account.listActivity({ limit: 1, apiKeyId: ended.key.id })).records).toHaveLength(1);
   await ended.server?.stop();
   if (targets.size > 0) return;

@@ -1,4 +1,4 @@
-/** From the configuration file to the listed model: no folder below src has both. */
+/** The way of settings from the configuration file to the listed model, which no single folder of `src` covers. */
 import { expect, test } from 'vitest';
 import { parseConfig } from '../../src/config/config.ts';
 import { Catalog } from '../../src/core/catalog/catalog.ts';
@@ -81,8 +81,8 @@ test('a configured price is charged to the digit', () => {
   const { pricing } = catalog.resolve('best').model;
   if (pricing === undefined) throw new Error('no prices');
   const usage = { input: 10, cacheRead: 1_000_000, cacheWrite5m: 0, cacheWrite1h: 4, output: 3_000_000, images: 0 };
-  // 10 × 0.1, 1,000,000 × 0.07, 4 × 0.1 (no price of its own) and 3,000,000 × 0.000001 dollars per million tokens.
+  // 10 × 0.1, 1,000,000 × 0.07, 4 × 0.1 (without its own price) and 3,000,000 × 0.000001 dollars per million tokens.
   expect(sumCost(costLines(usage, priceSheet(pricing, 500), 1000))).toBe(70_004_400n);
-  // Above the threshold reads have no price of their own, writes for an hour have.
+  // Above the threshold, cache reads have no own price, but cache writes for an hour have one.
   expect(sumCost(costLines(usage, priceSheet(pricing, 1001), 1000))).toBe(300_003_000n + 10_000n + 3_300_000_000n);
 });

@@ -13,7 +13,7 @@ const page = (name: string): string => readFileSync(resolve(root, 'docs', name),
 const read = (text: string, variables: Readonly<Record<string, string>> = {}) =>
   parseConfig('tollgate.example.yaml', text, { variables, builtInIds: [] });
 
-test('the example is read without a single environment variable', () => {
+test('the example can be read without any environment variable', () => {
   const config = read(example);
   expect(config.models.map(({ id }) => id)).toEqual(['local/llama']);
   expect(config.providers.map(({ name, baseUrl }) => [name, baseUrl])).toEqual([
@@ -21,7 +21,7 @@ test('the example is read without a single environment variable', () => {
   ]);
 });
 
-test('values shown as defaults are the defaults', () => {
+test('the values that are documented as defaults are the defaults', () => {
   const { models: _models, providers: _providers, aliases: _aliases, ...settings } = read(example);
   const { models, providers, aliases, ...defaults } = read('');
   expect([models, providers, [...aliases]]).toEqual([[], [], []]);
@@ -61,7 +61,7 @@ test.each(['configuration.md', 'security.md'])('the sample in docs/%s is a valid
   }
 });
 
-test('docs/configuration.md names every variable that is read', () => {
+test('docs/configuration.md names every environment variable that is read', () => {
   const source = readFileSync(resolve(root, 'src/config/env.ts'), 'utf8');
   const variables = new Set(source.match(/TOLLGATE_\w+/g));
   expect(variables.size).toBeGreaterThan(10);

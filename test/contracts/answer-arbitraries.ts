@@ -1,4 +1,4 @@
-/** Generated answers: valid streams of events that an upstream of the codec could have sent, to be rendered and parsed again. */
+/** Generated answers: valid streams of events that an upstream of the codec's protocol could send. Tests render them and parse them again. */
 import fc from 'fast-check';
 import {
   type Annotation,
@@ -49,17 +49,17 @@ import {
   usageReported,
 } from '../../src/generation/events.ts';
 
-/** The possible content of an answer in a protocol. */
+/** What answers of a protocol can contain. */
 export interface AnswerAbilities {
   readonly protocol: Protocol;
-  /** The provider of its blobs: the name that the parser is given. */
+  /** The provider's name, which the parser gets and puts into opaque data. */
   readonly provider: string;
-  /** The protocol's own words for a finish. */
+  /** Finish reasons in the protocol's words. */
   readonly natives: Readonly<Partial<Record<FinishReason, string>>>;
   readonly choicesMax: number;
 }
 
-/** Texts with half characters, controls and what JSON and SSE escape. */
+/** Texts, also with single surrogates, control characters and characters that JSON and SSE escape. */
 export const anyText = fc
   .array(fc.constantFrom('a', 'B', ' ', '\n', '\r', '"', '\\', ':', 'é', '😀', '\u2028', 'data: x'), {
     minLength: 1,
@@ -67,7 +67,7 @@ export const anyText = fc
   })
   .map(pieces => pieces.join(''));
 
-/** A text in pieces, cut anywhere, inside characters too. */
+/** Generates a text in pieces that are cut anywhere, also inside a surrogate pair. */
 const pieces = (text: fc.Arbitrary<string>): fc.Arbitrary<string[]> =>
   fc.tuple(text, fc.array(fc.nat(12), { maxLength: 3 })).map(([whole, cuts]) => {
     const ends = [...cuts.map(cut => Math.min(cut, whole.length)), whole.length].sort((a, b) => a - b);
@@ -198,7 +198,7 @@ function callPlan(canBeCut: boolean): fc.Arbitrary<ItemPlan> {
 }
 
 /**
- * Items that are distinguishable in a protocol without items: no two adjacent messages, calls last, only the last one
+ * Generates items that a protocol without items can distinguish: no two adjacent messages, calls at the end, and only the last item
  * cut.
  */
 function itemPlans(abilities: AnswerAbilities, isCut: boolean): fc.Arbitrary<ItemPlan[]> {
@@ -277,7 +277,7 @@ const usage: fc.Arbitrary<Usage> = fc
     reasoningTokens: Math.floor(output * part),
   }));
 
-/** Interleaves the events of the choices; those of one choice keep their order. */
+/** Interleaves the events of the choices. The events of one choice keep their order. */
 function mingled(choices: readonly GenerationEvent[][], seed: number): GenerationEvent[] {
   const rest = choices.map(events => [...events]);
   const all: GenerationEvent[] = [];
@@ -289,7 +289,7 @@ function mingled(choices: readonly GenerationEvent[][], seed: number): Generatio
   return all;
 }
 
-/** Whole answers, `started` to `completed`. */
+/** Generates whole answers, from `started` to `completed`. */
 export function answers(abilities: AnswerAbilities): fc.Arbitrary<GenerationEvent[]> {
   const choices = fc
     .integer({ min: 1, max: abilities.choicesMax })

@@ -1,15 +1,15 @@
-/** Answers of each protocol, streamed and whole, and the places in them where an upstream may add unknown members. */
+/** Sample answers of each protocol, streamed and whole, and the objects in them to which an upstream may add unknown members. */
 import fc from 'fast-check';
 import { type JsonTree, readTree, treeAt, type TreePath, writeTree } from './json-tree.ts';
 import { unknownJson, withMember } from './unknown-arbitraries.ts';
 
-/** A place for an unknown member: the number of a frame (0 for an answer that is not streamed) and the object in it. */
+/** An object that may get an unknown member: the number of its frame (0 for an answer that is not streamed) and its path in the frame. */
 interface AnswerPlace {
   readonly frame: number;
   readonly path: TreePath;
 }
 
-/** An answer as a list of frames; a whole answer is the one frame of its list. */
+/** An answer as a list of frames; an answer that is not streamed is one frame. */
 export interface AnswerSample {
   readonly frames: readonly object[];
   /** Objects that may get members. */
@@ -272,7 +272,7 @@ export interface Planted {
   readonly name: string;
   /** The `type` of its frame; '' if frames have none. */
   readonly type: string;
-  /** The names on the way to it; no places in lists. */
+  /** The names of the members that lead to it, without array indexes. */
   readonly path: readonly string[];
   readonly value: JsonTree;
 }
@@ -284,7 +284,7 @@ export interface StrangeAnswer {
   readonly planted: readonly Planted[];
 }
 
-/** Answers with one to four unknown members, each under a name of its own, and frames of unknown types. */
+/** Generates answers with one to four unknown members with different names, and with frames of unknown types. */
 export function strangeAnswer({ frames, places, extra = [] }: AnswerSample): fc.Arbitrary<StrangeAnswer> {
   const member = fc.tuple(
     fc.constantFrom(...places),

@@ -1,6 +1,6 @@
 /**
- * Tests that every codec must pass: the same result however the bytes are cut, nothing lost by unknown members and
- * events, no end without a terminator, and encoding and decoding that are inverse to each other.
+ * Tests that every codec must pass: the result does not depend on how the bytes are cut, unknown members and
+ * events change nothing else, an answer without its end mark is never whole, and decoding is the inverse of encoding.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -23,23 +23,23 @@ import { Validator } from '../../src/generation/guard/validate.ts';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
 import { SseReader } from '../../src/lib/sse.ts';
 
-/** A codec, and the data that the suite needs. */
+/** A codec, and the data for its tests. */
 export interface CodecUnderTest {
   readonly name: string;
   readonly codec: ClientCodec & UpstreamCodec;
   /** The provider whose answers are parsed. */
   readonly provider: string;
-  /** Streams of the protocol that end well, as bytes; at least one with text and calls. */
+  /** Complete streams of the protocol, as bytes; at least one has text and calls. */
   readonly goldens: Readonly<Record<string, Buffer>>;
-  /** Frames of an unknown kind, and frames that only keep the stream alive. */
+  /** Frames of unknown types, and frames that only keep the stream alive. */
   readonly strangeFrames: readonly string[];
-  /** How many frames at the end of a golden may be missing without loss. */
+  /** How many frames at the end of a golden stream may be missing while the answer still counts as whole. */
   readonly optionalFrames: number;
   readonly requests: fc.Arbitrary<GenerateRequest>;
   readonly answers: fc.Arbitrary<GenerationEvent[]>;
 }
 
-/** The events of a stream of bytes in the given chunks, in the order and form in which the core takes them. */
+/** Parses a stream in the given chunks. Returns the events as the core gets them. */
 export function parseChunks(codec: UpstreamCodec, provider: string, chunks: readonly Uint8Array[]): GenerationEvent[] {
   const reader = new SseReader(1_000_000);
   const parser = codec.parseStream(provider);
@@ -53,7 +53,7 @@ export function parseChunks(codec: UpstreamCodec, provider: string, chunks: read
   return events;
 }
 
-/** All frames of a rendered stream. */
+/** Renders events, and returns all frames of the stream. */
 export function renderFrames(
   codec: ClientCodec,
   events: readonly GenerationEvent[],
@@ -63,19 +63,19 @@ export function renderFrames(
   return splitFrames(pushAll(renderer, events) + renderer.end());
 }
 
-/** Returns a renderer's output for events, as one text. */
+/** Pushes events to a renderer, and returns its output as one text. */
 export function pushAll(renderer: StreamRenderer, events: readonly GenerationEvent[]): string {
   return events.map(event => renderer.push(event)).join('');
 }
 
-/** A streaming client that wants all that the protocol has. */
+/** A streaming client that requests everything that the protocol has. */
 export const wantsEverything: DecodedRequest = {
   request: makeRequest({ candidates: 3 }),
   stream: true,
   includeUsage: true,
 };
 
-/** Returns the content of an answer, without what only the gateway knows or a protocol does not carry. */
+/** Returns the content of an answer, without what only the gateway knows and what a protocol can't express. */
 export function gist(events: readonly GenerationEvent[]): unknown {
   const { started, choices, completed } = foldEvents(events);
   return {
@@ -86,13 +86,13 @@ export function gist(events: readonly GenerationEvent[]): unknown {
   };
 }
 
-/** Extensions in the order of their place: in one frame, no place comes before another. */
+/** Sorts extensions by their scope, because within a frame their order means nothing. */
 function byScope(extensions: readonly Extension[]): { scope: ExtensionScope; members: Json }[] {
   const members = extensions.map(({ scope, extra }) => ({ scope, members: JSON.parse(extra?.json ?? '{}') as Json }));
   return members.toSorted((a, b) => a.scope - b.scope);
 }
 
-/** Frames of a stream: each ends in a blank line. */
+/** Splits a stream into its frames, each of which ends with a blank line. */
 export function splitFrames(stream: Buffer | string): string[] {
   return stream
     .toString()
@@ -106,7 +106,7 @@ function withStrangeMember(frame: string): string {
   });
 }
 
-/** The events without what only clients of the protocol see. */
+/** Returns the events without extensions, which only clients of the same protocol get. */
 const withoutExtensions = (events: readonly GenerationEvent[]): GenerationEvent[] =>
   events.filter(({ event }) => event.case !== 'extension').map(withoutExtra);
 
@@ -117,7 +117,7 @@ function withoutExtra(whole: GenerationEvent): GenerationEvent {
   return { ...whole, event: { case: event.case, value } as GenerationEvent['event'] };
 }
 
-/** The tests of one codec. */
+/** Registers the tests of a codec. */
 export function codecSuite(under: CodecUnderTest): void {
   const { codec, provider, goldens } = under;
   const parse = (...chunks: Uint8Array[]): GenerationEvent[] => parseChunks(codec, provider, chunks);
@@ -154,16 +154,19 @@ export function codecSuite(under: CodecUnderTest): void {
       }
     });
 
-    test.each(Object.entries(goldens))('%s: a stream that ends too early is truncated, never a finish', (_, bytes) => {
-      const frames = splitFrames(bytes);
-      for (let size = 0; size < frames.length - under.optionalFrames; size += 1) {
-        const cut = Buffer.from(frames.slice(0, size).join(''));
-        expect(
-          catchFailure(() => parse(cut)),
-          `after ${size} frames`,
-        ).toBe('truncated');
-      }
-    });
+    test.each(Object.entries(goldens))(
+      '%s: a stream that ends too early is reported as truncated, never as finished',
+      (_, bytes) => {
+        const frames = splitFrames(bytes);
+        for (let size = 0; size < frames.length - under.optionalFrames; size += 1) {
+          const cut = Buffer.from(frames.slice(0, size).join(''));
+          expect(
+            catchFailure(() => parse(cut)),
+            `after ${size} frames`,
+          ).toBe('truncated');
+        }
+      },
+    );
   });
 
   describe(`${under.name}: laws`, () => {
@@ -177,7 +180,7 @@ export function codecSuite(under: CodecUnderTest): void {
       );
     });
 
-    test('a stream is whole frames of well-formed text, and keep-alives between them change nothing', () => {
+    test('a stream consists of whole frames of well-formed text, and keep-alives between them change nothing', () => {
       fc.assert(
         fc.property(under.answers, events => {
           const renderer = codec.renderStream(wantsEverything);
@@ -192,7 +195,7 @@ export function codecSuite(under: CodecUnderTest): void {
       );
     });
 
-    test('a stream without completed has no end', () => {
+    test('a stream without `completed` has no end mark', () => {
       fc.assert(
         fc.property(under.answers, fc.nat(), (events, seed) => {
           const renderer = codec.renderStream(wantsEverything);
@@ -218,7 +221,7 @@ export function codecSuite(under: CodecUnderTest): void {
       );
     });
 
-    test('the same request gives the same bytes, built or patched', () => {
+    test('the same request gives the same bytes, whether its body is built or the client’s body is changed', () => {
       fc.assert(
         fc.property(under.requests, request => {
           const built = written(encode(codec, request));

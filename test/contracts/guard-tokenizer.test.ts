@@ -6,8 +6,8 @@ import { stop, textItem } from '../../src/generation/guard/answers.fixtures.ts';
 import { Guard } from '../../src/generation/guard/guard.ts';
 import { loadedTokenizer } from '../../src/generation/tokens.ts';
 
-// In a file of its own: tests of `src` share a process, and others of them load the tokenizer.
-test('the tokenizer is not loaded while a text has no more bytes than its limit has tokens, and is waited for above', async () => {
+// This test has its own file, because the tests in `src` share a process, and some of them load the tokenizer.
+test('the tokenizer is not loaded while a text has at most as many bytes as its limit has tokens; for more bytes it is waited for', async () => {
   const guard = new Guard(create(GenerateRequestSchema), { limit: 20, tolerance: 1 });
   const answer = [started({}), ...textItem(['twenty bytes in all.', ' A']), stop(), completed({})];
   const [begun, ending] = [answer.slice(0, 4), answer.slice(4)];

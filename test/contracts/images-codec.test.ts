@@ -1,4 +1,4 @@
-/** The laws of the Images codec: what is encoded for an upstream is what a gateway decodes, and what is rendered for a client is what an upstream client parses. */
+/** The laws of the Images codec: a gateway decodes exactly what was encoded for an upstream, and an upstream client parses exactly what was rendered for a client. */
 import { create } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -67,7 +67,7 @@ describe('requests', () => {
         const body: unknown = JSON.parse(JSON.stringify(encodeGeneration({ request, model: request.model })));
         const decoded = decodeGeneration(body);
         expect(decoded.isAsync).toBe(false);
-        // A -0 is a 0 in JSON.
+        // In JSON, -0 is 0.
         if (request.guidanceScale === 0) request.guidanceScale = 0;
         expect(decoded.request).toEqual(request);
       }),
@@ -102,7 +102,7 @@ describe('requests', () => {
     );
   });
 
-  test('the bytes of a form are read back by another reader', async () => {
+  test('another parser reads the same parts from a form', async () => {
     await fc.assert(
       fc.asyncProperty(edit, async request => {
         const parts = encodeEdit({ request, model: request.model });
@@ -169,7 +169,7 @@ describe('answers', () => {
     );
   });
 
-  test('any answer of an upstream is parsed or reported as malformed, never an exception', () => {
+  test('any answer of an upstream is parsed or reported as malformed, and never causes an exception', () => {
     fc.assert(
       fc.property(fc.oneof(fc.json(), fc.string()), text => {
         try {

@@ -1,4 +1,4 @@
-/** JSON as a test compares it: numbers with all their digits, members in their order. It has a parser of its own, so that no code of the gateway is trusted. */
+/** JSON for comparisons in tests: numbers keep all digits, members keep their order. The parser is separate from the gateway's, so that tests do not trust the code that they test. */
 
 /** A JSON value. */
 export type JsonTree =
@@ -50,7 +50,7 @@ class Reader {
   }
 }
 
-/** A string without its escapes and with whole surrogates, a number by its value. */
+/** Normalizes a token: a string without escapes and single surrogates, a number by its value. */
 function makeLeaf(token: string): string {
   if (token.startsWith('"')) return JSON.stringify((JSON.parse(token) as string).toWellFormed());
   const [, sign, whole = '', fraction = '', exponent = '0'] =
@@ -74,10 +74,10 @@ export function writeTree(tree: JsonTree): string {
   }
 }
 
-/** A place in a value: names and numbers. */
+/** The path to a value in a tree: names of members and indexes. */
 export type TreePath = readonly (string | number)[];
 
-/** Returns the value at a place; undefined if there is none. */
+/** Returns the value at a path; undefined if there is none. */
 export function treeAt(tree: JsonTree | undefined, path: TreePath): JsonTree | undefined {
   let found = tree;
   for (const step of path) {

@@ -1,5 +1,5 @@
 /**
- * The possible content in Messages: generated answers of an upstream, and requests that its decoder could have made.
+ * What Messages can contain: generated answers of an upstream, and generated requests that the decoder could return.
  */
 import fc from 'fast-check';
 import { type Item, type Part, Protocol, Role, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
@@ -142,7 +142,7 @@ const block: fc.Arbitrary<Block> = fc.oneof(
 );
 
 const count = fc.nat(100_000);
-/** Whole answers, `started` to `completed`. */
+/** Generates whole answers, from `started` to `completed`. */
 export const messagesAnswers: fc.Arbitrary<GenerationEvent[]> = fc
   .record({
     blocks: fc.array(block, { minLength: 1, maxLength: 4 }),
@@ -275,7 +275,7 @@ const called: fc.Arbitrary<readonly [Turn, Turn]> = fc
     ],
   ]);
 
-/** Requests that come from Messages. */
+/** Generates requests that a Messages body can express. */
 export const messagesRequests: fc.Arbitrary<GenerateRequest> = fc
   .record({
     system: fc.option(fc.array(textPart, { minLength: 1, maxLength: 2 })),

@@ -1,5 +1,5 @@
 /**
- * Checks the gateway's output against the public Open Responses schema of 2026-04-24 (Apache-2.0). The schema is in `open-responses.json`: for each type its fields with their types in TypeScript's notation, optional ones with a question mark.
+ * Checks the gateway's output against the public Open Responses schema of 2026-04-24 (Apache-2.0). `open-responses.json` has the schema: the fields of each type with their types in TypeScript's notation, optional fields with a question mark.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -15,7 +15,7 @@ const shapes = JSON.parse(readFileSync(resolve(import.meta.dirname, 'open-respon
 >;
 
 /**
- * Where the gateway deviates from the schema, each with its source. Nothing else is removed before the check.
+ * The gateway's deviations from the schema, each with its source. Only these are removed before the check.
  */
 export const deviations = {
   schema:
@@ -29,11 +29,11 @@ export const deviations = {
     'citations other than addresses, of an upstream of the protocol: as they came (docs/interfaces/README.md "Translation")',
 } as const;
 
-/** Judges resources and events. */
+/** Checks responses and events. */
 export interface Judge {
-  /** Returns the faults of a resource; undefined: none. */
+  /** Returns what is wrong with a response; undefined if nothing is. */
   resource(value: JsonObject): string | undefined;
-  /** Returns the faults of a stream's event; undefined: none. */
+  /** Returns what is wrong with an event of a stream; undefined if nothing is. */
   event(value: JsonObject): string | undefined;
 }
 
@@ -61,7 +61,7 @@ function shapeToSchema(shape: Shape): JsonObject {
   };
 }
 
-/** Returns the judge of resources and events. */
+/** Returns the checks of responses and events. */
 export function openJudge(): Judge {
   const ajv = new Ajv({ strict: false, allErrors: true });
   const $defs = Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [name, shapeToSchema(shape)]));
@@ -93,7 +93,7 @@ function findFault(validate: ValidateFunction, value: JsonObject | undefined): s
 const ownEvents = new Set(['response.custom_tool_call_input.delta', 'response.custom_tool_call_input.done']);
 const hosted = /^(web_search_call|web_search)$/;
 
-/** Returns the value with every deviation replaced by what the schema expects. Undefined if all of it is a deviation. */
+/** Returns the value with every deviation replaced by what the schema expects; undefined if the whole value is a deviation. */
 function followed(value: JsonObject): JsonObject | undefined {
   if (ownEvents.has(textIn(value['type']))) return undefined;
   const copy = structuredClone(value);
@@ -129,7 +129,7 @@ function followResource(response: JsonObject): void {
   }
 }
 
-/** Applies this to the entries of a list. A value that is not a list is left for the schema to refuse. */
+/** Applies `follow` to the entries of a list. Returns any other value unchanged, so that the schema refuses it. */
 function each(value: Json | undefined, follow: (entry: JsonObject) => JsonObject | undefined): Json {
   if (!Array.isArray(value)) return value ?? null;
   return objects(value)

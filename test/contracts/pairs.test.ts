@@ -57,7 +57,7 @@ const user = fc
   .array(userPart, { minLength: 1, maxLength: 3 })
   .map(parts => [makeItem(messageContent(Role.USER, parts), 0)]);
 
-/** A turn of the model with text and tool calls, and their results. */
+/** Generates a turn of the model with text and tool calls, and the results of the calls. */
 const exchange = fc
   .record({ said: fc.option(anyText), calls: fc.array(fc.tuple(name, args, anyText), { minLength: 1, maxLength: 3 }) })
   .map(({ said, calls }) => (turn: number): Item[] => {
@@ -87,7 +87,7 @@ const tool: fc.Arbitrary<Tool> = fc.record({ name, description: anyText }).map(f
   },
 }));
 
-/** The names of tools as a choice lists them. */
+/** Returns the names of tools in the form of a tool choice. */
 function namesIn(tools: readonly Tool[]): ToolName[] {
   return tools.flatMap(({ tool: each }) =>
     each.case === 'function'
@@ -190,7 +190,7 @@ const readers: Readonly<Record<string, readonly [UpstreamCodec, (body: JsonObjec
   Chat: [chatCodec, body => decoded(chatCodec, body)],
   Messages: [messagesCodec, body => decoded(messagesCodec, body)],
   Responses: [responsesCodec, body => decoded(responsesCodec, body)],
-  // Read as the server of the client tests reads it, which refuses what the schema lacks.
+  // Parsed by the Gemini server of `test/clients`, which refuses fields that Google's schema does not have.
   Gemini: [geminiCodec, body => decoded(chatCodec, toChatRequest(body, 'm', false))],
 };
 const clients: Readonly<Record<string, ClientCodec & UpstreamCodec>> = {
@@ -205,9 +205,9 @@ describe.each(Object.entries(clients))('requests of %s', (from, client) => {
       fc.property(requests, drawn => {
         // Responses has no stop sequences.
         const generated = { ...drawn, ...([from, to].includes('Responses') ? { stop: [] } : {}) };
-        // This model of Google's accepts no schema together with tools.
+        // `gemini-2.5-flash` does not accept a schema together with tools.
         if (to === 'Gemini') delete generated.outputFormat;
-        // The request as the client writes it and the gateway decodes it.
+        // The body that the client writes is decoded as by the gateway.
         const { model, maxOutputTokens } = generated;
         const written = client.encodeRequest({ request: generated, model, maxOutputTokens, stream: true }).body;
         const request = decoded(client, written);
@@ -225,6 +225,7 @@ describe.each(Object.entries(clients))('requests of %s', (from, client) => {
   });
 });
 
+/** A generated answer. */
 interface DrawnAnswer {
   readonly reasoningText: string | null;
   readonly text: string;
@@ -243,7 +244,7 @@ function toReason({ calls, cut }: DrawnAnswer): FinishReason {
   return calls.length > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP;
 }
 
-/** The answer as events, whose wire form the codec's own renderer writes. */
+/** Returns the answer as events; the codec's renderer writes them as its upstream would send them. */
 function toEvents(drawn: DrawnAnswer): GenerationEvent[] {
   let item = 0;
   const events = [started({})];
@@ -298,7 +299,7 @@ const upstreamBytes: Readonly<Record<string, readonly [UpstreamCodec, (drawn: Dr
   Gemini: [geminiCodec, geminiBytes],
 };
 
-/** The text of reasoning, or of its summary. */
+/** Returns the text of reasoning or of its summary; '' for other parts. */
 function readText(part: Part['content']): string {
   return part.case === 'reasoningText' || part.case === 'summaryText' ? part.value.text : '';
 }

@@ -1,4 +1,4 @@
-/** Generated requests: what a codec can decode from a body, to be encoded and decoded again. */
+/** Generated requests that a codec could have decoded from a body. Tests encode them and decode them again. */
 import fc from 'fast-check';
 import { type Item, type Part, Role, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
 import {
@@ -45,7 +45,7 @@ const schemaJson = fc
 const base64 = fc.base64String({ minLength: 4, maxLength: 16 });
 const maybe = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(value, { nil: undefined });
 
-/** The given fields without those that are undefined. */
+/** Returns the fields that are not undefined. */
 function defined<T extends object>(fields: T): T {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T;
 }
@@ -84,7 +84,7 @@ const userPart: fc.Arbitrary<Part> = fc.oneof(
   ),
 );
 
-/** Items that Chat writes as one message, or several; the number of the first one is their turn. */
+/** Returns items that Chat writes as one or several messages. `message`: the number of the first message, which is the turn of the items. */
 type Turn = (message: number) => { readonly items: Item[]; readonly messages: number };
 
 const speaker = fc.constantFrom('', 'ann');
@@ -260,7 +260,7 @@ const efforts = [
   ReasoningEffort.XHIGH,
 ] as const;
 
-/** Requests that a Chat body can express. */
+/** Generates requests that a Chat body can express. */
 export function requests(endpoint: Endpoint): fc.Arbitrary<GenerateRequest> {
   const optional = fc.record({
     sampling,

@@ -1,5 +1,5 @@
 /**
- * The possible content in Responses: generated answers of an upstream, and requests that its decoder could have made.
+ * What Responses can contain: generated answers of an upstream, and generated requests that the decoder could return.
  */
 import fc from 'fast-check';
 import {
@@ -77,7 +77,7 @@ const jsonText = fc
   .map(value => JSON.stringify(value));
 const maybe = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(value, { nil: undefined });
 
-/** The given fields without those that are undefined. */
+/** Returns the fields that are not undefined. */
 function defined<T extends object>(fields: T): T {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T;
 }
@@ -112,7 +112,7 @@ const annotation: fc.Arbitrary<Annotation> = fc
   )
   .map(value => ({ $typeName: 'tollgate.v1.Annotation', annotation: value }));
 
-/** The events of an item. `isCut`: it is the last one of an answer that a limit cut. */
+/** Returns the events of an item. `isCut`: the item is the last one of an answer that a limit cut. */
 type Block = (item: number, isCut: boolean) => GenerationEvent[];
 
 function closed(item: number, isCut: boolean, phase: Phase = Phase.UNSPECIFIED): GenerationEvent {
@@ -121,7 +121,7 @@ function closed(item: number, isCut: boolean, phase: Phase = Phase.UNSPECIFIED):
   return event;
 }
 
-/** A refusal text only if the answer ends with it. */
+/** Generates a message. `refuses`: the answer ends with a refusal text. */
 const message = (refuses: boolean): fc.Arbitrary<Block> =>
   fc
     .record({
@@ -191,7 +191,7 @@ const call: fc.Arbitrary<Block> = fc
       },
   );
 
-/** Calls of the upstream's own tools come whole. */
+/** Generates calls of tools that the upstream runs, which come whole. */
 const search: fc.Arbitrary<Block> = fc.tuple(fc.uuid(), anyText).map(
   ([id, query]): Block =>
     item => {
@@ -214,7 +214,7 @@ const blocks = fc.constantFrom('stop', 'length', 'filter', 'refusal').chain(end 
   ),
 );
 
-/** Whole answers, `started` to `completed`. */
+/** Generates whole answers, from `started` to `completed`. */
 export const responsesAnswers: fc.Arbitrary<GenerationEvent[]> = fc
   .record({
     blocks,
@@ -306,7 +306,7 @@ const strange = fc
   .option(anyText)
   .map(text => (text === null ? undefined : toExtra(Protocol.RESPONSES, JSON.stringify({ x_unknown: text }))));
 
-/** Without unknown members: the property demands that nothing is listed as unknown. */
+/** Generates items without unknown members, because the tests demand that nothing is listed as unknown. */
 const item: fc.Arbitrary<Item[]> = fc.oneof(
   fc
     .tuple(
@@ -444,8 +444,8 @@ const efforts = [
 const penalty = fc.double({ min: -2, max: 2, noNaN: true }).map(value => value + 0);
 
 /**
- * Requests of a Responses body, in the form in which the upstream's side writes them: nothing is stored there, and
- * reasoning is only useful with its encrypted content.
+ * Generates requests that a Responses body can express, in the form in which they are sent to an upstream: nothing is stored there, and
+ * reasoning is useful only with its encrypted content.
  */
 export const responsesRequests: fc.Arbitrary<GenerateRequest> = fc
   .record({
@@ -510,7 +510,7 @@ export const responsesRequests: fc.Arbitrary<GenerateRequest> = fc
     });
   });
 
-/** The same requests with unknown members in items, parts and tools. */
+/** Generates such requests with unknown members in items, parts and tools. */
 export const strangeRequests: fc.Arbitrary<GenerateRequest> = fc
   .tuple(responsesRequests, fc.array(strange, { minLength: 1, maxLength: 4 }))
   .map(([request, extras]) => {
@@ -521,7 +521,7 @@ export const strangeRequests: fc.Arbitrary<GenerateRequest> = fc
     return { ...request, items };
   });
 
-/** Returns an answer without phases, as from an upstream that has none: the phase of a message depends on what follows it. */
+/** Returns an answer without phases, as an upstream without phases would send it. */
 export function withoutPhases(events: readonly GenerationEvent[]): GenerationEvent[] {
   return events.map(each => {
     const { event } = each;

@@ -1,4 +1,4 @@
-/** Checks the codec's output against the public schema, and against what the official clients rely on in streams. */
+/** Checks the codec's output against the public schema, and against the rules of streams on which the official clients rely. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { DecodedRequest, Json, JsonObject } from '../../src/codecs/codec.ts';
@@ -31,7 +31,7 @@ interface RenderedStream {
   readonly renderer: ResponseRenderer;
 }
 
-/** Renders a stream from its beginning to the last of the events. */
+/** Renders a stream of these events. */
 function renderStream(request: GenerateRequest, events: readonly GenerationEvent[]): RenderedStream {
   const renderer = new ResponseRenderer(makeFacts(request));
   return { events: parseData(events.flatMap(event => renderer.push(event))), renderer };
@@ -56,7 +56,7 @@ describe('the Open Responses schema', () => {
     }
   });
 
-  test('SS-17: accepts every event and every resource, except for the listed deviations', () => {
+  test('SS-17: accepts every event and every response, except for the listed deviations', () => {
     expect(Object.keys(deviations)).toHaveLength(5);
     fc.assert(
       fc.property(responsesRequests, responsesAnswers, (request, answer) => {
@@ -83,7 +83,7 @@ describe('the Open Responses schema', () => {
   });
 });
 
-/** Assembles a response from the events of its stream alone, as a client does, and checks that they fit together. */
+/** Assembles a response from only the events of its stream, as a client does, and checks that they are consistent. */
 class Reader {
   readonly output: JsonObject[] = [];
   #added = 0;
@@ -134,7 +134,7 @@ const allAnswers = fc
   .map(([events, hasPhases]) => (hasPhases ? events : withoutPhases(events)));
 
 describe('streams of responses', () => {
-  test('a message has the phase commentary if a call follows in the same response, else final_answer; it has none before it is done', () => {
+  test('a message has the phase `commentary` if a call follows in the same response, otherwise `final_answer`; until it is done it has no phase', () => {
     fc.assert(
       fc.property(responsesRequests, responsesAnswers, (request, answer) => {
         const { events } = renderStream(request, withoutPhases(answer));
@@ -152,7 +152,7 @@ describe('streams of responses', () => {
     );
   });
 
-  test('sequence numbers have no gaps, deltas add up, and the last resource has exactly what was streamed', () => {
+  test('sequence numbers have no gaps, deltas add up, and the final response has exactly what was streamed', () => {
     fc.assert(
       fc.property(responsesRequests, allAnswers, (request, answer) => {
         const { events } = renderStream(request, answer);
@@ -181,7 +181,7 @@ describe('streams of responses', () => {
     );
   });
 
-  test('the frames are the same whether or not the renderer began early, and a non-streamed answer equals the last resource', () => {
+  test('the frames are the same whether or not the renderer began early, and an answer that is not streamed equals the final response of the stream', () => {
     fc.assert(
       fc.property(responsesRequests, allAnswers, (request, answer) => {
         const facts = { ...makeFacts(request), background: false };
@@ -208,7 +208,7 @@ describe('streams of responses', () => {
     );
   });
 
-  test('a failure closes what is open, reports the error once, and ends with a failed resource that has what was streamed', () => {
+  test('a failure closes open items, reports the error once, and ends with a failed response that has what was streamed', () => {
     fc.assert(
       fc.property(responsesRequests, allAnswers, fc.nat(), (request, answer, seed) => {
         const { events, renderer } = renderStream(request, answer.slice(0, seed % answer.length));

@@ -1,18 +1,18 @@
-/** Requests of each protocol with unknown members, blocks, items, roles and values. */
+/** Generated requests of each protocol with unknown members, blocks, items, roles and values. */
 import fc from 'fast-check';
 import { type JsonTree, readTree, treeAt, type TreePath, writeTree } from './json-tree.ts';
 
-/** A protocol, the path of its requests, and a request that uses all of it. */
+/** A sample request that uses all of a protocol, with its path and what may be changed in it. */
 export interface ProtocolSample {
   readonly path: string;
   readonly body: object;
-  /** Objects that may get members, by their places. */
+  /** The paths of objects that may get members. */
   readonly objects: readonly TreePath[];
-  /** Objects that are free-form, or pure hints: unknown members in them cause no warning. */
+  /** The paths of free-form objects and of objects that are only hints: unknown members in them cause no warning. */
   readonly free: readonly TreePath[];
-  /** Lists that may get entries, and what distinguishes their entries. */
+  /** The lists that may get entries, with the member that distinguishes their entries. */
   readonly lists: readonly { readonly path: TreePath; readonly key: 'type' | 'role' }[];
-  /** Enumerations that may get other words. */
+  /** The paths of enumerations that may get other values. */
   readonly words: readonly TreePath[];
 }
 
@@ -272,7 +272,7 @@ export const unknownJson = json;
 
 const newName = fc.nat({ max: 99 }).map(number_ => `x_new_${number_}`);
 
-/** A change of a request: a value and its place. */
+/** A change of a request: a value and its path. */
 type Change =
   | { readonly kind: 'member'; readonly path: TreePath; readonly name: string; readonly json: string }
   | {
@@ -285,7 +285,7 @@ type Change =
   | { readonly kind: 'word'; readonly path: TreePath; readonly name: string };
 
 /**
- * What may be changed: everything, or only what the interface itself reads (null means there that nothing was sent).
+ * What may be changed: everything, or only what the interface reads (where null counts as absent).
  */
 export type Extent = 'everything' | 'interface';
 
@@ -303,10 +303,10 @@ function arbitraryChange({ objects, free, lists, words }: ProtocolSample, extent
   );
 }
 
-/** A request with unknown members, entries and values, without its model. */
+/** Generates requests with unknown members, entries and values, without a model. */
 export function unknownRequest(sample: ProtocolSample, extent: Extent): fc.Arbitrary<JsonTree> {
   return fc.array(arbitraryChange(sample, extent), { minLength: 1, maxLength: 4 }).map(changes => {
-    // Entries last and at the end of their lists, so that no other place moves.
+    // Entries are added last and at the end of their lists, so that no other path changes.
     const order = { word: 0, member: 1, entry: 2 };
     let tree = readTree(JSON.stringify(sample.body));
     for (const change of changes.toSorted((a, b) => order[a.kind] - order[b.kind])) tree = changed(tree, change);
@@ -326,7 +326,7 @@ function changed(tree: JsonTree, change: Change): JsonTree {
 }
 
 /**
- * Returns the tree with one more member in the object at a place; unchanged if there is no such object, or if it has
+ * Returns the tree with one more member in the object at a path; unchanged if there is no such object, or if it already has
  * the member.
  */
 export function withMember(tree: JsonTree, path: TreePath, member: readonly [name: string, value: JsonTree]): JsonTree {
@@ -353,7 +353,7 @@ function replaced(tree: JsonTree, path: TreePath, value: JsonTree): JsonTree {
   return { kind: 'object', members };
 }
 
-/** The body as a client sends it. */
+/** Returns the body that a client sends, with the model. */
 export function withModel(tree: JsonTree, model: string): string {
   const members = tree.kind === 'object' ? tree.members : [];
   return writeTree({ kind: 'object', members: [['model', leaf(model)], ...members] });

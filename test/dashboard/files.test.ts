@@ -11,7 +11,7 @@ const folder = mkdtempSync(join(tmpdir(), 'tollgate-pages-'));
 const script = `console.log(${JSON.stringify('a page '.repeat(500))});`;
 let server: Server;
 
-/** Serves a folder as the dashboard is served. */
+/** Serves a folder like the dashboard. */
 async function serve(files: PageFiles): Promise<Server> {
   const serving = createServer((message, response) => {
     void files.answer((message.url ?? '').slice(1), message, response);
@@ -40,7 +40,7 @@ interface Got {
   readonly body: Buffer;
 }
 
-/** Gets a path exactly as it is written. */
+/** Requests a path without normalizing it. */
 function get(path: string, headers: Record<string, string> = {}, method = 'GET', from = server): Promise<Got> {
   const { port } = from.address() as AddressInfo;
   return new Promise((resolve, reject) => {
@@ -69,7 +69,7 @@ test('no served page may run scripts of other origins, or be framed', async () =
   }
 });
 
-test('a page’s address is answered by the app, and a file that is not there is not', async () => {
+test('a page’s path is answered with the app, and a path with a file extension that does not exist with 404', async () => {
   for (const path of ['', 'activity', 'activity?model=a', 'requests/req_1', 'sign-in']) {
     const { status, headers, body } = await get(path.split('?', 1)[0] ?? '');
     expect([path, status, headers['content-type'], headers['cache-control']]).toEqual([

@@ -25,11 +25,11 @@ async function makeKey(settings: object) {
 const nextPayment = async (apiKeyId: bigint) =>
   (await gateway.account.getNextPayment({ apiKeyId, model, inputTokens: 1_000 })).payment;
 
-test('a dry run says what a real admission holds, and holds nothing', async () => {
+test('a dry run returns what a real admission would hold, and holds nothing', async () => {
   const { id } = await makeKey({ label: 'plain' });
   const before = await gateway.admin.getAccount({ accountId: 1n });
   const payment = await nextPayment(id);
-  // 1,000 input tokens at $2, the dearest that they can cost (written to a cache for an hour), and a first slice of 1,024 output tokens at $4 per million.
+  // 1,000 input tokens at $2 per million, the highest price that they can have (written to a cache for an hour), and a first slice of 1,024 output tokens at $4 per million.
   expect(payment).toMatchObject({
     admitted: true,
     heldNanoUsd: 1_000n * 2_000n + 1_024n * 4_000n,
@@ -42,7 +42,7 @@ test('a dry run says what a real admission holds, and holds nothing', async () =
   expect((await gateway.account.listActivity({ apiKeyId: id })).records).toEqual([]);
 });
 
-test('the payer is the key’s own balance, or the group’s, instead of the account’s; too little money gives the same refusal and tip as a real request', async () => {
+test('the payer is the balance of the key or the group, if there is one, instead of the account’s; too little money gives the same refusal and tip as a real request', async () => {
   const own = await makeKey({ label: 'own', balanceNanoUsd: 10_000n });
   const payment = await nextPayment(own.id);
   expect(payment).toMatchObject({ admitted: false, refusal: 'insufficient_balance' });

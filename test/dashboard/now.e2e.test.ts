@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => endGateway(gateway));
 
-/** Begins an answer that takes a while; `wait` reads it to its end. */
+/** Starts an answer that takes a while; `wait` reads it to its end. */
 async function ask(key: string, prompt: string) {
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
@@ -28,7 +28,7 @@ async function ask(key: string, prompt: string) {
   return { id: response.headers.get('x-request-id') ?? '', cancel: () => response.body?.cancel() };
 }
 
-/** Reads messages until one satisfies, or the stream ends. */
+/** Reads messages until one satisfies the condition. Throws if the stream ends before. */
 async function until(
   stream: AsyncIterable<WatchNowResponse>,
   satisfies: (now: WatchNowResponse) => boolean,

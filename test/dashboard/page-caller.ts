@@ -4,14 +4,14 @@ import { expect } from 'vitest';
 import type { DescService } from '@bufbuild/protobuf';
 import { DashboardService, type WhoAmIResponse } from '../../src/gen/tollgate/v1/dashboard_pb.ts';
 
-/** A browser's tab as the gateway sees it: a cookie, and the headers that a browser adds to each request. */
+/** Simulates a tab of a browser: a cookie, and the headers that a browser adds to each request. */
 export class PageCaller {
   readonly origin: string;
   cookie = '';
   readonly #headers: Record<string, string> = {};
   readonly #transport: Transport;
 
-  /** `origin`: of the listener that has served the page. */
+  /** `origin`: the origin of the listener that served the page. */
   constructor(origin: string) {
     this.origin = origin;
     const interceptor: Interceptor = next => async request => {
@@ -38,7 +38,7 @@ export class PageCaller {
     return identity;
   }
 
-  /** Sends this header with every call from now on. */
+  /** Sets a header for all further calls. */
   set(name: string, value: string): this {
     this.#headers[name] = value;
     return this;

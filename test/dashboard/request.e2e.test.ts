@@ -91,7 +91,7 @@ async function keyThatKeeps(keepBodies: string) {
   return { key: key?.key ?? '', id: key?.apiKeyId ?? 0n };
 }
 
-test('a record says which routes were tried, why, and how each ended', async () => {
+test('a record has the routes that were tried, why, and how each attempt ended', async () => {
   const { id, status } = await send('/v1/chat/completions', chat('The lighthouse of Alexandria'));
   expect(status).toBe(200);
   const { body } = await read(`/activity/${id}`);
@@ -106,7 +106,7 @@ test('a record says which routes were tried, why, and how each ended', async () 
   expect(timeline.extensions).toEqual([]);
 });
 
-test('a hold that grew shows each growth, and the last one covers the cost', async () => {
+test('a record has each growth of its hold, and the last amount covers the cost', async () => {
   const body = { model: 'sim/large', stream: true, max_tokens: 9_000 };
   const { id, status } = await send('/v1/chat/completions', {
     ...body,
@@ -123,12 +123,12 @@ test('a hold that grew shows each growth, and the last one covers the cost', asy
   expect(times.every(ms => ms <= Number(record?.latencyMs))).toBe(true);
 });
 
-test('nothing is kept of a request unless the configuration or the key says so', async () => {
+test('no body of a request is stored unless the configuration or the key says so', async () => {
   const { id } = await send('/v1/chat/completions', chat('The lighthouse is off'));
   expect((await read(`/activity/${id}/bodies`)).status).toBe(404);
 });
 
-test('a key that keeps all bodies has those of client, contract and upstream unchanged, without the provider’s secrets', async () => {
+test('for a key that stores all bodies, those of the client, the contract and the upstream are stored unchanged, without the provider’s secrets', async () => {
   const { key } = await keyThatKeeps('all');
   const requested = chat('The lighthouse of Messages');
   const streamed = { ...requested, max_tokens: 50, stream: true, top_k: 3, thinking: { type: 'disabled' } };
@@ -140,7 +140,7 @@ test('a key that keeps all bodies has those of client, contract and upstream unc
   expect(kept['client_answer']?.text).toBe(text);
   expect(kept['contract_request']?.text).toContain('The lighthouse of Messages');
   expect(kept['contract_answer']?.text).toContain('A harbour.');
-  // The dead route was never reached: the request for it is stored, and its answer is empty.
+  // The dead route was never reached, so its request is stored with an empty answer.
   const exchanges = body['upstream'] as { provider: string; request: { text: string }; answer: { text: string } }[];
   expect(exchanges.map(({ provider }) => provider)).toEqual(['dead', 'alive']);
   expect(exchanges[0]?.answer.text).toBe('');
@@ -150,7 +150,7 @@ test('a key that keeps all bodies has those of client, contract and upstream unc
   expect(JSON.stringify(body)).not.toContain('secret-of');
 });
 
-test('a key that keeps errors keeps nothing of a success and all bodies of a failure', async () => {
+test('for a key that stores errors, nothing is stored of a success and all bodies of a failure', async () => {
   const { key } = await keyThatKeeps('errors');
   const good = await send('/v1/chat/completions', chat('The lighthouse is well'), key);
   expect((await read(`/activity/${good.id}/bodies`)).status).toBe(404);
@@ -160,7 +160,7 @@ test('a key that keeps errors keeps nothing of a success and all bodies of a fai
   expect(body).toMatchObject({ failed: true, model: 'acme/gone', client_answer: { text: bad.text, cut: false } });
 });
 
-test('a body over the maximum is cut, and its length is shown', async () => {
+test('a body over the maximum is cut, and its full length is stored', async () => {
   const { key } = await keyThatKeeps('all');
   const { id } = await send('/v1/chat/completions', chat(`lighthouse ${'é'.repeat(5_000)}`), key);
   const { body } = await read(`/activity/${id}/bodies`);
@@ -170,7 +170,7 @@ test('a body over the maximum is cut, and its length is shown', async () => {
   expect(Buffer.byteLength(sent.text)).toBeLessThanOrEqual(2_050);
 });
 
-test('bodies are shown to the owner and the operator: not for other accounts, for viewers or for a key’s holder, and encrypted on disk', async () => {
+test('bodies can be read by the owner and the operator, but not by other accounts, viewers or the holder of a key; on disk they are encrypted', async () => {
   const { key } = await keyThatKeeps('all');
   const { id } = await send('/v1/chat/completions', chat('The lighthouse and a secret word: Ozymandias'), key);
   expect((await read(`/activity/${id}/bodies`)).status).toBe(200);
@@ -197,7 +197,7 @@ test('bodies are shown to the owner and the operator: not for other accounts, fo
   expect(gateway.printed()).not.toContain('Ozymandias');
 });
 
-test('a paused key is refused with the way to resume it, and works again once resumed', async () => {
+test('a paused key is refused with an error that says how to resume it, and works again once resumed', async () => {
   const { key, id } = await keyThatKeeps('off');
   await gateway.account.updateKey({ apiKeyId: id, settings: { paused: true } });
   const refused = await send('/v1/chat/completions', chat('The lighthouse waits'), key);

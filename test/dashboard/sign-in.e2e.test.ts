@@ -26,7 +26,7 @@ async function newLink(): Promise<string> {
   return url.split('#token=')[1] ?? '';
 }
 
-test('the first start prints a link that signs the operator in once, also if its keys come from the environment', async () => {
+test('the first start prints a link that signs the operator in once, even if the keys come from environment variables', async () => {
   const [, token = ''] = /\/dashboard\/sign-in#token=(lk-tg-\w+)/.exec(gateway.printed()) ?? [];
   const page = new PageCaller(gateway.rpcUrl);
   const identity = await page.signIn(token);
@@ -42,7 +42,7 @@ test('the first start prints a link that signs the operator in once, also if its
   expect((await page.client(AccountService).listKeys({})).keys).toHaveLength(1);
 });
 
-test('tollgate dashboard prints a link, which makes exactly one session', async () => {
+test('`tollgate dashboard` prints a link, which works for exactly one session', async () => {
   const printed = await gateway.cli(['dashboard']);
   expect(printed.code).toBe(0);
   const page = new PageCaller(gateway.rpcUrl);
@@ -83,7 +83,7 @@ test('a management key signs in with its scopes, and revoking it ends its sessio
   expect(await readErrorCode(page.client(AccountService).listKeys({}))).toBe(Code.Unauthenticated);
 });
 
-test('an API key signs in as its holder, who sees only its own', async () => {
+test('an API key signs in as its holder, who sees only the requests of that key', async () => {
   const page = new PageCaller(gateway.url);
   const identity = await page.signIn(gateway.apiKey);
   expect(identity).toMatchObject({ role: PersonRole.MEMBER, accountId: 1n, apiKeyId: 1n, subject: 'API key 1' });
@@ -128,7 +128,7 @@ test('scripts and other sites can’t read the cookie, which lasts twelve hours'
   expect(cookie).toMatch(
     /^tollgate_session=ss-tg-\w{43}; Max-Age=(43200|43199); Path=\/dashboard; HttpOnly; SameSite=Strict$/,
   );
-  // Only its hash is stored.
+  // Only the hash of the cookie is stored.
   const session = /ss-tg-\w+/.exec(cookie)?.[0] ?? '';
   expect(await isStored(gateway.home, session)).toBe(false);
 });
@@ -157,7 +157,7 @@ test('pages of other origins can’t call, with a cookie or without, and get no 
   expect(await call(question, 'OPTIONS')).toEqual({ status: 404, allowed: null });
 });
 
-test('a path that is no method gets 404, on both listeners', async () => {
+test('a path that is not a method gets 404, on both listeners', async () => {
   for (const origin of [gateway.url, gateway.rpcUrl]) {
     for (const path of ['tollgate.v1.NoService/List', 'tollgate.v1.AccountingService/Hold', '']) {
       const response = await fetch(`${origin}/dashboard/rpc/${path}`, { method: 'POST', body: '{}' });

@@ -10,7 +10,7 @@ import { dollarsText } from '../../src/lib/dollars.ts';
 
 const page = readFileSync(resolve(import.meta.dirname, '../../docs/accounting.md'), 'utf8');
 
-/** Returns the cells of the rows of a table between marks, without its head. */
+/** Returns the cells of a table between marks, by row, without the head. */
 function auditRows(name: string): string[][] {
   const [, table = ''] = new RegExp(`<!-- examples: ${name} -->([^]*?)<!-- end -->`).exec(page) ?? [];
   const rows = table.trim().split('\n').slice(2);
@@ -59,7 +59,7 @@ test.each(auditRows('windows'))('window: %s in %s at %s', (...row) => {
   expect([found.startMs, found.endMs]).toEqual([Date.parse(begin), Date.parse(end)]);
 });
 
-test('the plans are those that a gateway has without a file', () => {
+test('the documented plans are those of a gateway without a configuration file', () => {
   const { plans } = parseConfig('', '', { variables: {}, builtInIds: [] });
   const rows = Array.from(page.matchAll(/^\| (Core(?: Pro)?) \| (.+) \|$/gm), ([, name = '', rest = '']) => [
     name,

@@ -1,4 +1,4 @@
-/** Runs the commands of the documents (blocks of `console`) unchanged against one gateway. `npm ci && npm start` has tests of its own. */
+/** Runs the commands in the documents (blocks of `console`) unchanged against one gateway. `npm ci && npm start` is tested elsewhere. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ import { writePrograms } from './programs.ts';
 
 const pages = execFileSync('git', ['ls-files', '*.md'], { cwd: root, encoding: 'utf8' }).trim().split('\n');
 
-/** The commands of a page, in their order. A line that ends in a backslash continues in the next. */
+/** Returns the commands of a page, in order. A line that ends with a backslash continues on the next line. */
 function listCommands(page: string): string[] {
   const blocks = Array.from(
     readFileSync(join(root, page), 'utf8').matchAll(/^```console\n(.*?)^```/gms),
@@ -23,7 +23,7 @@ function listCommands(page: string): string[] {
 const commands = pages
   .flatMap(page => listCommands(page).map(command => [page, command] as const))
   .filter(([, command]) => !command.startsWith('npm ci'))
-  // They are of a data directory; the backup of a database is another (docs/growth.md "Backup").
+  // These commands are for a data directory; a database is backed up differently (docs/growth.md "Backup").
   .filter(([, command]) => !isOnPostgres || !/tollgate (?:backup|restore)\b/.test(command));
 
 let gateway: Gateway;
@@ -33,7 +33,7 @@ let environment: Record<string, string>;
 beforeAll(async () => {
   gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
   await complete(gateway, ask('Say hello.'));
-  // The pages use a second key.
+  // The pages use a second API key.
   await gateway.admin.createApiKey({ accountId: 1n });
   folder = mkdtempSync(join(tmpdir(), 'tollgate-pages-'));
   symlinkSync(gateway.dataDir, join(folder, 'data'));
@@ -58,7 +58,7 @@ test('the pages have commands', () => {
 test.each(commands)('%s: %s', { timeout: 60_000 }, async (_, command) => {
   if (command.startsWith('export PATH=')) return;
   const words = command.replace(/^npx /, '').split(' ');
-  // Commands with a path, a configuration or shell syntax need a shell; the others need no process of their own.
+  // Commands with a path, a configuration or shell syntax need a shell; the others run in this process.
   if (words[0] === 'tollgate' && !/[|'"]|\.\/| (?:config|doctor)\b/.test(command)) {
     const { code, stdout, stderr } = await runInside(gateway, words.slice(1));
     expect([code, stderr]).toEqual([0, '']);
@@ -75,6 +75,6 @@ test.each(commands)('%s: %s', { timeout: 60_000 }, async (_, command) => {
   });
   const { code, stdout, stderr } = await ended;
   expect([code, stderr]).toEqual([0, '']);
-  // The example of metering prints nothing if nothing was left unfinished.
+  // The metering example prints nothing if no work was left unfinished.
   expect(stdout === '' && !/metering\/main.ts$/.test(command)).toBe(false);
 });

@@ -1,4 +1,4 @@
-/** Every link and citation in the documents and in comments leads to an existing place in this repository. */
+/** Every link and citation in documents and comments leads to an existing page, heading or file of this repository. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -22,13 +22,13 @@ const sources = tracked.filter(
     !path.endsWith('docs/pages.test.ts'),
 );
 
-/** Headings of a page, without what stands in blocks of code. */
+/** Returns the headings of a page. Lines in code blocks are not headings. */
 function listHeadings(path: string): string[] {
   const text = read(path).replace(/^```[^]*?^```/gm, '');
   return Array.from(text.matchAll(/^#+ (.+)$/gm), ([, heading = '']) => heading.replaceAll('`', ''));
 }
 
-/** Returns the anchor of a heading, as GitHub makes it. */
+/** Returns the anchor that GitHub makes of a heading. */
 function toSlug(heading: string): string {
   return heading
     .toLowerCase()
@@ -110,7 +110,7 @@ test('files that pages name exist', () => {
   expect(named.filter(({ path }) => !existsSync(join(root, path)))).toEqual([]);
 });
 
-test('the index of the documents names every page', () => {
+test('docs/README.md lists every page', () => {
   const index = read('docs/README.md');
   const there = pages.filter(page => /^docs\/[\w-]+\.md$/.test(page) && page !== 'docs/README.md');
   expect(there.filter(page => !index.includes(`(${page.slice('docs/'.length)})`))).toEqual([]);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { root } from '../gateway.ts';
 
 /**
- * Writes `tollgate` and `npx` of this checkout, and the `more` shell scripts by their names, into `bin` of a folder. Returns the path of
+ * Writes `tollgate` and `npx` of this checkout, and the shell scripts in `more` by their names, into the folder `bin` of a folder. Returns the path of
  * `bin`.
  */
 export function writePrograms(folder: string, more: Readonly<Record<string, string>> = {}): string {

@@ -1,4 +1,4 @@
-/** Runs the samples of the documents that need a provider, an agent or a file of their own: `commands.e2e.test.ts` runs all others. */
+/** Runs the samples in the documents that need a provider, an agent or a file. `commands.e2e.test.ts` runs all others. */
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { type Ended, endGateway, type Gateway, gatewayEnvironment, root, run, st
 import { writePrograms } from './programs.ts';
 
 const read = (page: string): string => readFileSync(join(root, page), 'utf8');
-/** Returns the blocks of a page in a language. */
+/** Returns the code blocks of a page in a language. */
 const readBlocks = (page: string, language: string): string[] =>
   Array.from(read(page).matchAll(new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\``, 'gm')), ([, block = '']) => block);
 /** Returns the indented lines of a page that begin with a command. */
@@ -32,7 +32,7 @@ models:
 `,
   });
   folder = mkdtempSync(join(tmpdir(), 'tollgate-samples-'));
-  // An agent: it asks the gateway that it finds in its environment, with the model that it finds there.
+  // This agent calls the gateway and the model in its environment variables.
   const bin = writePrograms(folder, {
     claude: `exec curl --fail-with-body -s "$ANTHROPIC_BASE_URL/v1/messages" -H "Authorization: Bearer $ANTHROPIC_AUTH_TOKEN" -H 'Content-Type: application/json' -d "{\\"model\\": \\"$ANTHROPIC_MODEL\\", \\"max_tokens\\": 20, \\"messages\\": [{\\"role\\": \\"user\\", \\"content\\": \\"$2\\"}]}"`,
   });
@@ -73,7 +73,7 @@ test.each(
 )('%s: %s', { timeout: 60_000 }, async (_, command) => {
   const { code, stdout, stderr } = await runShell(command);
   expect([code, JSON.parse(stdout)]).toMatchObject([0, { type: 'message', role: 'assistant' }]);
-  // What it cost, by model.
+  // The costs by model.
   expect(stderr).toMatch(/\$0\.\d+/);
 });
 
@@ -116,7 +116,7 @@ describe('samples of YAML', () => {
   });
 });
 
-test('the errors that docs/configuration.md shows are those of such mistakes in its sample', () => {
+test('the errors in docs/configuration.md are those that the described mistakes in its sample cause', () => {
   const [sample = ''] = readBlocks('docs/configuration.md', 'yaml');
   const shown = Array.from(read('docs/configuration.md').matchAll(/^ {4}tollgate\.yaml:(\d+): (.*)$/gm));
   const wrong = sample.replace(', output: 10', '').replace('provider: local', 'provider: locl');

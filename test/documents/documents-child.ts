@@ -4,7 +4,7 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { toBytes, dayMs } from './fixture.ts';
 
 /**
- * Runs until it is killed: conversations whose turns are stored, logged and finished. Reports each step once it was acknowledged. Arguments: the directory, the file for the report, and a prefix that no other run has.
+ * A process that stores the turns of conversations, their chunks and their ends, until it is killed. It reports each step once it was acknowledged. Arguments: the directory, the file for the report, and a prefix that no other run has.
  */
 const [dataDir = '', file = '', run = ''] = process.argv.slice(2);
 const documents = await openSqliteDocuments({ dataDir, clock: systemClock, bytesMax: 1_000_000_000 });

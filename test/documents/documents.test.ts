@@ -27,14 +27,14 @@ test('a stored document is read with all its fields, also after a restart', asyn
   expect({ ...found, body: document.body }).toEqual(document);
 });
 
-test('a name can be used once: the second put gets the stored document', async () => {
+test('an id can be used once for each kind: the second put returns the stored document', async () => {
   await fixture.documents.put(fixture.make('a'));
   const second = await fixture.documents.put(fixture.make('a', { body: toBytes('other') }));
   expect(second.kind === 'exists' && toText(second.document.body)).toBe('a');
   expect(await fixture.documents.put(fixture.make('a', { kind: 'replay' }))).toEqual({ kind: 'stored' });
 });
 
-test('of concurrent puts of one name exactly one is stored', async () => {
+test('of concurrent puts with the same id exactly one is stored', async () => {
   const outcomes = await Promise.all(
     Array.from({ length: 20 }, (_, n) => fixture.documents.put(fixture.make('a', { body: toBytes(String(n)) }))),
   );
@@ -47,7 +47,7 @@ test('another account’s document is not found', async () => {
   expect(await fixture.documents.chain(named('a'), 2)).toBeUndefined();
 });
 
-test('a document ends when the clock says so, and its name is free again', async () => {
+test('a document ends at its `endsAtMs`, and its id can be used again', async () => {
   await fixture.documents.put(fixture.make('a', { endsAtMs: fixture.clock.now() + dayMs }));
   fixture.clock.step(dayMs - 1);
   expect((await fixture.documents.find(named('a')))?.id).toBe('a');
@@ -88,22 +88,22 @@ test('a damaged content of megabytes is refused, and the others are still read',
   expect((await fixture.documents.find(named('b')))?.body.length).toBe(2 ** 21);
 });
 
-describe('a change', () => {
-  test('leaves fields that it does not name', async () => {
+describe('an update', () => {
+  test('does not change fields that it does not name', async () => {
     await fixture.documents.put(fixture.make('a', { state: 'queued', finished: false }));
     expect(await fixture.documents.update({ ...named('a'), state: 'in_progress' })).toBe('updated');
     const found = await fixture.documents.find(named('a'));
     expect([found?.state, found?.finished, toText(found?.body)]).toEqual(['in_progress', false, 'a']);
   });
 
-  test('is done only in the state that it names', async () => {
+  test('with `ifState` is made only in that state', async () => {
     await fixture.documents.put(fixture.make('a', { state: 'cancelled' }));
     const change = { ...named('a'), ifState: 'in_progress', state: 'completed' };
     expect(await fixture.documents.update(change)).toBe('other_state');
     expect((await fixture.documents.find(named('a')))?.state).toBe('cancelled');
   });
 
-  test('of two at once from one state the first wins', async () => {
+  test('is refused if another one from the same `ifState` was made before', async () => {
     await fixture.documents.put(fixture.make('a', { state: 'in_progress', finished: false }));
     const outcomes = await Promise.all([
       fixture.documents.update({ ...named('a'), ifState: 'in_progress', state: 'cancelled' }),
@@ -118,8 +118,8 @@ describe('a change', () => {
   });
 });
 
-describe('the log', () => {
-  test('is read in order after a number, in pages', async () => {
+describe('the chunks of a document', () => {
+  test('are read in pages, in order, after a given number', async () => {
     await fixture.documents.put(fixture.make('a', { chunks: [{ seq: 0, content: toBytes('zero') }] }));
     const chunks = [2, 5, 9].map(seq => ({ seq, content: toBytes(String(seq)) }));
     await fixture.documents.update({ ...named('a'), chunks });
@@ -130,7 +130,7 @@ describe('the log', () => {
     expect(await numbers(9, 10)).toEqual([]);
   });
 
-  test('never has a number twice: the change is refused whole', async () => {
+  test('never have the same number twice: the whole update is refused', async () => {
     await fixture.documents.put(fixture.make('a', { chunks: [{ seq: 0, content: toBytes('zero') }] }));
     const again = { ...named('a'), state: 'x', chunks: [{ seq: 0, content: toBytes('other') }] };
     await expect(fixture.documents.update(again)).rejects.toMatchObject({ code: 'internal' });
@@ -138,7 +138,7 @@ describe('the log', () => {
     expect((await fixture.documents.chunks(named('a'), -1, 10)).map(chunk => toText(chunk.content))).toEqual(['zero']);
   });
 
-  test('a broken command does not break those beside it', async () => {
+  test('that repeat a number do not fail other commands of the same batch', async () => {
     await fixture.documents.put(fixture.make('a', { chunks: [{ seq: 0, content: toBytes('zero') }] }));
     const outcomes = await Promise.allSettled([
       fixture.documents.put(fixture.make('b')),
@@ -171,7 +171,7 @@ describe('a chain', () => {
     expect(await fixture.documents.find(named('b'))).toBeUndefined();
   });
 
-  test('stays whole when a document of it is deleted, which itself is no longer found', async () => {
+  test('stays whole when one of its documents is deleted, which can no longer be found itself', async () => {
     await put('a');
     await put('b', 'a');
     await put('c', 'b');
@@ -209,7 +209,7 @@ describe('a chain', () => {
   });
 });
 
-test('unfinished documents of a process that is gone are listed by kind, oldest first', async () => {
+test('unfinished documents of an ended process are listed by kind, oldest first', async () => {
   const at = (offsetMs: number) => ({ finished: false, state: 'queued', createdAtMs: fixture.clock.now() + offsetMs });
   await fixture.documents.put(fixture.make('late', { kind: 'image_task', ...at(5) }));
   await fixture.documents.put(fixture.make('early', { kind: 'image_task', ...at(1) }));
@@ -241,12 +241,12 @@ describe('if space is short', () => {
     expect(storedBytes()).toBeLessThanOrEqual(10_400);
   });
 
-  test('a conversation loses its last document only when that is the oldest', async () => {
+  test('a conversation is evicted only when its newest document is the oldest that is left', async () => {
     await put('a');
     await put('b', { parentId: 'a' });
     await put('c', { parentId: 'b' });
     await put('d', { parentId: 'c' });
-    // Only the conversation itself could be evicted, and the new document continues it.
+    // Only documents of this conversation could be evicted, but the new document continues it.
     await expect(put('e', { parentId: 'd' })).rejects.toMatchObject({ code: 'overloaded' });
     expect(await put('other')).toEqual({ kind: 'stored' });
     expect(rows()).toEqual(['other']);
@@ -285,17 +285,17 @@ describe('space is shared', () => {
     await put('theirs');
     for (const id of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']) await put(id, { accountId: 2 });
     expect(rows()).toEqual(['f', 'g', 'h', 'theirs']);
-    // The smallest account gets room from the largest, whichever is older.
+    // Room for the account with the least comes from the account with the most, whichever documents are older.
     await put('another', { accountId: 3 });
     expect(rows()).toEqual(['another', 'g', 'h', 'theirs']);
-    // More space than can be freed.
+    // This document needs more space than can be freed.
     await expect(put('large', { accountId: 3, body: new Uint8Array(9_800) })).rejects.toMatchObject({
       code: 'overloaded',
     });
     expect(rows()).toEqual(['another', 'g', 'h', 'theirs']);
   });
 
-  test('answers of idempotency keys stay until they end, and an account may use a quarter of their space', async () => {
+  test('answers that are stored for idempotency keys stay until they end, and an account may use a quarter of their space', async () => {
     await put('kept', { kind: 'replay' });
     for (const id of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']) await put(id, { accountId: 2 });
     expect(rows()).toContain('kept');
@@ -316,7 +316,7 @@ test('deleted content can’t be read from the files', async () => {
   await fixture.reopen().catch(() => undefined);
 });
 
-test('a command after the end is refused', async () => {
+test('a command after `close` is refused', async () => {
   await fixture.documents.close();
   await expect(fixture.documents.put(fixture.make('a'))).rejects.toMatchObject({ code: 'overloaded' });
 });
@@ -335,7 +335,7 @@ test('if a writer dies, its pending commands are refused; the next command start
   expect(rows()).toEqual(expect.arrayContaining(['a', 'c']));
 });
 
-test('a file of a newer program is not opened', async () => {
+test('a file that a newer version wrote is not opened', async () => {
   await fixture.documents.close();
   const db = new Database(join(fixture.dataDir, 'content.db'));
   db.exec("INSERT INTO migration VALUES (9000, 'later', '', 0)");
@@ -343,14 +343,14 @@ test('a file of a newer program is not opened', async () => {
   await expect(fixture.reopen()).rejects.toMatchObject({ name: 'LedgerStartError', code: 'newer' });
 });
 
-test('1,000 documents of a chain are read within 50 ms, and the event loop turns in the meantime', async () => {
+test('1,000 documents of a chain are read within 50 ms', async () => {
   await fixture.documents.put(fixture.make('t0', { body: toBytes('x'.repeat(500)) }));
   const puts = Array.from({ length: 999 }, (_, n) =>
     fixture.documents.put(fixture.make(`t${n + 1}`, { parentId: `t${n}`, body: toBytes('x'.repeat(500)) })),
   );
   await Promise.all(puts);
   let best = Infinity;
-  // The best of several: the machine is shared.
+  // The best of several runs, because other work runs on the machine.
   for (let run = 0; run < 40 && best >= 50; run++) {
     const start = performance.now();
     expect(await fixture.documents.chain(named('t999'), 1)).toHaveLength(1000);
@@ -359,7 +359,7 @@ test('1,000 documents of a chain are read within 50 ms, and the event loop turns
   expect(best).toBeLessThan(50);
 });
 
-/** The ids of all rows, seen or not. */
+/** Returns the ids of all rows, including ended documents. */
 function rows(): string[] {
   return query<string>('SELECT id FROM document ORDER BY id');
 }

@@ -2,16 +2,16 @@ import type { Documents, NewDocument } from '../../src/store/documents.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
 import { temporaryDirectory, TestClock } from '../ledger/fixture.ts';
 
-/** Shared parts of the tests of documents: short functions that make documents, in a temporary directory. */
+/** Shared parts of the document tests: a document store in a temporary directory, and functions that make documents. */
 
 export const dayMs = 86_400_000;
 
-/** The bytes of a text. */
+/** Returns the bytes of a text. */
 export function toBytes(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }
 
-/** The text of bytes. */
+/** Returns the text of bytes. */
 export function toText(bytes: Uint8Array | undefined): string | undefined {
   return bytes === undefined ? undefined : new TextDecoder().decode(bytes);
 }
@@ -21,13 +21,13 @@ export interface DocumentFixture {
   readonly clock: TestClock;
   readonly dataDir: string;
   documents: Documents;
-  /** A finished response of account 1 that ends in 30 days. */
+  /** Returns a finished response of account 1 that ends in 30 days. */
   make(id: string, change?: Partial<NewDocument>): NewDocument;
   reopen(): Promise<void>;
   end(): Promise<void>;
 }
 
-/** Opens documents for a test; `bytesMax`: of all of them. */
+/** Opens a document store for a test. `bytesMax`: the space for all documents. */
 export async function openDocumentFixture(bytesMax = 100_000_000): Promise<DocumentFixture> {
   const directory = temporaryDirectory();
   const clock = new TestClock();

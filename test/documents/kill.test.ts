@@ -40,7 +40,7 @@ async function seeThatItHolds(
 ): Promise<void> {
   const found = await documents.find(named(id));
   if (words.has('deleted')) return expect(found).toBeUndefined();
-  // A deletion that was not acknowledged may be done.
+  // A deletion that was not acknowledged may have been done.
   if (found === undefined) return expect(id).toMatch(/-\d*[49]$/);
   if (words.has('done')) expect(found.state).toBe('done');
   expect(toText(found.body)).toBe(found.finished ? `done ${id}` : `begun ${id}`);
@@ -51,7 +51,7 @@ async function seeThatItHolds(
   expect(await documents.chain(named(id), 1)).toHaveLength((turn % 5) + 1);
 }
 
-/** Starts the load and kills it with SIGKILL some time after it is ready. Returns its output. */
+/** Starts a process with the load, kills it with SIGKILL some time after it is ready, and returns its output. */
 async function runAndKill(dataDir: string, kill: number): Promise<[word: string, id: string][]> {
   const file = join(dataDir, `said-${kill}.txt`);
   const load = spawn(process.execPath, [child, dataDir, file, `run${kill}`], { stdio: 'inherit' });

@@ -24,7 +24,7 @@ afterAll(async () => {
   await fixture.end();
 });
 
-/** Two processes. The voids of the first reach the ledger only after `letVoid` is called. */
+/** Simulates two processes. The voids of the first one reach the ledger only after `letVoid` is called. */
 const { promise: voidAllowed, resolve: letVoid } = Promise.withResolvers<void>();
 const claims = new MemoryClaims();
 const slow = {
@@ -68,7 +68,7 @@ test('a repeat is refused as in progress until the ledger has replied, and then 
   await expect(ask(other, generated)).rejects.toMatchObject({ code: 'idempotency_in_progress' });
   const { costNanoUsd } = await ledger.settle(makeSettleCommand(id, 5));
   letVoid();
-  // The first process has the key until the reply to its void.
+  // The first process keeps the Idempotency-Key until its void is answered.
   for (const replays of [other, one]) {
     await expect
       .poll(() => ask(replays, generated).catch((error: unknown) => error))

@@ -1,4 +1,4 @@
-/** What the account endpoints refuse, and how: status, envelope, and the field that is named (docs/interfaces/account.md "Errors"). Nothing refused changes anything. */
+/** What the account endpoints refuse, and how: status, envelope, and the field that is named (docs/interfaces/account.md "Errors"). A refused request changes nothing. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import { call, readDollars, type KeyJson, newKey } from './account-client.ts';
@@ -20,7 +20,7 @@ afterAll(async () => {
 });
 
 const longLabel = 'l'.repeat(201);
-/** A body and the fields that it has wrong. */
+/** Bodies, each with its wrong fields. */
 const wrongBodies: readonly (readonly [body: unknown, ...fields: string[]])[] = [
   [[], ''],
   ['null', ''],
@@ -94,7 +94,7 @@ describe.each([
   ['POST', (): string => '/keys'],
   ['PATCH', (): string => `/keys/${id}`],
 ] as const)('%s of a key', (method, path) => {
-  test.each(wrongBodies)('%j is refused with 422 naming its wrong fields', async (body, ...fields) => {
+  test.each(wrongBodies)('%j is refused with 422, and the error names its wrong fields', async (body, ...fields) => {
     const reply = await call(gateway, method, path(), { body });
     expect(reply.status).toBe(422);
     expect(Object.keys(reply.body)).toEqual(['detail']);
@@ -140,7 +140,7 @@ describe.each([
     expect([reply.status, reply.body.error.code]).toEqual([413, 'body_too_large']);
   });
 
-  test('errors repeat the wrong value, but not at length', async () => {
+  test('errors repeat the wrong value, shortened', async () => {
     const wrong = { label: 5, balance: '7', nothing: { a: [1] }, long: 'x'.repeat(5_000), list: Array(500).fill(1) };
     const reply = await call(gateway, method, path(), { body: wrong });
     const inputs = Object.fromEntries(reply.body.detail.map(({ loc, input }) => [loc.at(-1), input]));
@@ -178,7 +178,7 @@ const wrongQueries: readonly (readonly [path: string, parameter: string])[] = [
 ];
 
 test.each(wrongQueries)(
-  'GET %s is refused with 400, the validation envelope and the parameter',
+  'GET %s is refused with 400, and the error has the form of a validation error and names the parameter',
   async (path, parameter) => {
     const reply = await call(gateway, 'GET', path);
     expect(reply.status).toBe(400);
@@ -200,7 +200,7 @@ test.each([
   '/analytics?granularity=hour&group_by=none&start=0001-01-01&end=9999-12-31',
   '/analytics?start=2026-11-21T12:00:00%2B02:00',
   '/analytics?start=2026-11-21T12:00:00.123456Z&unknown=',
-])('GET %s is fine', async path => {
+])('GET %s is answered', async path => {
   expect((await call(gateway, 'GET', path)).status).toBe(200);
 });
 

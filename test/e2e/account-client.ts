@@ -1,4 +1,4 @@
-/** A caller of the account endpoints that shows status, headers and body as they came. */
+/** A client of the account endpoints that returns status, headers and body unchanged. */
 import type { Gateway } from '../gateway.ts';
 
 /** The API key resource. */
@@ -41,7 +41,7 @@ export interface RecordJson {
   readonly tags: Readonly<Record<string, string>>;
 }
 
-/** A record with its arithmetic. */
+/** A record with the calculation of its cost. */
 export interface RecordDetailJson extends RecordJson {
   readonly written_off: number;
   readonly usage_source: string;
@@ -110,7 +110,7 @@ export interface GroupJson {
   readonly created_at: string;
 }
 
-/** A wrong field. */
+/** An entry of an error's `details`: a wrong field. */
 export interface DetailJson {
   readonly loc: readonly string[];
   readonly msg: string;
@@ -119,7 +119,7 @@ export interface DetailJson {
   readonly ctx: object;
 }
 
-/** The received answer. */
+/** An answer of an account endpoint. */
 export interface Reply<T> {
   readonly status: number;
   readonly headers: Headers;
@@ -130,16 +130,16 @@ export interface Reply<T> {
   };
 }
 
-/** How to call. */
+/** The options of a call. */
 export interface CallOptions {
-  /** Another credential than the first management key; null sends none. */
+  /** A credential; absent: the first management key; null: none. */
   readonly key?: string | null;
-  /** An object as JSON, a string as it is. */
+  /** An object is sent as JSON, a string unchanged. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Calls `METHOD /v1/account…`; `path` begins after that, or is the whole of `/v1/key…`. */
+/** Calls an account endpoint. `path` is what follows `/v1/account`, or a whole path that begins with `/v1/key`. */
 export async function call<T = object>(
   gateway: Gateway,
   method: string,
@@ -160,19 +160,19 @@ export async function call<T = object>(
   return { status: response.status, headers: response.headers, text, body: JSON.parse(text) as Reply<T>['body'] };
 }
 
-/** A new key of the management key's account. Throws if it is refused. */
+/** Makes an API key in the management key's account. Throws if it is refused. */
 export async function newKey(gateway: Gateway, settings: object = {}, key = gateway.managementKey): Promise<KeyJson> {
   const made = await call<{ data: KeyJson }>(gateway, 'POST', '/keys', { key, body: settings });
   if (made.status !== 200) throw new Error(made.text);
   return made.body.data;
 }
 
-/** Dollars of an account. */
+/** Returns the balance of an account in dollars. */
 export async function readDollars(gateway: Gateway, key = gateway.managementKey): Promise<number> {
   return (await call<{ balance: number }>(gateway, 'GET', '/balance', { key })).body.balance;
 }
 
-/** A further account with a management key that has every scope, or the given ones. */
+/** Makes an account, and a management key with the given scopes; by default with all. */
 export async function newAccount(
   { admin }: Gateway,
   dollars: number,
@@ -183,7 +183,7 @@ export async function newAccount(
   return { accountId, managementKey: await newManagementKey({ admin }, accountId, scopes) };
 }
 
-/** A further management key of an account. */
+/** Makes a management key of an account. */
 export async function newManagementKey(
   { admin }: Pick<Gateway, 'admin'>,
   accountId: bigint,

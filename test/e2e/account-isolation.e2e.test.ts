@@ -1,4 +1,4 @@
-/** Two accounts × every account route × every id: neither can see or change anything of the other. Each scope opens its routes and no others (docs/security.md "Credentials"). */
+/** Two accounts, on every account route with the ids of both: neither can see or change anything of the other. Each scope opens its routes and no others (docs/security.md "Credentials"). */
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import {
@@ -25,6 +25,7 @@ const scopes = [
   'account:read',
   'account:activity',
   'account:balance',
+  'account:bodies',
   'limits:read',
   'limits:write',
   'groups:read',
@@ -34,7 +35,7 @@ const scopes = [
   'webhooks:write',
 ] as const;
 
-/** An account with a key that has spent something. */
+/** Makes an account with a key that has spent something, a group, a limit and a webhook. */
 async function makeAccount(name: string) {
   const { accountId, managementKey } = await newAccount(gateway, 5);
   const apiKey = await newKey(gateway, { label: name, balance: 1 }, managementKey);
@@ -44,24 +45,36 @@ async function makeAccount(name: string) {
   const group = (await post<GroupJson>('/groups', { name, tags: { of: name } })).body.data;
   const scope = { type: 'group', id: group.group_id };
   const limit = (await post<LimitJson>('/limits', { scope, unit: 'requests', window: 'day', max: 7 })).body.data;
-  return { accountId, managementKey, apiKey, group, limit, requestId: answer.headers.get('x-request-id') ?? '' };
+  const hook = { url: 'https://hooks.example/', events: ['limit.threshold'], disabled: true };
+  const webhook = (await post<{ webhook_id: number }>('/webhooks', hook)).body.data;
+  return {
+    accountId,
+    managementKey,
+    apiKey,
+    group,
+    limit,
+    webhook,
+    requestId: answer.headers.get('x-request-id') ?? '',
+  };
 }
 type OwnedAccount = Awaited<ReturnType<typeof makeAccount>>;
 
 const [mine, other] = [await makeAccount('mine'), await makeAccount('other')];
 
-/** Returns every route with every id of an account. */
-const listRoutes = ({ apiKey, requestId, group, limit }: OwnedAccount) =>
+/** Returns every account route with the ids of an account, and the scope that it needs. */
+const listRoutes = ({ apiKey, requestId, group, limit, webhook }: OwnedAccount) =>
   [
     ['GET', '/keys', 'keys:read'],
     ['POST', '/keys', 'keys:create'],
     ['GET', `/keys/${apiKey.api_key_id}`, 'keys:read'],
     ['PATCH', `/keys/${apiKey.api_key_id}`, 'keys:update'],
     ['DELETE', `/keys/${apiKey.api_key_id}`, 'keys:delete'],
+    ['GET', `/keys/${apiKey.api_key_id}/next?model=sim/large`, 'limits:read'],
     ['GET', '/balance', 'account:balance'],
     ['GET', '/activity', 'account:activity'],
     ['GET', `/activity?api_key_id=${apiKey.api_key_id}`, 'account:activity'],
     ['GET', `/activity/${requestId}`, 'account:activity'],
+    ['GET', `/activity/${requestId}/bodies`, 'account:bodies'],
     ['GET', '/analytics', 'account:read'],
     ['GET', '/entries', 'account:read'],
     ['GET', '/audit', 'audit:read'],
@@ -77,6 +90,15 @@ const listRoutes = ({ apiKey, requestId, group, limit }: OwnedAccount) =>
     ['GET', `/groups/${group.group_id}`, 'groups:read'],
     ['PATCH', `/groups/${group.group_id}`, 'groups:write'],
     ['DELETE', `/groups/${group.group_id}`, 'groups:write'],
+    ['GET', '/webhooks', 'webhooks:read'],
+    ['POST', '/webhooks', 'webhooks:write'],
+    ['GET', `/webhooks/${webhook.webhook_id}`, 'webhooks:read'],
+    ['PATCH', `/webhooks/${webhook.webhook_id}`, 'webhooks:write'],
+    ['DELETE', `/webhooks/${webhook.webhook_id}`, 'webhooks:write'],
+    ['GET', `/webhooks/${webhook.webhook_id}/events`, 'webhooks:read'],
+    ['POST', `/webhooks/${webhook.webhook_id}/events/1/replay`, 'webhooks:write'],
+    ['GET', '/settings', 'account:read'],
+    ['PATCH', '/settings', 'webhooks:write'],
   ] as const;
 
 const makeBody = (method: string, path = '/keys') => {
@@ -110,6 +132,10 @@ test('an id of another account gets the same 404 as an id that does not exist', 
     ['GET', `/limits/${other.limit.limit_id}`],
     ['PATCH', `/limits/${other.limit.limit_id}`, { max: 1000 }],
     ['DELETE', `/limits/${other.limit.limit_id}`],
+    ['GET', `/webhooks/${other.webhook.webhook_id}`],
+    ['PATCH', `/webhooks/${other.webhook.webhook_id}`, { disabled: false }],
+    ['DELETE', `/webhooks/${other.webhook.webhook_id}`],
+    ['GET', `/webhooks/${other.webhook.webhook_id}/events`],
     ...(['account', 'group', 'key'] as const).map(type => {
       const id = { account: Number(other.accountId), group: foreignGroup, key: other.apiKey.api_key_id }[type];
       return ['POST', '/limits', { scope: { type, id }, unit: 'requests', window: 'day', max: 0 }] as const;
@@ -151,9 +177,9 @@ test('lists, filters and sums show only the account’s own data', async () => {
 });
 
 describe.each(scopes)('the scope %s', tested => {
-  test('without it a management key gets 403 on the routes that need it, whatever else is wrong with the request, and on no others', async () => {
-    const left = scopes.filter(scope => scope !== tested);
-    const key = await newManagementKey(gateway, mine.accountId, left);
+  test('a management key without it gets 403 on the routes that need it, even if the request is also invalid, and on no others', async () => {
+    const others = scopes.filter(scope => scope !== tested);
+    const key = await newManagementKey(gateway, mine.accountId, others);
     for (const [method, path, scope] of listRoutes(other)) {
       const reply = await call(gateway, method, path, { key, ...makeBody(method, path) });
       expect([method, path, reply.status === 403]).toEqual([method, path, scope === tested]);
@@ -163,7 +189,7 @@ describe.each(scopes)('the scope %s', tested => {
     }
   });
 
-  test('alone it opens all routes that need it, and no others', async () => {
+  test('a management key with no other scope can use all routes that need it, and no others', async () => {
     const key = await newManagementKey(gateway, mine.accountId, [tested]);
     for (const [method, path, scope] of listRoutes(other)) {
       const reply = await call(gateway, method, path, { key, ...makeBody(method, path) });
@@ -172,7 +198,7 @@ describe.each(scopes)('the scope %s', tested => {
   });
 });
 
-test('a key’s holder sees that key alone: its records, its sums, and no other account’s', async () => {
+test('with an API key, `/v1/key` shows only that key: its records and sums, and nothing of other keys or accounts', async () => {
   const second = await newKey(gateway, { label: 'second' }, mine.managementKey);
   const read = async <T>(path: string, key: string) => call<T>(gateway, 'GET', `/v1/key${path}`, { key });
   expect((await read<{ data: object }>('', mine.apiKey.key)).body.data).toMatchObject({
@@ -192,7 +218,7 @@ test('a key’s holder sees that key alone: its records, its sums, and no other 
   await call(gateway, 'DELETE', `/keys/${second.api_key_id}`, { key: mine.managementKey });
 });
 
-test('API keys, no key, a wrong one and a revoked one open no account endpoint; a disabled one is 403', async () => {
+test('account endpoints refuse API keys and a disabled management key with 403, and no, an unknown or a revoked key with 401', async () => {
   const revoked = await newManagementKey(gateway, mine.accountId, ['all']);
   const disabled = await newManagementKey(gateway, mine.accountId, ['all']);
   const { data } = (await gateway.cli(['management-keys', 'list', '--account', String(mine.accountId), '--json']))
@@ -216,7 +242,7 @@ test('API keys, no key, a wrong one and a revoked one open no account endpoint; 
   }
 });
 
-test('a scope that is taken away is gone from the next request on', async () => {
+test('a scope that is removed from a management key no longer opens its routes, from the next request on', async () => {
   const key = await newManagementKey(gateway, mine.accountId, ['account:balance']);
   expect((await call(gateway, 'GET', '/balance', { key })).status).toBe(200);
   const { data } = (await gateway.cli(['management-keys', 'list', '--account', String(mine.accountId), '--json']))

@@ -24,7 +24,7 @@ const patch = (id: number, body: object) => call<{ data: KeyJson }>(gateway, 'PA
 const readRequestId = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
 
 describe('keys', () => {
-  test('a key that is made without settings has the defaults; only the answer that creates it shows it in full', async () => {
+  test('a key that is made without settings has the defaults; its secret is only in the answer of the request that created it', async () => {
     const made = await call<{ data: KeyJson }>(gateway, 'POST', '/keys', { body: {} });
     expect(made.status).toBe(200);
     const { key, api_key_id, created_at, ...rest } = made.body.data;
@@ -93,7 +93,7 @@ describe('keys', () => {
     }
   });
 
-  test('a key shows its use of today and of the last minute, and when it was last used', async () => {
+  test('a key has its use of today and of the last minute, and the time of its last use', async () => {
     const made = await newKey(gateway);
     const before = Date.now();
     const answer = await complete(gateway, hello, { key: made.key });
@@ -120,7 +120,7 @@ describe('keys', () => {
     expect((await patch(made.api_key_id, { label: 'x' })).status).toBe(404);
     const { data } = (await call<{ data: KeyJson[] }>(gateway, 'GET', '/keys')).body;
     expect(data.some(({ api_key_id }) => api_key_id === made.api_key_id)).toBe(false);
-    // The key's remaining balance is back in the account; its records stay.
+    // The key's remaining balance has moved back to the account; its records stay.
     expect(await readDollars(gateway)).toBeCloseTo(before + left, 9);
     const { data: records } = (
       await call<{ data: RecordJson[] }>(gateway, 'GET', `/activity?api_key_id=${made.api_key_id}`)
@@ -128,7 +128,7 @@ describe('keys', () => {
     expect(records).toHaveLength(1);
   });
 
-  test('a key shows what the operator set: disabled, monthly limit', async () => {
+  test('a key has what the operator set: disabled, monthly limit', async () => {
     const { api_key_id: id } = await newKey(gateway);
     await gateway.cli(['keys', 'disable', String(id)]);
     await gateway.cli(['keys', 'monthly-limit', String(id), '12.5']);
@@ -138,7 +138,7 @@ describe('keys', () => {
 });
 
 describe('money', () => {
-  test('a key’s balance moves out of the account and back; its amount is read digit by digit and rounded to nano-dollars', async () => {
+  test('a key’s balance is moved from the account and back; the amount is read exactly and rounded to nano-dollars', async () => {
     const { managementKey: key } = await newAccount(gateway, 10);
     const made = await newKey(gateway, {}, key);
     const set = (balance: string) =>
@@ -167,7 +167,7 @@ describe('money', () => {
     expect(await readDollars(gateway, key)).toBe(10);
   });
 
-  test('large amounts keep their nano-dollars', async () => {
+  test('large amounts are exact to the nano-dollar', async () => {
     const { accountId, managementKey: key } = await newAccount(gateway, 0);
     await gateway.admin.addCredit({ accountId, amountNanoUsd: 8_999_999_999_123_456_789n });
     expect((await call(gateway, 'GET', '/balance', { key })).text).toBe('{"balance":8999999999.123456789}');
@@ -238,7 +238,7 @@ describe('activity', () => {
     expect(await ids('?end=2026-01-01')).toEqual([]);
   });
 
-  test('one record shows its arithmetic: each bucket’s price, multiplier and cost, and the request’s cost', async () => {
+  test('a single record has the calculation of its cost: price, multiplier and cost of each bucket, and the total', async () => {
     const answer = await complete(gateway, { ...hello, service_tier: 'flex' });
     const { body, status } = await call<RecordDetailJson>(gateway, 'GET', `/activity/${readRequestId(answer)}`);
     const input = answer.body.usage.prompt_tokens;
@@ -268,7 +268,7 @@ describe('activity', () => {
         first_event_ms: expect.any(Number),
         held_at_admission: expect.any(Number),
         provider: 'simulator',
-        // Empty, because the one attempt needed no choice of route.
+        // Empty, because there was one attempt, without a choice of routes.
         attempts: [],
       },
       buckets: [
@@ -347,7 +347,7 @@ describe('analytics', () => {
     expect(await requestsBy('model')).toEqual({ 'sim/large': 3, 'sim/small': 1 });
     expect(await requestsBy('api_key')).toEqual({ [one.api_key_id]: 2, [other.api_key_id]: 2 });
 
-    // `start` and `end` are exact to the millisecond, although the sums are kept by the hour.
+    // `start` and `end` are exact to the millisecond, although sums are stored by the hour.
     const secondCreatedAt = [...data].reverse()[1]?.created_at ?? '';
     const after = data.filter(({ created_at }) => created_at >= secondCreatedAt).length;
     expect((await analytics(`?start=${secondCreatedAt}`)).metrics.requests).toBe(after);
@@ -372,29 +372,26 @@ describe('analytics', () => {
 });
 
 describe('lists', () => {
-  test.each(['/keys', '/limits', '/groups', '/activity'])(
-    '%s is paginated, at most 1,000 entries a page',
-    async path => {
-      for (const name of ['one', 'two', 'three']) {
-        await call(gateway, 'POST', '/keys', { body: { label: name } });
-        await call(gateway, 'POST', '/groups', { body: { name } });
-        const body = { scope: { type: 'account' }, unit: 'requests', window: 'day', max: 1_000_000 };
-        await call(gateway, 'POST', '/limits', { body });
-        await complete(gateway, hello);
-      }
-      // Returns ids only, because `resets_at` of a rolling window differs in each answer.
-      const page = async (query: string): Promise<unknown[]> =>
-        (await call<{ data: object[] }>(gateway, 'GET', `${path}?${query}`)).body.data.map(
-          each => Object.values(each)[0],
-        );
-      const all = await page('limit=1000');
-      expect(all.length).toBeGreaterThanOrEqual(3);
-      expect([...(await page('limit=2')), ...(await page('limit=1&offset=2'))]).toEqual(all.slice(0, 3));
-      expect(await page(`offset=${all.length}`)).toEqual([]);
-      for (const query of ['limit=0', 'limit=1001', 'offset=-1']) {
-        const refused = await call<{ detail: { loc: string[] }[] }>(gateway, 'GET', `${path}?${query}`);
-        expect([refused.status, refused.body.detail[0]?.loc]).toEqual([400, ['query', query.split('=')[0]]]);
-      }
-    },
-  );
+  test.each(['/keys', '/limits', '/groups', '/activity'])('%s has pages of at most 1,000 entries', async path => {
+    for (const name of ['one', 'two', 'three']) {
+      await call(gateway, 'POST', '/keys', { body: { label: name } });
+      await call(gateway, 'POST', '/groups', { body: { name } });
+      const body = { scope: { type: 'account' }, unit: 'requests', window: 'day', max: 1_000_000 };
+      await call(gateway, 'POST', '/limits', { body });
+      await complete(gateway, hello);
+    }
+    // Returns ids only, because `resets_at` of a rolling window differs in each answer.
+    const page = async (query: string): Promise<unknown[]> =>
+      (await call<{ data: object[] }>(gateway, 'GET', `${path}?${query}`)).body.data.map(
+        each => Object.values(each)[0],
+      );
+    const all = await page('limit=1000');
+    expect(all.length).toBeGreaterThanOrEqual(3);
+    expect([...(await page('limit=2')), ...(await page('limit=1&offset=2'))]).toEqual(all.slice(0, 3));
+    expect(await page(`offset=${all.length}`)).toEqual([]);
+    for (const query of ['limit=0', 'limit=1001', 'offset=-1']) {
+      const refused = await call<{ detail: { loc: string[] }[] }>(gateway, 'GET', `${path}?${query}`);
+      expect([refused.status, refused.body.detail[0]?.loc]).toEqual([400, ['query', query.split('=')[0]]]);
+    }
+  });
 });

@@ -9,7 +9,7 @@ const protocols: readonly UpstreamProtocol[] = ['chat', 'responses', 'messages',
 const whole = { name: 'f', arguments: '{"city":"Paris"}' };
 const cut = { name: 'g', arguments: '{"city":"Par' };
 
-/** Returns the answers by the word in the prompt that selects them. Gemini sends calls whole, so none of its calls is cut. */
+/** Returns the upstream's answers; a word in the prompt selects one. Gemini sends calls whole, so its answers have no cut calls. */
 function makeScripts(protocol: UpstreamProtocol): Record<string, Scripted> {
   const common = {
     'stop-beside-calls': write(protocol, { text: 'I call.', calls: [whole, whole], finish: 'stop' }),
@@ -78,7 +78,7 @@ const pairs = protocols.flatMap(protocol =>
 const jsonPairs = pairs.filter(({ protocol }) => protocol !== 'gemini');
 const ask = ({ face, streamed, protocol }: (typeof pairs)[number], word: string, more: Json = {}) =>
   askFor(gateway, { face, streamed, word, model: `up/${protocol}` }, more);
-/** Sends a request that succeeds: five failures in a row would open the route's circuit breaker. */
+/** Sends a request that succeeds, because five failures in a row would open the route's circuit breaker. */
 async function closeBreaker(pair: (typeof pairs)[number]): Promise<void> {
   expect((await ask(pair, 'length-beside-calls')).status).toBe(200);
 }
@@ -91,17 +91,17 @@ const finishes: Readonly<Record<string, { calls: string; length: string }>> = {
 describe.each(pairs)('$title', pair => {
   const words = finishes[pair.face.name] ?? expect.fail();
 
-  test('complete calls with the finish reason `stop` end as calls', async () => {
+  test('complete calls that end with the finish reason `stop` get the finish reason for tool calls', async () => {
     const { finish, calls } = await ask(pair, 'stop-beside-calls');
     expect([finish, calls.map(call => call.name)]).toEqual([words.calls, ['f', 'f']]);
   });
 
-  test('the finish reason `length` stays if the calls are complete', async () => {
+  test('the finish reason `length` is kept even if the calls are complete', async () => {
     const { finish, calls } = await ask(pair, 'length-beside-calls');
     expect([finish, calls]).toMatchObject([words.length, [whole]]);
   });
 
-  test('a call that follows a finish is not lost', async () => {
+  test('a call that comes after the finish reason is not lost', async () => {
     const { finish, calls, text } = await ask(pair, 'late-call');
     expect([finish, text, calls]).toMatchObject([words.calls, 'I call.', [whole]]);
   });
@@ -120,13 +120,13 @@ describe.each(jsonPairs)('$title: a call whose arguments were cut', pair => {
     },
   );
 
-  // A whole answer of Messages has arguments as an object, not as text that can be cut.
+  // In a whole answer of Messages, arguments are an object, which can’t be cut like a text.
   if (pair.streamed || pair.protocol !== 'messages')
     test.each(['cut-success', 'cut-stop'])(
       '%s: the request fails as an upstream failure and costs nothing',
       async word => {
         const { status, error, finish, requestId } = await ask(pair, word);
-        // All frames come at once: nothing was shown before the failure.
+        // All frames come at once, so the client gets nothing before the failure.
         expect([status, error, finish]).toEqual([502, 'upstream_error', undefined]);
         const record = await readRecord(gateway, requestId);
         expect([record.state, record.costNanoUsd]).toEqual([RecordState.UPSTREAM_FAILED, 0n]);
@@ -135,7 +135,7 @@ describe.each(jsonPairs)('$title: a call whose arguments were cut', pair => {
     );
 });
 
-test('in Chat the upstream’s stop stays if the client named the function', async () => {
+test('in Chat the upstream’s `stop` is kept if the client chose the function', async () => {
   for (const streamed of [true, false]) {
     const tool_choice = { type: 'function', function: { name: 'f' } };
     const requested = { face: findInterface('Chat'), model: 'up/chat', word: 'stop-beside-calls', streamed };

@@ -1,5 +1,5 @@
 /**
- * The gateway that tests of coding agents call: it has a built-in model, and models of a second gateway behind upstreams of every protocol. Records the requests that each upstream gets.
+ * The gateway that tests of coding agents call. It has a built-in model, and models of a second gateway that are reached through every upstream protocol. The requests that each upstream gets are recorded.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -8,10 +8,10 @@ import { Readable } from 'node:stream';
 import { GeminiServer, geminiKey } from '../clients/gemini-server.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 
-/** The body of a request that an upstream got. */
+/** The body of a request that an upstream received. */
 export type SentJson = Readonly<Record<string, unknown>>;
 
-/** A server that passes everything on and keeps the bodies. */
+/** A proxy that records the requests. */
 class Recorder {
   readonly texts: string[] = [];
   readonly headers: IncomingMessage['headers'][] = [];
@@ -55,19 +55,19 @@ class Recorder {
   }
 }
 
-/** The models: the built-in one, and those of upstreams by their protocol. */
+/** The built-in model, and one model for each upstream protocol. */
 export const chainModels = ['sim/large', 'via/messages', 'via/chat', 'via/responses', 'via/gemini'] as const;
-/** One of these models. */
+/** A model of the chain. */
 export type ChainModel = (typeof chainModels)[number];
 
-/** The gateways. */
+/** The two gateways, and what the upstreams of the first one received. */
 export interface AgentChain {
   readonly gateway: Gateway;
-  /** The latest body that the upstream of a model was sent, as text. */
+  /** Returns the body of the latest request to a model's upstream, as text. */
   sentText(model: ChainModel): string;
-  /** The same, parsed. */
+  /** Returns the parsed body of the latest request to a model's upstream. */
   sent(model: ChainModel): SentJson;
-  /** The headers of that request. */
+  /** Returns the headers of the latest request to a model's upstream. */
   sentHeaders(model: ChainModel): IncomingMessage['headers'];
   end(): Promise<void>;
 }

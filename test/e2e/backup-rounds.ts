@@ -14,7 +14,7 @@ import { ask, complete, stream } from './chat-client.ts';
 
 const funds = 1_000_000_000_000n;
 
-/** A client that sends requests until `isOver`, and notes those whose cost it got. */
+/** Sends requests until `isOver`, and adds the ids of those whose cost it received to `known`. */
 async function converse(gateway: Gateway, isOver: () => boolean, known: Set<string>, seed: number): Promise<void> {
   for (let turn = seed; !isOver(); turn += 7) {
     const body = ask(`Tolls\n!sim tokens=${5 + (turn % 60)}`);
@@ -28,7 +28,7 @@ interface Sums {
   readonly costs: ReadonlyMap<string, bigint>;
 }
 
-/** Reads the sums of a data directory's ledger, without the gateway's code. */
+/** Reads sums from the ledger of a data directory, without the gateway's code. */
 function readSums(dataDir: string): Sums {
   const db = new Database(join(dataDir, 'ledger.sqlite'), { readonly: true });
   db.defaultSafeIntegers(true);
@@ -38,7 +38,7 @@ function readSums(dataDir: string): Sums {
   return { balance, costs: new Map(rows.map(({ id, cost }) => [String(id), cost])) };
 }
 
-/** Restores to a directory of its own; undefined if it was refused, which must leave nothing. */
+/** Restores a backup to an empty directory, and returns its sums; undefined if the backup was refused, in which case nothing may be left. */
 async function restore(source: string, dataDir: string): Promise<Sums | undefined> {
   try {
     await restoreBackup({ source, dataDir });
@@ -52,7 +52,7 @@ async function restore(source: string, dataDir: string): Promise<Sums | undefine
   return readSums(dataDir);
 }
 
-/** Backs up, and kills the backup after that long unless it has ended; returns whether it ended by itself. */
+/** Makes a backup, and kills it after `killAfterMs` unless it has ended. Returns whether it ended by itself. */
 async function backUp({ home }: Gateway, backup: string, killAfterMs: number | undefined): Promise<boolean> {
   const child = spawn(process.execPath, [join(root, 'bin/tollgate.js'), 'backup', backup], {
     cwd: home.folder,
@@ -61,7 +61,7 @@ async function backUp({ home }: Gateway, backup: string, killAfterMs: number | u
   });
   const ended = once(child, 'close');
   if (killAfterMs !== undefined) {
-    // Counted from its first file: loading the program takes most of the time.
+    // The time counts from the first file, because loading the program takes most of the time.
     while (!existsSync(backup) && child.exitCode === null) await sleep(1);
     await sleep(killAfterMs);
     child.kill('SIGKILL');
@@ -78,7 +78,7 @@ export interface BackupRounds {
   readonly requests: number;
 }
 
-/** Makes backups under load, two of three of them killed at some moment, and restores each: each is the ledger of one moment, or is refused. */
+/** Makes backups under load, kills two of three at some moment, and restores each: every backup is the ledger at one moment, or is refused. */
 export async function backUpUnderLoad(rounds: number): Promise<BackupRounds> {
   const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '1000' });
   const { folder } = gateway.home;
@@ -109,7 +109,7 @@ export async function backUpUnderLoad(rounds: number): Promise<BackupRounds> {
   await clients;
   const now = readSums(gateway.dataDir);
   for (const { costs } of restored) {
-    // A moment of the ledger: everything up to some request that ended, each at the cost that it has now.
+    // The ledger at one moment has every request up to some request, each with the cost that it has in the end.
     for (const [id, cost] of costs) expect(now.costs.get(id)).toBe(cost);
   }
   const sizes = restored.map(({ costs }) => costs.size);

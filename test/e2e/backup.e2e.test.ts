@@ -1,4 +1,4 @@
-/** Backups of a running gateway: each is the data directory of one moment, or is refused. `test/long/backup-kill.test.ts` makes 50 of them. */
+/** Backups of a running gateway: each is the data directory at one moment, or is refused. `test/long/backup-kill.test.ts` makes 50 of them. */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../../src/lib/clock.ts';
@@ -28,7 +28,7 @@ test('each backup made under load, some of them killed, is the ledger at one mom
   expect(whole).toBeGreaterThanOrEqual(2);
 });
 
-test('a backup has everything, for its owner alone, and nothing secret in names or output', async () => {
+test('a backup is complete, can be read by its owner only, and has no secret in its file names or output', async () => {
   const image = await fetch(`${gateway.url}/v1/images/generations`, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
@@ -61,7 +61,7 @@ test('a backup has everything, for its owner alone, and nothing secret in names 
   expect(`${made.stdout}${manifest}`).not.toContain(gateway.apiKey);
 });
 
-test('a restored gateway has the same keys, money and answers, and its own secrets open sealed values', async () => {
+test('a restored gateway has the same keys, money and answers, and can decrypt the encrypted values', async () => {
   const { body: first } = await complete(gateway, ask('Say hello.'));
   const backup = join(folder, 'elsewhere');
   expect((await gateway.cli(['backup', backup])).code).toBe(0);
@@ -81,7 +81,7 @@ test('a restored gateway has the same keys, money and answers, and its own secre
   await endGateway(other);
 });
 
-test('restoring refuses an incomplete or changed backup, and a target that is not empty', async () => {
+test('restore refuses an incomplete or changed backup, and a target directory that is not empty', async () => {
   const good = join(folder, 'good');
   const makeAt = (target: string) => makeBackup({ dataDir: gateway.dataDir, target, now: () => systemClock.now() });
   await makeAt(good);
@@ -125,7 +125,7 @@ test('restoring refuses an incomplete or changed backup, and a target that is no
   expect(existsSync(join(folder, 'after/backups')), 'backups are no part of a backup').toBe(false);
 });
 
-test('no gateway starts on a data directory whose restore has not ended', async () => {
+test('a gateway does not start on a data directory whose restore has not ended', async () => {
   const dataDir = join(folder, 'half');
   mkdirSync(dataDir);
   writeFileSync(join(dataDir, 'restore.incomplete'), '');

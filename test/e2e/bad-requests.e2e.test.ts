@@ -1,4 +1,4 @@
-/** Every row of the table of bad requests, posted to a running gateway: status, code and field as the table says, nothing charged, nothing held. */
+/** Posts every row of the table of bad requests to a running gateway: status, code and field are as in the table, and nothing is charged or held. */
 import { afterAll, expect, test } from 'vitest';
 import { chatBadRequests, chatUnknownHints } from '../translation/chat-bad-requests.ts';
 import { readBalance, endGateway, heldBy, makeKey, startGateway } from '../gateway.ts';
@@ -9,7 +9,7 @@ afterAll(() => endGateway(gateway));
 const { key, id } = await makeKey(gateway);
 const before = await readBalance(gateway);
 
-test('the table has at least 150 rows, each with a name of its own', () => {
+test('the table has at least 150 rows with different names', () => {
   expect(chatBadRequests.length).toBeGreaterThanOrEqual(150);
   expect(new Set(chatBadRequests.map(({ name }) => name)).size).toBe(chatBadRequests.length);
 });

@@ -1,10 +1,10 @@
-/** Files and batches over the public listener, as any client calls them. */
+/** Calls the paths of files and batches over the public listener. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { ActivityRecord } from '../../src/gen/tollgate/v1/account_pb.ts';
 import type { Gateway } from '../gateway.ts';
 
-/** A batch as the interface shows it. */
+/** The object of a batch. */
 export interface BatchBody {
   readonly id: string;
   readonly status: string;
@@ -18,7 +18,7 @@ export interface BatchBody {
   readonly [name: string]: unknown;
 }
 
-/** A line of results. */
+/** A line of a result file. */
 export interface ResultBody {
   readonly custom_id: string;
   readonly response: { readonly status_code: number; readonly request_id: string; readonly body: AnswerBody } | null;
@@ -32,13 +32,13 @@ interface AnswerBody {
   readonly [name: string]: unknown;
 }
 
-/** An answer. */
+/** The status and body of an answer. */
 export interface Called<Body> {
   readonly status: number;
   readonly body: Body;
 }
 
-/** Calls a path; a body that is an object goes as JSON. */
+/** Calls a path. An object as body is sent as JSON. */
 export async function call<Body>(
   { url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>,
   path: string,
@@ -69,7 +69,7 @@ export function chatItem(id: string, line: string, more: object = {}): object {
   };
 }
 
-/** Returns lines of JSON. */
+/** Returns the items as lines of JSON. */
 export function jsonLines(items: readonly object[]): string {
   return items.map(item => `${JSON.stringify(item)}\n`).join('');
 }
@@ -99,14 +99,14 @@ export async function createBatch(
   return body;
 }
 
-/** The batch as it is now. */
+/** Returns a batch. */
 export async function getBatch(gateway: Pick<Gateway, 'url' | 'apiKey'>, id: string): Promise<BatchBody> {
   return (await call<BatchBody>(gateway, `/v1/batches/${id}`)).body;
 }
 
 const over = new Set(['failed', 'completed', 'expired', 'cancelled']);
 
-/** The batch once it has ended. */
+/** Waits until a batch has ended, and returns it. */
 export async function endedBatch(
   gateway: Pick<Gateway, 'url' | 'apiKey'>,
   id: string,
@@ -119,7 +119,7 @@ export async function endedBatch(
   }
 }
 
-/** The lines of a file; none without one. */
+/** Returns the parsed lines of a file; [] if there is no file. */
 export async function readLines<Line = ResultBody>(
   { url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>,
   fileId: string | null,
@@ -134,7 +134,7 @@ export async function readLines<Line = ResultBody>(
     .map(line => JSON.parse(line) as Line);
 }
 
-/** All records of the account. */
+/** Returns all records of the account. */
 export async function allRecords({ account }: Pick<Gateway, 'account'>): Promise<ActivityRecord[]> {
   const records: ActivityRecord[] = [];
   for (;;) {

@@ -1,4 +1,4 @@
-/** Kill -9 of a gateway that runs a batch, again and again: every item has one result and one charge. */
+/** Kills a gateway that runs a batch (kill -9), many times: every item has one result and one charge. */
 import { rmSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,21 +8,21 @@ import { allRecords, chatItem, createBatch, endedBatch, getBatch, readLines } fr
 
 const config = 'simulator: { tokens_per_second: 0 }\n';
 
-/** How a batch is run. */
+/** A batch, and how often its gateway is killed. */
 export interface BatchKills {
   readonly items: number;
   readonly kills: number;
-  /** The line that steers the built-in model for an item. */
+  /** Returns the line that steers the built-in model for an item. */
   readonly line: (item: number) => string;
 }
 
-/** Resident memory of a process in bytes. */
+/** Returns the resident memory of the gateway's process, in bytes. */
 async function readMemory({ pid }: Gateway): Promise<number> {
   const [, kilobytes = '0'] = /VmRSS:\s+(\d+)/.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
   return Number(kilobytes) * 1024;
 }
 
-/** Runs a batch through that many kills and looks at every item and every charge. Returns the most memory that a process took, in bytes. */
+/** Runs a batch while its gateway is killed, and checks every item and every charge. Returns the most memory that the gateway used, in bytes. */
 export async function killRunningBatch({ items, kills, line }: BatchKills): Promise<number> {
   let gateway = await startGateway({ config, balance: '1000' });
   const { home } = gateway;

@@ -12,7 +12,7 @@ import { readBalance, endGateway, type Home, queryDatabase, startGateway } from 
 import { call, chatItem, createBatch, endedBatch, getBatch, readLines } from './batch-caller.ts';
 import { killRunningBatch } from './batch-kills.ts';
 
-test('a batch that is killed again and again gives every item one result and one charge', async () => {
+test('a batch whose gateway is killed several times has one result and one charge for every item', async () => {
   const line = (item: number): string => (item % 10 === 0 ? 'status=400' : `delay_ms=${5 + (item % 7)} tokens=5`);
   await killRunningBatch({ items: 200, kills: 3, line });
 }, 60_000);
@@ -76,7 +76,7 @@ test('a batch continues after a restart, items that did not run in time expire f
   clock.remove();
 }, 60_000);
 
-/** Moves the expiry of a stored batch a day earlier. */
+/** Moves the expiry of a stored batch one day earlier, as if a day had passed. */
 async function age(home: Home, id: string): Promise<void> {
   const older = (content: Uint8Array): Uint8Array => {
     const batch = fromBinary(BatchSchema, content);
@@ -100,7 +100,7 @@ async function age(home: Home, id: string): Promise<void> {
   db.close();
 }
 
-test('no item of a batch begins while other requests wait for the same provider', async () => {
+test('no item of a batch starts while other requests wait for the same provider', async () => {
   const requested: string[] = [];
   const answers: (() => void)[] = [];
   const upstream = createServer((request, response) => {

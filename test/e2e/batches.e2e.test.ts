@@ -1,4 +1,4 @@
-/** Batches in OpenAI's interface: their results, what each item costs, what waits and what is refused. */
+/** Batches in OpenAI's interface: results, the cost of each item, what has to wait, and what is refused. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { readBalance, createAccount, endGateway, heldBy, makeKey, readRecord, startGateway } from '../gateway.ts';
@@ -132,7 +132,7 @@ describe('a batch', () => {
     expect(listed.body.data[0]).toMatchObject({ batch_id: made.id });
   });
 
-  test('for Responses or embeddings has results in the form of that interface', async () => {
+  test('for Responses or embeddings has results in the format of that interface', async () => {
     const url = '/v1/responses';
     const body = { model: 'sim/small', input: 'x\n!sim say=hello', store: false };
     const made = await createBatch(gateway, [{ custom_id: 'r', method: 'POST', url, body }], { endpoint: url });
@@ -151,7 +151,7 @@ describe('a batch', () => {
     expect([vectors?.response?.body.usage?.cost, record.batchId]).toEqual([dollars(record.costNanoUsd), second.id]);
   });
 
-  test('runs at the flex tier if the model has it, at half price, whatever tier an item requests; otherwise at the normal price', async () => {
+  test('runs at the flex tier at half price if the model has that tier, whatever tier an item requests; otherwise at the normal price', async () => {
     const tierAndMultiplier = async (model: string, more: object = {}): Promise<unknown[]> => {
       const made = await createBatch(gateway, [chatItem('x', 'say=ok', { model, ...more })]);
       const [result] = await readLines(gateway, (await endedBatch(gateway, made.id)).output_file_id);
@@ -181,7 +181,7 @@ describe('a batch', () => {
       [{ line: 1, code: 'invalid_line', param: 'body' }],
     ],
     ['a line that is too long', [chatItem('a', `say=${'x'.repeat(1_100_000)}`)], [{ line: 1, code: 'invalid_line' }]],
-  ])('with %s fails, its errors name the lines, and nothing runs', async (_, items, faults) => {
+  ])('with %s fails with errors that name the lines, and nothing runs', async (_, items, faults) => {
     const before = (await allRecords(gateway)).length;
     const text = items.map(item => (typeof item === 'string' ? item : JSON.stringify(item))).join('\n');
     const batch = await endedBatch(gateway, (await createBatch(gateway, text)).id);
@@ -212,7 +212,7 @@ describe('a batch', () => {
     expect(await create({ metadata: { a: 'x'.repeat(513) } })).toEqual([422, 'metadata']);
   });
 
-  test('can be cancelled: items that run finish; the others never start and are free', async () => {
+  test('can be cancelled: items that already run finish; the others never start and are free', async () => {
     const items = Array.from({ length: 60 }, (_, at) => chatItem(`i${at}`, 'delay_ms=200 say=x'));
     const { id } = await createBatch(gateway, items);
     await expect.poll(async () => (await getBatch(gateway, id)).request_counts.completed).toBeGreaterThan(0);
@@ -242,7 +242,7 @@ describe('a batch', () => {
     expect((await call<{ data: object[] }>(stranger, '/v1/batches')).body.data).toEqual([]);
   });
 
-  test('without funds, or with a revoked key, its items fail with the error of a single request', async () => {
+  test('without funds, or with a key that is revoked, has failed items with the error that a single request would get', async () => {
     const poor = { ...gateway, apiKey: await createAccount(gateway, '0.000001') };
     const batch = await endedBatch(poor, (await createBatch(poor, [chatItem('a', 'say=x')])).id);
     const [line] = await readLines(poor, batch.error_file_id);

@@ -1,4 +1,4 @@
-/** A Chat provider over HTTP whose reasoning is hidden. It streams slowly, stops when its client leaves, and keeps its own bill with a tokenizer and a chat template of its own. */
+/** A Chat provider over HTTP with hidden reasoning. It streams slowly, stops when its client disconnects, and keeps its own bill, with another tokenizer and chat template than the gateway's. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -16,23 +16,23 @@ export interface Bill {
 }
 
 /** What the prompt's last line requests. */
-interface Order {
-  /** The text of the answer. */
+interface Instructions {
+  /** The text that the answer repeats. */
   readonly say: string;
-  /** How often the text is repeated. */
+  /** How many times the answer repeats the text. */
   readonly times: number;
   /** How long it reasons first, in ms. */
   readonly thinkMs: number;
 }
 
-/** How it reports counts while it streams. */
+/** The form in which the provider reports counts while it streams; undefined: it does not. */
 export type RunningCount = 'timings' | 'usage' | undefined;
 
-/** What its template adds to every prompt. */
+/** Tokens that the provider's chat template adds to every prompt. */
 export const templateTokens = 25;
 const reasoningTokensPerMs = 0.4;
 
-/** Its tokenizer: up to three letters, any other character that is not a space. East Asian characters are one and a half. */
+/** Counts tokens as the provider does: a token is up to three letters or any other character that is not a space; an East Asian character is one and a half. */
 export function countTokens(text: string): number {
   const wide = text.match(/[\u2e80-\uffff]/g)?.length ?? 0;
   return Math.ceil(wide * 1.5) + (text.match(/[a-z]{1,3}|[^a-z\s\u2e80-\uffff]/gi)?.length ?? 0);
@@ -75,19 +75,19 @@ export class BillingProvider {
     const input = templateTokens + messages.reduce((sum, { content }) => sum + countTokens(content), 0);
     const bill: Bill = { input, output: 0, reasoning: 0, isWhole: false };
     this.bills.push(bill);
-    const order = JSON.parse(messages.at(-1)?.content.split('\n').at(-1) ?? '{}') as Order;
+    const instructions = JSON.parse(messages.at(-1)?.content.split('\n').at(-1) ?? '{}') as Instructions;
     const isStream = body['stream'] === true;
     if (isStream) response.setHeader('content-type', 'text/event-stream').flushHeaders();
-    await this.#think(order.thinkMs, bill, response);
-    for (let time = 0; time < order.times && !response.destroyed; time += 1) {
+    await this.#think(instructions.thinkMs, bill, response);
+    for (let time = 0; time < instructions.times && !response.destroyed; time += 1) {
       await sleep(5);
       if (response.destroyed) break;
-      bill.output += countTokens(order.say);
-      if (isStream) response.write(this.#chunk({ delta: { content: order.say } }, bill));
+      bill.output += countTokens(instructions.say);
+      if (isStream) response.write(this.#chunk({ delta: { content: instructions.say } }, bill));
     }
     if (response.destroyed) return;
     bill.isWhole = true;
-    this.#end(response, { bill, order, isStream });
+    this.#end(response, { bill, instructions, isStream });
   }
 
   async #think(ms: number, bill: Bill, response: ServerResponse): Promise<void> {
@@ -102,11 +102,15 @@ export class BillingProvider {
 
   #end(
     response: ServerResponse,
-    { bill, order, isStream }: { readonly bill: Bill; readonly order: Order; readonly isStream: boolean },
+    {
+      bill,
+      instructions,
+      isStream,
+    }: { readonly bill: Bill; readonly instructions: Instructions; readonly isStream: boolean },
   ): void {
     const usage = toUsage(bill);
     if (!isStream) {
-      const message = { role: 'assistant', content: order.say.repeat(order.times) };
+      const message = { role: 'assistant', content: instructions.say.repeat(instructions.times) };
       const choices = [{ index: 0, message, finish_reason: 'stop' }];
       response.setHeader('content-type', 'application/json');
       response.end(JSON.stringify({ id: 'c', object: 'chat.completion', created: 1, model: 'm', choices, usage }));

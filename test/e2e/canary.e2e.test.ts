@@ -1,4 +1,4 @@
-/** Secrets and content of clients are planted as canaries everywhere: whatever happens, none is found in a log, a metric, an error or the ledger's files. */
+/** Canaries stand for secrets and content of clients everywhere: whatever happens, none is found in a log, a metric, an error or the ledger's files. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -13,7 +13,7 @@ import { Collector } from './otlp-collector.ts';
 import { type Called, programs } from './rpc-programs.ts';
 
 const secret = (what: string): string => `canary${what}${randomBytes(20).toString('hex')}`;
-/** Returns a string of the length and the characters of a key. */
+/** Returns a canary with the length and the characters of a key. */
 const keyLike = (prefix: string, what: string): string => prefix + secret(what).padEnd(43, '0').slice(0, 43);
 
 const home = {
@@ -57,7 +57,7 @@ const calls = frame({
 });
 const finish = `${frame({ delta: {}, finish_reason: 'tool_calls' })}data: [DONE]\n\n`;
 
-/** The upstream's behaviours. Each reveals more than it should. */
+/** What the upstream does. Each of these answers reveals more than it should. */
 const behaviours: Record<string, Behaviour> = {
   whole: socket =>
     void socket.write(Buffer.concat([Buffer.from(streamHead), chunk(text + calls + finish), Buffer.from(lastChunk)])),
@@ -160,7 +160,7 @@ const models = [...Object.keys(behaviours).map(name => `acme/${name.replaceAll('
 
 let gateway: Gateway;
 let operatorToken: string;
-/** All answers that callers got, with their headers: successes and errors separately. */
+/** All answers that callers received, with their headers. */
 const collected = { errors: '', successes: '' };
 let made: { key: string; managementKey: string };
 
@@ -179,7 +179,7 @@ const start = (): Promise<Gateway> =>
   });
 
 beforeAll(async () => {
-  // A first start prints the keys that it makes, as documented. It happens before the log is watched.
+  // The first start prints the keys that it makes, as documented, so it happens before the log is collected.
   await (await start()).stop();
   gateway = await start();
   operatorToken = readFileSync(join(home.dataDir, 'operator.token'), 'utf8').trim();
@@ -189,7 +189,7 @@ beforeAll(async () => {
   await sendWrongRequests();
   await sendRpcRequests();
   await checkWrongFile();
-  // Lines are buffered for at most 100 ms.
+  // The gateway buffers log lines for at most 100 ms.
   await sleep(300);
 });
 afterAll(async () => {
@@ -249,7 +249,7 @@ async function sendClientRequests(): Promise<void> {
   await left.catch(() => undefined);
 }
 
-/** Sends wrong requests, each with something in it that must not be repeated in a log. */
+/** Sends wrong requests, each with a canary that must not be repeated in a log. */
 async function sendWrongRequests(): Promise<void> {
   const post = (path: string, key: string, text: string, more: Record<string, string> = {}): Promise<void> =>
     ask(path, { method: 'POST', headers: { ...makeHeaders(key), ...more }, body: text });
@@ -343,7 +343,7 @@ async function checkWrongFile(): Promise<void> {
   writeFileSync(file, config());
 }
 
-/** Returns a value as it is, in a URL, in base64 and in hexadecimal. */
+/** Returns a value unchanged, URL-encoded, in base64 and in hexadecimal. */
 function spellings(value: string): string[] {
   const bytes = Buffer.from(value);
   return [
@@ -371,7 +371,7 @@ const credentials = (): Record<string, string> => ({
 });
 const contents = (): Record<string, string> => ({ ...prompt, ...output, answerHeader });
 
-test('the canaries were where they are meant to be: in requests and answers', () => {
+test('the canaries are found where they should be: in requests and answers', () => {
   expect(upstream.requests.length).toBeGreaterThan(40);
   const { headers, body: sent } = upstream.requests[0] ?? expect.fail();
   expect([headers['authorization'], headers['x-own']]).toEqual([`Bearer ${provider.first}`, provider.header]);
@@ -406,7 +406,7 @@ describe('errors', () => {
     expect(found(collected.errors, { ...credentials(), answerHeader, port: `127.0.0.1:${upstream.port}` })).toEqual([]);
   });
 
-  test('say what the upstream says, without the key in it', () => {
+  test('have the upstream’s message, without the key that it contains', () => {
     expect(collected.errors.includes(`can't: {`)).toBe(true);
     expect(collected.errors.split('[credential]').length).toBeGreaterThan(10);
     expect(collected.errors.includes('[address]')).toBe(true);
@@ -419,17 +419,17 @@ test('successes have no credential', () => {
 
 test('stored data has neither credentials nor content, except for the end user in the ledger; the gateway’s secrets are only in their own files', async () => {
   const stored = await readStored(home);
-  // The search does cover the stored data.
+  // The search covers the stored data: it finds what has to be there.
   expect(stored.some(({ text: each }) => each.includes(prompt.end))).toBe(true);
   for (const { name: file, text: each } of stored) {
     const { operatorToken: token, ...rest } = credentials();
     const all = { ...rest, ...contents(), ...(file.endsWith('operator.token') ? {} : { token }) };
-    // Records name the end user as it was sent.
+    // Records have the end user as the client sent it.
     const isLedger = file.includes('ledger') || file === 'table end_user';
     const names = found(each, all).filter(name => !(isLedger && name === 'end'));
     expect([file, names]).toEqual([file, []]);
   }
-  // Nobody else on the machine may read them.
+  // Only the operator may read these files.
   expect(statSync(home.dataDir).mode & 0o077).toBe(0);
 });
 
@@ -450,7 +450,7 @@ test('the command line shows keys masked', async () => {
   ).toEqual([]);
 });
 
-/** The command lines of all processes, as `ps` shows them to everybody. */
+/** Returns the command lines of all processes, as `ps` shows them to every user. */
 function readProcessList(): string {
   const pids = existsSync('/proc') ? readdirSync('/proc').filter(name => /^\d+$/.test(name)) : [];
   return pids
@@ -458,7 +458,7 @@ function readProcessList(): string {
       try {
         return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
       } catch {
-        // The process has ended.
+        // The process has ended meanwhile.
         return '';
       }
     })
@@ -469,18 +469,18 @@ test('process lists, names of backup files, completion scripts, `status` and `do
   const backup = join(home.folder, 'canary-backup');
   const lists: string[] = [readProcessList()];
   const looking = setInterval(() => lists.push(readProcessList()), 20);
-  // A database is backed up with its own tools.
+  // A database is backed up with the tools of PostgreSQL.
   const commands = [['run', '--', 'sleep', '0.2'], ...(isOnPostgres ? [] : [['backup', backup]])];
   const processes = await Promise.all(commands.map(command => gateway.cli(command)));
   clearInterval(looking);
-  // Only afterwards, because commands inside this process block it, and it could not list processes.
+  // These commands run inside this process and block it, so processes are listed before.
   const inside = await Promise.all([
     ...['bash', 'zsh', 'fish'].map(shell => runInside(gateway, ['completion', shell])),
     ...['status', 'doctor'].map(command => runInside(gateway, [command])),
   ]);
   const ended = [...processes, ...inside];
   expect(ended.map(({ code }) => code)).toEqual(ended.map(() => 0));
-  // The processes were listed while they ran.
+  // The list was made while the processes ran.
   expect(lists.some(list => list.includes(backup))).toBe(!isOnPostgres);
   expect(lists.some(list => list.includes('sleep\u{0}0.2'))).toBe(true);
   const names = isOnPostgres ? [] : readdirSync(backup, { recursive: true, encoding: 'utf8' });

@@ -98,7 +98,7 @@ describe.each(ways)('$way', ({ way, send }) => {
     expect((await readRecord(outer, readRequestId(cut))).usage?.outputTokens).toBe(30);
   });
 
-  test('a tier is passed on, and billed as the upstream reports it', async () => {
+  test('a tier is passed on, and charged as the upstream reports it', async () => {
     const answer = await send(outer, steer('tokens=10', { service_tier: 'flex' }));
     const record = await readRecord(outer, readRequestId(answer));
     const { inputTokens = 0 } = record.usage ?? {};
@@ -123,7 +123,7 @@ describe.each(ways)('$way', ({ way, send }) => {
   test.each([
     ['fail=5', 'upstream_error'],
     ['stall=5', 'upstream_timeout'],
-  ])('%s: a stream pays what was delivered, a whole answer nothing', async (line, code) => {
+  ])('%s: for a stream, what was delivered is charged; a whole answer is free', async (line, code) => {
     const answer = await send(outer, steer(`tokens=100 ${line}`));
     const error = 'body' in answer ? answer.body.error : answer.error;
     expect(error?.code).toBe(code);
@@ -133,7 +133,7 @@ describe.each(ways)('$way', ({ way, send }) => {
     else expect(record.costNanoUsd).toBeGreaterThan(0n);
   });
 
-  test('routes that are down or refuse the key are passed over, and the account pays once', async () => {
+  test('routes that are down or refuse the key are skipped, and the account is charged once', async () => {
     const answer = await send(outer, steer('tokens=7', { model: 'acme/second-route' }));
     expect(answer.status).toBe(200);
     const { usage, costNanoUsd } = await readRecord(outer, readRequestId(answer));
@@ -141,7 +141,7 @@ describe.each(ways)('$way', ({ way, send }) => {
     expect(costNanoUsd).toBe(BigInt((usage?.inputTokens ?? 0) + 7) * 1_000n);
   });
 
-  test('nothing of an upstream’s key or address reaches a client', async () => {
+  test('no upstream’s key or address reaches a client', async () => {
     const answer = await send(outer, steer('tokens=7', { model: `acme/wrong-key-${way}` }));
     const error = 'body' in answer ? answer.body.error : answer.error;
     expect([answer.status, error?.code]).toEqual([502, 'upstream_error']);
@@ -150,7 +150,7 @@ describe.each(ways)('$way', ({ way, send }) => {
     expect(shown).not.toContain(new URL(inner.url).port);
   });
 
-  test('a model with an explicit price of 0 costs nothing and has no window', async () => {
+  test('a model with an explicit price of 0 costs nothing, and the windows of free models do not apply to it', async () => {
     const answer = await send(outer, steer('tokens=7', { model: 'acme/local' }));
     expect(answer.status).toBe(200);
     expect(answer.headers.get('x-ratelimit-limit-requests')).toBeNull();
@@ -158,12 +158,12 @@ describe.each(ways)('$way', ({ way, send }) => {
   });
 });
 
-test('unknown members come back to a client of the same protocol', async () => {
+test('unknown members of an upstream’s answer reach a client of the same protocol', async () => {
   const { body } = await complete(outer, steer('tokens=3'));
   expect(body).toHaveProperty('system_fingerprint', 'fp_tollgate_simulator');
 });
 
-test('a client that disconnects stops the upstream’s upstream within a second', async () => {
+test('a client’s disconnect stops the second gateway’s request within a second', async () => {
   const left = await stream(outer, steer('tokens=5000 tps=100'), { until: chunks => chunks.length > 10 });
   const record = await readRecord(outer, readRequestId(left));
   expect(record.state).toBe(RecordState.CLIENT_ABORTED);

@@ -1,12 +1,12 @@
-/** A Chat client without a library: it shows every byte that the tests check. */
+/** A Chat client without a library, so that tests see every byte. */
 import type { Gateway } from '../gateway.ts';
 
 /** A request body; the model and the messages have defaults. */
 export type ChatBody = Readonly<Record<string, unknown>>;
 
-/** How to send it. */
+/** How to send a request. */
 export interface SendOptions {
-  /** Another credential than the gateway's first API key; null sends none. */
+  /** A credential; absent: the gateway's first API key; null: none. */
   readonly key?: string | null;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
@@ -43,7 +43,7 @@ export interface ChatUsage {
   readonly cost: number;
 }
 
-/** The parts of an answer that tests read; an error has only `error`. */
+/** The members of an answer that tests read; an error has only `error`. */
 export interface ChatAnswer {
   readonly id: string;
   readonly object: string;
@@ -107,7 +107,7 @@ export interface Answer {
   readonly ms: number;
 }
 
-/** A stream, read to its end or until the client left. */
+/** A stream, read to its end or until the client disconnected. */
 export interface Streamed {
   readonly status: number;
   readonly headers: Headers;
@@ -121,9 +121,9 @@ export interface Streamed {
   readonly usage: ChatUsage | undefined;
   /** The stream's error, or the HTTP error's. */
   readonly error: ChatError | undefined;
-  /** Whether `[DONE]` came. */
+  /** Whether the stream ended with `[DONE]`. */
   readonly done: boolean;
-  /** From the request to the first chunk, and to the end. */
+  /** Times from the request to the first chunk and, in `ms`, to the end. */
   readonly firstMs: number;
   readonly ms: number;
 }
@@ -136,7 +136,7 @@ export function ask(text: string, more: ChatBody = {}): ChatBody {
   return { model: payg, messages: [{ role: 'user', content: text }], ...more };
 }
 
-/** Posts a body (an object as JSON, a string as it is) to a path of the gateway. */
+/** Posts a body (an object as JSON, a string unchanged) to a path of the gateway. */
 export function post(gateway: Gateway, path: string, body: unknown, options: SendOptions = {}): Promise<Response> {
   const key = options.key === undefined ? gateway.apiKey : options.key;
   return fetch(`${gateway.url}${path}`, {
@@ -168,7 +168,7 @@ export async function complete(gateway: Gateway, body: ChatBody | string, option
   };
 }
 
-/** Sends a request for a stream with usage and reads it; `until` decides when the client leaves. */
+/** Sends a request for a stream with usage, and reads the stream; the client disconnects when `until` says so. */
 export async function stream(
   gateway: Gateway,
   body: ChatBody,
@@ -199,7 +199,7 @@ export async function stream(
 }
 
 function readData(raw: string): string[] {
-  // A comment that keeps the stream alive is a line of its own, before a frame.
+  // A comment that keeps the stream alive is a separate line before a frame.
   const whole = raw.slice(0, raw.lastIndexOf('\n\n') + 2).replaceAll(/^:.*\n/gm, '');
   return whole.split('\n\n').flatMap(frame => (frame.startsWith('data: ') ? [frame.slice('data: '.length)] : []));
 }

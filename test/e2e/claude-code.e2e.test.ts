@@ -1,5 +1,5 @@
 /**
- * What Claude Code 2.1.330 sends, written by hand, on the built-in models and on upstreams of every protocol: a conversation with tools, instructions in its middle, a tool search, an image, a fallback model. None of it may be an error.
+ * Handwritten requests as Claude Code 2.1.330 sends them, to the built-in models and to upstreams of every protocol: a conversation with tools, instructions in its middle, a tool search, an image, a fallback model. None may fail.
  */
 import { afterAll, describe, expect, test } from 'vitest';
 import { type AgentChain, chainModels, startAgentChain } from './agent-chain.ts';
@@ -53,7 +53,7 @@ const search = { name: 'ToolSearch', description: 'Finds tools.', input_schema: 
 const deferred = { name: 'WebFetch', description: 'Fetches a page.', input_schema: schema('url'), defer_loading: true };
 const hosted = { type: 'web_search_20260209', name: 'web_search', max_uses: 8 };
 
-/** A body as the agent writes it. */
+/** Returns a body as the agent writes it. */
 function makeBody(model: string, messages: readonly unknown[]): Json {
   return {
     model,
@@ -76,7 +76,7 @@ async function post(path: string, body: Json): Promise<Response> {
   return fetch(`${chain.gateway.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
 }
 
-/** Reads a stream as the agent does: blocks from their deltas. */
+/** Sends a request, and reads the stream as the agent does: it builds blocks from their deltas. */
 async function ask(model: string, messages: readonly unknown[]): Promise<Answer> {
   const response = await post('/v1/messages?beta=true', makeBody(model, messages));
   const text = await response.text();
@@ -181,14 +181,14 @@ describe.each(chainModels)('on %s', model => {
     expect(readText(fifth)).not.toBe('');
   });
 
-  test('its tokens can be counted', async () => {
+  test('the tokens of a conversation can be counted', async () => {
     const { max_tokens: _, stream: __, ...body } = makeBody(model, [question, midSystem]);
     const answer = await post('/v1/messages/count_tokens?beta=true', body);
     expect(answer.status).toBe(200);
     expect(((await answer.json()) as { input_tokens: number }).input_tokens).toBeGreaterThan(100);
   });
 
-  test('a deferred tool is not called before it is found', async () => {
+  test('a deferred tool is not called before a tool search has found it', async () => {
     const answer = await ask(model, [
       { role: 'user', content: 'Call WebFetch with the url https://example.com to fetch the page.' },
     ]);
@@ -196,20 +196,20 @@ describe.each(chainModels)('on %s', model => {
   });
 });
 
-describe('what upstreams are sent', () => {
+describe('requests to upstreams', () => {
   const translated = ['via/chat', 'via/responses', 'via/gemini'] as const;
 
-  test('a Messages upstream gets all of it as it came, beta headers too', async () => {
+  test('a Messages upstream gets the request unchanged, with beta headers', async () => {
     const messages = [question, midSystem];
     await ask('via/messages', messages);
-    // The name of the user is the account's own, and a tool that costs extra has no price here.
+    // The user id is made unique to the account, and the tool that costs extra is left out because it has no price here.
     const { model: _, max_tokens: __, metadata: ___, tools, ...requested } = makeBody('via/messages', messages);
     expect(chain.sent('via/messages')).toMatchObject({ ...requested, tools: (tools as unknown[]).slice(0, 3) });
     expect(chain.sentHeaders('via/messages')['anthropic-beta']).toBe(headers['anthropic-beta']);
   });
 
   test.each(translated)(
-    '%s gets instructions in their place, no hosted and no deferred tool, and the client gets a warning',
+    '%s gets instructions at their position and no hosted or deferred tool, and the client gets a warning',
     async model => {
       const { headers: answerHeaders } = await ask(model, [question, midSystem, { role: 'user', content: 'Go on.' }]);
       const text = chain.sentText(model);
@@ -233,14 +233,14 @@ describe('what upstreams are sent', () => {
   });
 });
 
-test('the path that the agent probes before its first request answers', async () => {
+test('the path that the agent probes before its first request is answered', async () => {
   for (const method of ['HEAD', 'GET']) {
     const answer = await fetch(`${chain.gateway.url}/api/hello`, { method });
     expect(answer.status).toBe(200);
   }
 });
 
-test('failures on all paths of the agent have the envelope of its interface and tell it not to retry', async () => {
+test('errors on all paths of the agent have the envelope of Messages and tell it not to retry', async () => {
   for (const [path, method] of [
     ['/v1/files', 'GET'],
     ['/v1/skills?beta=true', 'GET'],
@@ -259,7 +259,7 @@ test('failures on all paths of the agent have the envelope of its interface and 
   }
 });
 
-test('a refusal and a full context have the stop reasons of the interface', async () => {
+test('a refusal and a full context have the stop reasons of Messages', async () => {
   const said = async (line: string, version: boolean): Promise<unknown> => {
     const { 'anthropic-version': named, ...rest } = headers;
     const answer = await fetch(`${chain.gateway.url}/v1/messages`, {

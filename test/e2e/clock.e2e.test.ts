@@ -1,5 +1,5 @@
 /**
- * A running gateway whose wall clock is set: windows, caps and plans at the edges of their periods, a leap day, steps back (docs/architecture.md "Time"; docs/accounting.md "Windows"). Every time in this test is at least some seconds from an edge, so that a slow machine makes no difference.
+ * A running gateway whose wall clock is changed: windows, caps and plans at the edges of their periods, a leap day, steps back (docs/architecture.md "Time"; docs/accounting.md "Windows"). Every time in this test is some seconds away from an edge, so that a slow machine makes no difference.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -18,7 +18,7 @@ plans:
 const short = ask('Tolls\n!sim tokens=3');
 
 describe('a gateway whose clock is set while it runs', () => {
-  // It starts at the latest of all times: a clock that runs a day ahead of its start is refused, one that is set back is not.
+  // The gateway starts at the latest time of all tests, because it refuses a clock that is a day ahead of its start, but not one that is set back.
   const clock = new FakeClock('2028-05-12T00:00:00Z');
   let gateway: Gateway;
   beforeAll(async () => {
@@ -58,7 +58,7 @@ describe('a gateway whose clock is set while it runs', () => {
     expect(gist(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
   });
 
-  test('a key works until it expires; then the rest of its balance is back in the account', async () => {
+  test('a key works until it expires; then the rest of its balance moves back to the account', async () => {
     clock.set('2028-04-01T10:00:00Z');
     const before = await readBalance(gateway);
     const body = { balance: 2, expires_at: '2028-04-01T11:00:00Z' };
@@ -81,7 +81,7 @@ describe('a gateway whose clock is set while it runs', () => {
     expect(gist(await complete(gateway, short, { key: made.key }))[0]).toBe(200);
   });
 
-  test('a rolling minute ends 60 s after the admission, and a clock that steps back gives no second minute', async () => {
+  test('a rolling minute ends 60 s after the admission, and a step back of the clock does not start another minute', async () => {
     const { key, id } = await makeKey(gateway, { minuteLimit: 1n });
     clock.set('2028-03-05T12:00:00Z');
     expect(gist(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
@@ -120,7 +120,7 @@ describe('a gateway whose clock is set while it runs', () => {
     expect(gist(await complete(gateway, short, { key }))).toEqual([429, 'spending_limit', null]);
   });
 
-  test('a plan of the 31st is renewed on the leap day at its time, once, whatever the clock does then', async () => {
+  test('a plan that began on the 31st is renewed on the leap day at the same time of day, once, whatever the clock does then', async () => {
     clock.set('2028-01-31T10:00:30Z');
     const before = await readBalance(gateway);
     const paid = async (): Promise<bigint> => (before - (await readBalance(gateway))) / dollar;
@@ -135,7 +135,7 @@ describe('a gateway whose clock is set while it runs', () => {
     await gateway.admin.startSubscription(plan);
     expect(await show()).toEqual({ minute: '2028-02-29T10:0', tokensLeft: 3_000n, freeLeftToday: 1 });
     expect(await paid()).toBe(2n);
-    // First the free request of the day, then the plan's tokens.
+    // The free request of the day pays for the first one, the plan's tokens for the next.
     for (let count = 0; count < 2; count += 1) await complete(gateway, ask('Tolls\n!sim tokens=100'));
     const { tokensLeft, freeLeftToday } = await show();
     expect([freeLeftToday, tokensLeft < 2_900n]).toEqual([0, true]);
@@ -145,7 +145,7 @@ describe('a gateway whose clock is set while it runs', () => {
     clock.set('2028-02-29T10:05:00Z');
     expect(await show()).toEqual({ minute: '2028-03-31T10:0', tokensLeft: 3_000n, freeLeftToday: 1 });
     expect(await paid()).toBe(4n);
-    // Back into the first period: the current one continues, nothing is paid again.
+    // If the clock steps back into the first period, the current period continues, and nothing is paid again.
     for (const time of ['2028-02-10T12:00:00Z', '2028-02-29T10:10:00Z']) {
       clock.set(time);
       expect(await show()).toMatchObject({ minute: '2028-03-31T10:0', tokensLeft: 3_000n });
@@ -157,7 +157,7 @@ describe('a gateway whose clock is set while it runs', () => {
     expect(await paid()).toBe(4n);
   });
 
-  test('records have the wall time of their admission, and are found by it, in whatever order they were made', async () => {
+  test('records have the wall-clock time of their admission and are found by it, in whatever order they were made', async () => {
     const { key, id } = await makeKey(gateway);
     const days = ['2028-04-03', '2028-04-01', '2028-04-02'];
     const made = new Map<string, string>();
@@ -172,12 +172,12 @@ describe('a gateway whose clock is set while it runs', () => {
     const record = (day: string): unknown[] => [made.get(day), `${day}T15`];
     expect(await list('')).toEqual([record('2028-04-03'), record('2028-04-02'), record('2028-04-01')]);
     expect(await list('start=2028-04-02T00:00:00Z&end=2028-04-03T00:00:00Z')).toEqual([record('2028-04-02')]);
-    // Ids grow although the clock went back: their time is in their first digits.
+    // Ids grow even if the clock steps back; their first digits encode a time.
     const digits = [...made.values()].map(requestId => requestId.slice('req_'.length, 'req_'.length + 10));
     expect(digits).toEqual(digits.toSorted());
   });
 
-  test('an answer continues while the clock jumps, and its latency is the real one', async () => {
+  test('an answer continues while the clock jumps, and its latency is the time that really passed', async () => {
     clock.set('2028-05-10T12:00:00Z');
     const running = stream(gateway, ask('Tolls\n!sim tokens=60 tps=60', { stream: true }));
     for (const jump of ['2028-05-11T12:00:00Z', '2028-05-01T12:00:00Z', '2028-05-10T12:00:00Z']) {

@@ -1,5 +1,5 @@
 /**
- * Hand-written requests as Codex 0.169 sends them by default, to the built-in models and to upstreams of every protocol, over HTTP and WebSocket: with
+ * Handwritten requests as Codex 0.169 sends them by default, to the built-in models and to upstreams of every protocol, over HTTP and WebSocket: with
  * namespaces of tools, hosted tools, and tool outputs without a call.
  */
 import { afterAll, describe, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** The Completions interface before Chat: the built-in model, a second gateway in front of it, and providers whose answers the test scripts. */
+/** The Completions interface (the predecessor of Chat): the built-in model, a second gateway in front of it, and providers whose answers the test sets. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { readBalance, endGateway, type Gateway, heldBy, readRecord, startGateway } from '../gateway.ts';
 
-/** What the scripted provider got, and what it answers next: JSON, or chunks of a stream. */
+/** What the scripted provider received, and what it answers next: JSON, or chunks of a stream. */
 const received: { path: string; body: Record<string, unknown> }[] = [];
 let answers: (object | readonly (object | string)[])[] = [];
 const scripted = createServer((request, response) => {
@@ -80,7 +80,7 @@ async function complete(gateway: Gateway, body: object): Promise<{ status: numbe
   return { status: response.status, headers: response.headers, body: (await response.json()) as Answer };
 }
 
-/** The chunks of a stream, and whether it ended with `[DONE]`. */
+/** Returns the chunks of a stream, and whether it ended with `[DONE]`. */
 async function stream(gateway: Gateway, body: object): Promise<{ chunks: Answer[]; isDone: boolean }> {
   const text = await (await post(gateway, { ...body, stream: true })).text();
   const data = text
@@ -104,7 +104,7 @@ describe.each([
   { name: 'the built-in model', gateway: inner, model: 'sim/small' },
   { name: 'through a second gateway', gateway: outer, model: 'acme/small' },
 ])('$name', ({ gateway, model }) => {
-  test('obeys the steering line of the prompt, and charges its use', async () => {
+  test('obeys the steering line of the prompt, and the tokens are charged', async () => {
     const before = await readBalance(gateway);
     const { status, headers, body } = await complete(gateway, { model, prompt: 'Once\n!sim say=upon a time' });
     expect(status).toBe(200);
@@ -119,7 +119,7 @@ describe.each([
     expect(record).toMatchObject({ state: RecordState.COMPLETED, model });
   });
 
-  test('streams, with usage only where it is requested', async () => {
+  test('streams, with usage only if it is requested', async () => {
     const requested = { model, prompt: '!sim say=one two three' };
     const plain = await stream(gateway, requested);
     expect([said(plain.chunks), plain.isDone]).toEqual(['one two three', true]);
@@ -130,7 +130,7 @@ describe.each([
     expect(counted.chunks.at(-1)?.usage?.completion_tokens).toBe(3);
   });
 
-  test('several prompts, n and echo: a choice for each, in their order', async () => {
+  test('several prompts with n and echo: the choices come in the order of the prompts', async () => {
     const prompt = ['first\n!sim say=A', 'second\n!sim say=B'];
     const { body } = await complete(gateway, { model, prompt, n: 2, echo: true });
     expect(body.choices.map(({ text, index }) => [index, text])).toEqual([
@@ -142,18 +142,18 @@ describe.each([
     expect(body.usage?.completion_tokens).toBe(4);
   });
 
-  test('with max_tokens 0 and echo only the prompt comes back, which is not charged as output', async () => {
+  test('with max_tokens 0 and echo, only the prompt is returned, which is not charged as output', async () => {
     const { body } = await complete(gateway, { model, prompt: 'the prompt', echo: true, max_tokens: 0 });
     expect(body.choices).toEqual([{ text: 'the prompt', index: 0, logprobs: null, finish_reason: 'length' }]);
     expect(body.usage?.completion_tokens).toBe(0);
   });
 
-  test('token ids are read as the text that they stand for', async () => {
+  test('token ids are converted to their text', async () => {
     const { body } = await complete(gateway, { model, prompt: encode('!sim say=decoded') });
     expect(body.choices[0]?.text).toBe('decoded');
   });
 
-  test('the limit and a stop sequence end it, also where the model ignores the sequence', async () => {
+  test('the limit or a stop sequence ends an answer, even if the model ignores the sequence', async () => {
     const cut = await complete(gateway, { model, prompt: '!sim tokens=50', max_tokens: 7 });
     expect(cut.body.choices[0]?.finish_reason).toBe('length');
     expect(cut.body.usage?.completion_tokens).toBe(7);
@@ -163,7 +163,7 @@ describe.each([
     expect(ignoring.body.choices[0]?.text).toBe('one ');
   });
 
-  test('a broken stream ends with a chunk with the error; a failure of a whole answer is free', async () => {
+  test('a broken stream ends with a chunk that has the error; a failed whole answer is free', async () => {
     const { chunks, isDone } = await stream(gateway, { model, prompt: '!sim tokens=30 fail=3' });
     expect(said(chunks)).not.toBe('');
     expect(chunks.at(-1)?.error?.code).toBe('upstream_error');
@@ -194,7 +194,7 @@ describe('refused requests: the error names the field, and nothing is charged', 
     expect(await readBalance(inner)).toBe(before);
   });
 
-  test('a model without the path is refused with a pointer to chat', async () => {
+  test('if the model does not have this path, the error points to Chat Completions', async () => {
     const { body } = await complete(inner, { model: 'sim/large', prompt: 'a' });
     expect(body.error?.message).toContain('/v1/chat/completions');
   });
@@ -225,7 +225,7 @@ describe('providers', () => {
     expect(before - (await readBalance(outer))).toBe(5_000n + 6_000n);
   });
 
-  test('a stream is requested with its usage; log probabilities stand with their text, and are joined in a whole answer', async () => {
+  test('the upstream is asked for usage in a stream; log probabilities stay with their text, and are joined in a whole answer', async () => {
     received.length = 0;
     const lists = (token: string) => ({ tokens: [token], token_logprobs: [-1], top_logprobs: [{}], text_offset: [0] });
     const chunk = (text: string, more: object = {}) => ({
@@ -246,7 +246,7 @@ describe('providers', () => {
       { text: 'b', index: 0, logprobs: lists('b'), finish_reason: null },
       { text: '', index: 0, logprobs: null, finish_reason: 'length' },
     ]);
-    // A stop sequence makes the gateway request a stream.
+    // Because of the stop sequence the gateway requests a stream.
     const whole = await complete(outer, { model: 'acme/base', prompt: 'p', logprobs: 0, stop: 'x' });
     expect(whole.body.choices).toEqual([
       {

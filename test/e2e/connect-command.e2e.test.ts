@@ -1,4 +1,4 @@
-/** `tollgate connect`: the settings of clients, their copies, and the test call. */
+/** `tollgate connect`: the settings of clients, their backups, and the test call. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -10,7 +10,7 @@ let gateway: Gateway;
 let home = '';
 beforeAll(async () => {
   gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
-  // The command's HOME.
+  // HOME of the command.
   home = gateway.home.folder;
 });
 afterAll(() => endGateway(gateway));
@@ -29,7 +29,7 @@ function write(path: string, text: string): void {
   writeFileSync(join(home, path), text);
 }
 
-/** Each client's file, what else may stand in it, and how the gateway's address is found there. */
+/** Each client's settings file: what else may be in it (`own`), and how a test finds the address, key, model and the kept setting in it (`find`). */
 const clients = [
   {
     name: 'claude-code',
@@ -105,7 +105,7 @@ const clients = [
 ] as const;
 
 test.each(clients)(
-  '$name: the gateway is added to its settings, after a copy of the file, and tested with a call',
+  '$name: the file is backed up, the gateway is added to its settings, and a test call is made',
   async client => {
     const { name, path, own, find, kept, suffix, requested } = client;
     write(path, own);
@@ -121,7 +121,7 @@ test.each(clients)(
     );
     expect(await keys(name)).toHaveLength(1);
 
-    // A second run keeps the first copy, and revokes the key of the first run.
+    // A second run keeps the first backup, and revokes the key of the first run.
     expect((await connect(name, '--model', 'sim/small')).code).toBe(0);
     expect(find(read(path))[2]).toBe('sim/small');
     expect(find(read(path))[3]).toBe(kept);
@@ -150,7 +150,7 @@ test.each(clients)(
 );
 
 test.each([...clients.map(({ name }) => name), 'aider', 'cline', 'cursor'])(
-  '%s: --print shows what would be written, changes nothing and makes no key',
+  '%s: --print shows what would be written, but changes nothing and makes no key',
   async name => {
     const before = readdirSync(home);
     const { code, stdout } = await connect(name, '--print', '--model', 'sim/large', '--url', 'https://gate.example');
@@ -175,7 +175,7 @@ test.each([
   expect(await keys(name)).toEqual([]);
 });
 
-test('a test call that fails says why, and how to go back', async () => {
+test('if the test call fails, the command prints why, and how to undo', async () => {
   const { code, stderr } = await connect('claude-code', '--key', `sk-tg-${'0'.repeat(43)}`);
   expect(code).toBe(1);
   expect(stderr).toMatch(/Test call: POST \S+ with \S+: 401, The API key is malformed, unknown/);
@@ -184,7 +184,7 @@ test('a test call that fails says why, and how to go back', async () => {
   await connect('claude-code', '--undo');
 });
 
-test('an unknown client is a usage error that names the known ones', async () => {
+test('an unknown client is a usage error that lists the known clients', async () => {
   const { code, stderr } = await gateway.cli(['connect', 'notepad']);
   expect([code, stderr]).toEqual([2, expect.stringContaining('claude-code or codex or opencode')]);
 });

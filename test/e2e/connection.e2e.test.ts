@@ -9,14 +9,14 @@ import { ask, complete, stream } from './chat-client.ts';
 
 const gateway = await startGateway({
   config: 'simulator: { tokens_per_second: 0 }\nkeep_alive: 200ms\nexpose_route: true\n',
-  // With a small heap, growing memory means that it is kept, and not that garbage is collected late.
+  // The heap is small, so that memory grows only if it is kept, and not because garbage is collected late.
   environment: { NODE_OPTIONS: '--max-old-space-size=160' },
 });
 afterAll(() => endGateway(gateway));
 
 const steer = (line: string, more?: object): Record<string, unknown> => ask(`Tolls\n!sim ${line}`, { ...more });
 
-/** Sends a request on a socket of its own, by hand. */
+/** Sends a request over a new socket, without an HTTP client. */
 function request(body: Record<string, unknown>, key = gateway.apiKey): Socket {
   const { hostname, port } = new URL(gateway.url);
   const socket = connect(Number(port), hostname);
@@ -60,13 +60,13 @@ describe('a quiet stream', () => {
 });
 
 describe('a client', () => {
-  test('that never reads holds the upstream back and costs little memory', async () => {
+  test('that never reads slows the upstream and costs little memory', async () => {
     const memory = (): number =>
       Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))?.[1]);
     await complete(gateway, steer('tokens=2000'));
     const before = memory();
     const { key, id } = await makeKey(gateway);
-    // Each whole answer is some megabytes of frames, more than a socket's buffers take.
+    // Each answer would be some megabytes of frames, more than the buffers of a socket hold.
     const body = steer('tokens=16000', { stream: true, logprobs: true, top_logprobs: 20 });
     const sockets = Array.from({ length: 8 }, () => request(body, key).pause());
     await sleep(3_000);
@@ -99,7 +99,7 @@ describe('a client', () => {
     await expect.poll(() => listStates(id)).toEqual([RecordState.CLIENT_ABORTED]);
   });
 
-  test('that sends half a body and goes away costs nothing', async () => {
+  test('that sends half a body and disconnects costs nothing', async () => {
     const { key, id } = await makeKey(gateway);
     const { hostname, port } = new URL(gateway.url);
     const socket = connect(Number(port), hostname);
@@ -113,7 +113,7 @@ describe('a client', () => {
     expect(await listStates(id)).toEqual([]);
   });
 
-  test('that pipelines requests gets their answers in order', async () => {
+  test('that pipelines requests gets the answers in order', async () => {
     const socket = request(steer('say=first'));
     const second = JSON.stringify(steer('say=second'));
     socket.write(
@@ -128,12 +128,12 @@ describe('a client', () => {
   });
 });
 
-test('expose_route names the route in a header', async () => {
+test('gets the name of the route in a header with `expose_route`', async () => {
   const { headers } = await complete(gateway, steer('tokens=3'));
   expect(headers.get('x-tollgate-route')).toBe('simulator/sim/large');
 });
 
-test('gets its own answer, however many send requests at once', async () => {
+test('gets its own answer, however many clients send requests at once', async () => {
   const before = performance.now();
   const answers = await Promise.all(
     Array.from({ length: 300 }, (_, index) =>

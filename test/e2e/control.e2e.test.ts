@@ -1,4 +1,4 @@
-/** Limits, groups, tags and what a key's holder sees, as a client of REST meets them (docs/interfaces/account.md). */
+/** Limits, groups, tags, and what the holder of a key sees, over REST (docs/interfaces/account.md). */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, makeKey, startGateway } from '../gateway.ts';
 import {
@@ -28,7 +28,7 @@ const read = async (limitId: number): Promise<LimitJson> =>
 const newGroup = async (body: object): Promise<GroupJson> =>
   (await call<{ data: GroupJson }>(gateway, 'POST', '/groups', { body })).body.data;
 
-test('a limit is made, shown, changed and deleted; the list has the free windows, too', async () => {
+test('a limit is created, read, changed and deleted; the list also has the windows of free models', async () => {
   const { api_key_id: id } = await newKey(gateway);
   const scope = { type: 'key', id };
   const limit = await made({ scope, unit: 'usd', window: 'day', max: 0.25, time_zone: 'Europe/Berlin' });
@@ -83,12 +83,12 @@ test.each([
   [{ scope: { type: 'key' }, unit: 'usd', window: 'day', max: 1 }, 'scope.id'],
   [{ scope: { type: 'account' }, unit: 'usd', window: 'day', max: 1, models: ['no/such'] }, 'models.0'],
   [{ scope: { type: 'account' }, unit: 'usd', window: 'day', max: 1, colour: 'red' }, 'colour'],
-])('a bad limit is 422 and names its field: %j', async (body, field) => {
+])('a bad limit is refused with 422, and the error names its field: %j', async (body, field) => {
   const reply = await call(gateway, 'POST', '/limits', { body });
   expect([reply.status, reply.body.detail.map(({ loc }) => loc.slice(1).join('.'))]).toEqual([422, [field]]);
 });
 
-test('a refusal says which limit it was, and when to come back', async () => {
+test('a refusal names the limit and when to retry', async () => {
   const { key, id } = await makeKey(gateway);
   const limit = await made({ scope: { type: 'key', id: Number(id) }, unit: 'requests', window: 'hour', max: 1 });
   expect((await complete(gateway, hello, { key })).status).toBe(200);
@@ -109,7 +109,7 @@ test('a refusal says which limit it was, and when to come back', async () => {
   expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
 });
 
-test('amounts of a limit of dollars are dollars, a total never resets, and Messages has its own envelope', async () => {
+test('a limit of unit `usd` has amounts in dollars, a total never resets, and Messages has its own error envelope', async () => {
   const { key, id } = await makeKey(gateway);
   const scope = { type: 'key', id: Number(id) };
   const limit = await made({ scope, unit: 'usd', window: 'total', max: 0.000001 });
@@ -130,7 +130,7 @@ test('amounts of a limit of dollars are dollars, a total never resets, and Messa
   expect([headers.get('retry-after'), headers.get('x-should-retry')]).toEqual([null, 'false']);
 });
 
-test('a limit for each end user: one whose limit is used up stops neither the others nor requests without an end user', async () => {
+test('with a limit for each end user, one who has used it up stops neither the others nor requests without an end user', async () => {
   const { key, id } = await makeKey(gateway);
   const scope = { type: 'key', id: Number(id) };
   const limit = await made({ scope, unit: 'requests', window: 'day', max: 1, end_users: 'each' });
@@ -160,7 +160,7 @@ test('an answer that reaches a token limit ends with finish reason length, and t
   expect([refused.status, refused.body.error.code]).toEqual([429, 'rate_limit']);
 });
 
-test('no more requests run at once than the limit allows, and each that ends makes room for another', async () => {
+test('no more requests run at once than the limit allows, and each one that ends makes room for another', async () => {
   const { key, id } = await makeKey(gateway);
   const limit = await made({ scope: { type: 'key', id: Number(id) }, unit: 'concurrent', max: 3 });
   const slow = ask('Hello\n!sim tokens=3 delay_ms=1500');
@@ -172,7 +172,7 @@ test('no more requests run at once than the limit allows, and each that ends mak
   expect((await complete(gateway, hello, { key })).status).toBe(200);
 });
 
-test('a group’s limit and money are those of all keys in it, and the record says who paid', async () => {
+test('all keys of a group share its limit and money, and the record has who paid', async () => {
   const top = await newGroup({ name: 'top', balance: 0.001, tags: { team: 'top', env: 'test' } });
   const group = await newGroup({ name: 'inner', parent_group_id: top.group_id, tags: { team: 'inner' } });
   const keys = [
@@ -247,7 +247,7 @@ test('tags and end users are in records, filters and sums', async () => {
   }
 });
 
-test('a key’s holder sees its limits with those above it, the payers, and the costs', async () => {
+test('the holder of a key sees the limits that apply to it, who pays, and the costs', async () => {
   const group = await newGroup({ name: 'seen', balance: 1 });
   const key = await newKey(gateway, { label: 'mine', group_id: group.group_id, minute_limit: 9 });
   await made({ scope: { type: 'group', id: group.group_id }, unit: 'usd', window: 'month', max: 5 });
@@ -281,7 +281,7 @@ test('a key’s holder sees its limits with those above it, the payers, and the 
   expect((await call(gateway, 'GET', '/v1/key')).status).toBe(403);
 });
 
-test('keys are paged and searched, and a rotated key’s secrets work as long as they were promised', async () => {
+test('keys are listed in pages and searched, and the old secret of a rotated key works for the overlap', async () => {
   const labels = ['Build Alpha', 'build beta', 'deploy'];
   for (const label of labels) await newKey(gateway, { label, metadata: { for: label } });
   const list = async (query: string): Promise<KeyJson[]> =>
@@ -305,7 +305,7 @@ test('keys are paged and searched, and a rotated key’s secrets work as long as
   ).toBe(422);
 });
 
-test('the account sees the operator’s limits and can’t change them; limits of a deleted key are gone', async () => {
+test('the account sees the operator’s limits and can’t change them; the limits of a deleted key are gone', async () => {
   const key = await newKey(gateway, { label: 'limited' });
   const keyId = String(key.api_key_id);
   const create = ['limits', 'create', '--account', '1', '--scope', 'key', '--id', keyId, '--unit', 'tokens'];
@@ -353,7 +353,7 @@ test('after a kill, interrupted requests no longer count against limits, and com
   await killed.kill();
   expect(await Promise.all(lost)).toEqual(['lost', 'lost', 'lost']);
   killed = await startGateway({ home: killed.home, config: 'simulator: { tokens_per_second: 0 }\n' });
-  // Requests count once they are admitted; what they held is free again.
+  // Requests count once they are admitted; the amounts that they held are released.
   expect(await shown()).toEqual([
     [0, 0],
     [4, 0],

@@ -1,4 +1,4 @@
-/** Kill -9 while responses are made in conversations: a response and its items are both there, or neither is; and how long a conversation lives. */
+/** Kills a gateway (kill -9) while responses are made in conversations: a response and its items are both stored, or neither is. Also, how long a conversation is kept. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { FakeClock } from '../fake-clock.ts';
@@ -21,7 +21,7 @@ async function call<Answer>({ url, apiKey }: Gateway, path: string, body?: objec
   return (await response.json()) as Answer;
 }
 
-/** Makes responses in a conversation until the gateway is gone; adds the ids of the output items that the client got to `known`. */
+/** Makes responses in a conversation until the gateway is gone, and adds the ids of the output items that the client received to `known`. */
 async function converse(gateway: Gateway, conversation: string, known: Set<string>): Promise<void> {
   for (let turn = 0; ; turn += 1) {
     const body = { model: 'sim/small', input: `!sim say=Turn ${turn}.`, conversation, store: turn % 2 === 0 };
@@ -55,7 +55,7 @@ async function chargedRequests({ account }: Gateway): Promise<Set<string>> {
   }
 }
 
-test('a response that was charged has added its items, and no other has', async () => {
+test('a response has added its items exactly if it was charged', async () => {
   let gateway = await startGateway({ config, balance: '1000' });
   const { home } = gateway;
   const known = new Set<string>();
@@ -77,7 +77,7 @@ test('a response that was charged has added its items, and no other has', async 
   const added = new Set<string>();
   for (const { id } of conversations) {
     const items = await listItems(gateway, id);
-    // A turn is stored with both its sides.
+    // The input and the output of a turn are stored together.
     expect(items.map(({ role }) => role)).toEqual(items.map((_, at) => (at % 2 === 0 ? 'user' : 'assistant')));
     for (const item of items) if (item.role === 'assistant') added.add(`req_${item.id.split('_')[1] ?? ''}`);
   }
@@ -87,7 +87,7 @@ test('a response that was charged has added its items, and no other has', async 
   await endGateway(gateway);
 }, 60_000);
 
-/** `pass` lets a part of the lifetime pass. */
+/** Checks the lifetime of a conversation; `pass` lets a part of it pass. */
 async function outlive(gateway: Gateway, pass: (part: number) => Promise<void>): Promise<void> {
   const { id } = await call<{ id: string }>(gateway, '/v1/conversations', {});
   await pass(0.7);
@@ -104,7 +104,7 @@ async function outlive(gateway: Gateway, pass: (part: number) => Promise<void>):
 const dayMs = 86_400_000;
 
 test('a conversation ends 30 days after its last use', async () => {
-  // Started at the end: a clock that runs a day ahead of its start is refused.
+  // The gateway starts at the latest time, because it refuses a clock that is a day ahead of its start.
   let atMs = Date.now();
   const clock = new FakeClock(new Date(atMs + 100 * dayMs).toISOString());
   const gateway = await startGateway({ config, environment: clock.environment });

@@ -1,4 +1,4 @@
-/** Stored conversations: their items, responses that are made in them, and what others may do meanwhile. */
+/** Stored conversations: their items, responses that are made in them, and what other requests may do meanwhile. */
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
@@ -70,7 +70,7 @@ const respond = (body: object, options?: Parameters<typeof call>[3]): ReturnType
   call('POST', '/v1/responses', { model, ...body }, options);
 
 describe('a conversation', () => {
-  test('is begun, read, labelled and deleted', async () => {
+  test('is created, read, given metadata and deleted', async () => {
     const made = await call('POST', '/v1/conversations', { metadata: { topic: 'gates' } });
     expect(made.status).toBe(200);
     expect(made.body).toEqual({
@@ -92,7 +92,7 @@ describe('a conversation', () => {
     expect((await call('POST', '/v1/conversations')).body.metadata).toEqual({});
   });
 
-  test('has items: added, listed in pages, read and deleted one by one', async () => {
+  test('has items that are added, listed in pages, read, and deleted one by one', async () => {
     const id = await begin('one', 'two');
     const added = await call('POST', `/v1/conversations/${id}/items`, { items: [user('three'), user('four')] });
     expect([added.body.object, readTexts(added.body.data)]).toEqual(['list', ['three', 'four']]);
@@ -112,7 +112,7 @@ describe('a conversation', () => {
     expect(readTexts((await list(id)).data)).toEqual(['one', 'three', 'four']);
   });
 
-  test('another account’s, an unknown one and unknown items are not found', async () => {
+  test('of another account or with an unknown id is not found, and neither are unknown items', async () => {
     const id = await begin('mine');
     const key = await createAccount(gateway, '1');
     for (const [name, options] of [
@@ -138,7 +138,7 @@ describe('a conversation', () => {
     expect((await call('GET', `/v1/conversations/${id}/items?after=msg_x`)).status).toBe(404);
   });
 
-  test('too many items or labels, and bad items: 422, nothing added', async () => {
+  test('with too many items or too much metadata, or with bad items, is refused with 422, and nothing is added', async () => {
     const id = await begin('kept');
     const many = Array.from({ length: 21 }, (_, at) => user(String(at)));
     const labels = Object.fromEntries(many.slice(0, 17).map((_, at) => [`label ${at}`, 'x']));
@@ -170,7 +170,7 @@ describe('a response in a conversation', () => {
     expect(data[2]?.id).toBe(first.body.output[0]?.id);
     const stored = await call('GET', `/v1/responses/${first.body.id}`);
     expect(stored.body.conversation).toEqual({ id });
-    // The whole conversation is read again: its tokens count.
+    // The model reads the whole conversation again, so all its tokens count.
     const alone = await call('POST', '/v1/responses/input_tokens', { model, input: 'and now?' });
     const within = await call('POST', '/v1/responses/input_tokens', { model, input: 'and now?', conversation: id });
     expect(within.body.input_tokens).toBeGreaterThan(alone.body.input_tokens + 10);
@@ -178,7 +178,7 @@ describe('a response in a conversation', () => {
     expect((await respond({ input: 'a' })).body.conversation).toBeNull();
   });
 
-  test('streamed, in the background and without store: the items are added before the end is reported', async () => {
+  test('adds its items before its end is reported, also streamed, in the background and without `store`', async () => {
     const id = await begin();
     const response = await fetch(`${gateway.url}/v1/responses`, {
       method: 'POST',
@@ -198,7 +198,7 @@ describe('a response in a conversation', () => {
     expect(answers.at(-1)?.id).toBe((await call('GET', `/v1/responses/${background.body.id}`)).body.output[0]?.id);
   });
 
-  test('an incomplete one is added; one that fails, or is refused, is not', async () => {
+  test('adds its items if it is incomplete, but not if it fails or is refused', async () => {
     const id = await begin();
     const cut = await respond({ input: '!sim tokens=100', conversation: id, max_output_tokens: 16 });
     expect(cut.body.status).toBe('incomplete');
@@ -207,11 +207,11 @@ describe('a response in a conversation', () => {
     expect((await respond({ input: '!sim fail=2', conversation: id })).status).toBe(502);
     expect((await respond({ input: 'a', conversation: id, model: 'no/such' })).status).toBe(400);
     expect((await list(id)).data).toHaveLength(2);
-    // None of them left it locked.
+    // None of them has left the conversation locked.
     expect((await respond({ input: 'a', conversation: id })).status).toBe(200);
   });
 
-  test('a client that disconnects adds nothing, and leaves it unlocked', async () => {
+  test('adds nothing if its client disconnects, and leaves the conversation unlocked', async () => {
     const id = await begin('before');
     const leaving = new AbortController();
     const left = fetch(`${gateway.url}/v1/responses`, {
@@ -231,7 +231,7 @@ describe('a response in a conversation', () => {
     expect(readTexts((await list(id)).data)).toEqual(['before', '!sim say=next', 'next']);
   });
 
-  test('with previous_response_id, and in a compaction: 400', async () => {
+  test('is refused with 400 together with `previous_response_id`, and in a compaction', async () => {
     const id = await begin('a');
     const { body } = await respond({ input: 'a' });
     const both = await respond({ input: 'a', conversation: id, previous_response_id: body.id });
@@ -240,7 +240,7 @@ describe('a response in a conversation', () => {
     expect([compact.status, compact.body.error.param]).toEqual([400, 'conversation']);
   });
 
-  test('its id is not sent to upstreams: a gateway upstream does not know it, and the request succeeds', async () => {
+  test('does not send the conversation’s id to upstreams: an upstream gateway does not know it, and the request succeeds', async () => {
     const made = await call('POST', '/v1/conversations', { items: [user('over there')] }, { at: outer });
     const requested = { model: 'acme/small', input: '!sim say=through', conversation: made.body.id };
     const first = await respond(requested, { at: outer });
@@ -250,7 +250,7 @@ describe('a response in a conversation', () => {
     expect(readTexts(body.data).filter(text => text === 'through')).toHaveLength(2);
   });
 
-  test('over the WebSocket; a locked conversation is an error event', async () => {
+  test('can be made over the WebSocket; a locked conversation is an error event', async () => {
     const id = await begin();
     const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}/v1/responses`, {
       headers: { authorization: `Bearer ${gateway.apiKey}` },
@@ -276,7 +276,7 @@ describe('a response in a conversation', () => {
     socket.close();
   });
 
-  test('one at a time: others, and changes, are refused in the meantime; reading works', async () => {
+  test('locks the conversation: other responses and changes are refused meanwhile, reading works', async () => {
     const id = await begin('kept');
     const item = (await list(id)).data[0]?.id ?? '';
     const running = respond({ input: '!sim delay_ms=1500 say=slow', conversation: id });

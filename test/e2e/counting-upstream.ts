@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** What an upstream counted. The buckets do not overlap, except for `reasoning`. */
+/** The tokens that an upstream counted. The buckets do not overlap, except that `output` includes `reasoning`. */
 export interface Counted {
-  /** Neither read from a cache nor written to one. */
+  /** Input that was neither read from a cache nor written to one. */
   readonly input: number;
   readonly read: number;
   readonly write5m: number;
@@ -15,10 +15,10 @@ export interface Counted {
   readonly reasoning: number;
 }
 
-/** What an upstream is to report. */
+/** What the upstream has to report. */
 export interface Order {
   readonly usage: Counted;
-  /** The tier by its general name; absent: it reports none. */
+  /** The tier under its general name; absent: the upstream reports none. */
   readonly tier?: 'default' | 'flex' | 'priority';
 }
 
@@ -30,14 +30,14 @@ export function orderText(number: number): string {
   return `order ${number}.`;
 }
 
-/** Its address and how to stop it. */
+/** A running upstream. */
 export interface CountingUpstream {
-  /** The base address as each protocol's client takes it. */
+  /** Returns the base URL for a client of the protocol. */
   baseUrl(protocol: CountingProtocol): string;
   stop(): Promise<void>;
 }
 
-/** Starts it; `orders` by the number in the prompt. */
+/** Starts the upstream. The number in a prompt selects one of the `orders`. */
 export async function startCountingUpstream(orders: ReadonlyMap<number, Order>): Promise<CountingUpstream> {
   const server = createServer((request, response) => void answer(orders, request, response));
   server.listen(0, '127.0.0.1');
@@ -70,7 +70,7 @@ async function answer(
 
 const frame = (data: unknown): string => `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`;
 
-/** OpenAI: cached and written tokens are parts of the prompt's, reasoning is a part of the completion. */
+/** Chat: cached and written tokens are parts of the prompt's, reasoning is a part of the completion. */
 function chat({ usage, tier }: Order): string[] {
   const { input, read, write5m, write1h, output, reasoning } = usage;
   const prompt = input + read + write5m + write1h;
@@ -102,7 +102,7 @@ function chat({ usage, tier }: Order): string[] {
   ];
 }
 
-/** Anthropic: cached and written tokens are counted besides the input; the input is reported first, the output last. */
+/** Anthropic: cached and written tokens are not included in the input; the input is reported first, the output last. */
 function messages({ usage, tier }: Order): string[] {
   const { input, read, write5m, write1h, output } = usage;
   const event = (type: string, more: object): string => `event: ${type}\n${frame({ type, ...more })}`;
@@ -127,7 +127,7 @@ function messages({ usage, tier }: Order): string[] {
   ];
 }
 
-/** Google: cached tokens are part of the prompt's, reasoning is counted besides the candidates; writes to a cache are not reported. */
+/** Google: cached tokens are part of the prompt's, reasoning is not included in the candidates; writes to a cache are not reported. */
 function gemini({ usage, tier }: Order): string[] {
   const { input, read, output, reasoning } = usage;
   return [
@@ -147,7 +147,7 @@ function gemini({ usage, tier }: Order): string[] {
   ];
 }
 
-/** OpenAI's other interface: cached tokens are a part of the input, reasoning a part of the output; writes as in Chat. */
+/** Responses: cached tokens are a part of the input, reasoning a part of the output; writes are as in Chat. */
 function responses({ usage, tier }: Order): string[] {
   const { input, read, write5m, write1h, output, reasoning } = usage;
   const all = input + read + write5m + write1h;

@@ -1,4 +1,4 @@
-/** The same with 200 kills: test/long/gateway-kill.test.ts. */
+/** `test/long/gateway-kill.test.ts` does the same with 200 kills. */
 import { expect, test } from 'vitest';
 import { killGatewayOften } from './gateway-kills.ts';
 
@@ -7,7 +7,7 @@ test(
   { timeout: 180_000 },
   async () => {
     const readyMs = await killGatewayOften(8);
-    // The bound of the median is for two loaded cores; on a quiet machine it is under a second (docs/benchmarks.md).
+    // The maximum of the median is for two loaded cores; on a quiet machine the median is under a second (docs/benchmarks.md).
     expect(readyMs[4]).toBeLessThan(5_000);
   },
 );

@@ -1,6 +1,6 @@
 /**
- * Embeddings over REST: the built-in model, a second gateway in front of it, and providers whose answers the test scripts. Vectors are compared bit for bit, money by the
- * test's own arithmetic.
+ * Embeddings over REST: the built-in model, a second gateway in front of it, and providers whose answers the test sets. Vectors are compared bit for bit, and costs with what the
+ * test computes.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -10,7 +10,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { readBalance, endGateway, type Gateway, heldBy, readRecord, startGateway } from '../gateway.ts';
 
-/** What the scripted provider got, and what it answers next. */
+/** What the scripted provider received, and what it answers next. */
 const received: { path: string; body: Record<string, unknown> }[] = [];
 let answers: ((body: Record<string, unknown>) => { status: number; body: unknown })[] = [];
 const scripted = createServer((request, response) => {
@@ -84,7 +84,7 @@ const cosine = (one: readonly number[], other: readonly number[]): number =>
   one.reduce((sum, value, at) => sum + value * (other[at] ?? 0), 0);
 
 describe('the built-in model', () => {
-  test('answers in the official shape, 256 numbers each, and charges the counted input', async () => {
+  test('answers in the official format with 256 numbers each, and the counted input is charged', async () => {
     const before = await readBalance(inner);
     const { status, headers, body } = await embed(inner, { model: 'sim/embed', input: ['hello world', 'bye'] });
     expect(status).toBe(200);
@@ -102,7 +102,7 @@ describe('the built-in model', () => {
     expect(await heldBy(inner)).toBe(0n);
   });
 
-  test('the same text has the same vector, and vectors of similar texts are closer than those of others', async () => {
+  test('the same text has the same vector, and vectors of similar texts are closer than those of different texts', async () => {
     const input = ['a cat sleeps on the sofa', 'the cats are sleeping on a sofa', 'quarterly tax report of a bank'];
     const [first, again] = await Promise.all([1, 2].map(() => embed(inner, { model: 'embed', input })));
     expect(first?.body.data).toEqual(again?.body.data);
@@ -112,7 +112,7 @@ describe('the built-in model', () => {
     expect(cosine(cat, cats)).toBeGreaterThan(cosine(cat, tax) + 0.3);
   });
 
-  test('base64 holds the same bits as the numbers, through two gateways as well', async () => {
+  test('base64 has the same bits as the numbers, also through two gateways', async () => {
     const input = 'bit for bit';
     const numbers = readNumbers((await embed(inner, { model: 'sim/embed', input })).body.data[0]);
     for (const [gateway, model] of [
@@ -127,7 +127,7 @@ describe('the built-in model', () => {
     }
   });
 
-  test('token ids are read by the vocabulary of the model: the vector is that of their text', async () => {
+  test('token ids are converted with the vocabulary of the model: they have the vector of their text', async () => {
     const text = 'tokens are text';
     const ids = encode(text);
     const [asText, asIds, asLists] = await Promise.all(
@@ -138,7 +138,7 @@ describe('the built-in model', () => {
     expect(asLists?.body.data).toHaveLength(2);
   });
 
-  test('dimensions, Idempotency-Key: vectors of the requested length, one charge', async () => {
+  test('with `dimensions`, vectors have that length; with an Idempotency-Key, a repeated request is charged once', async () => {
     const { body } = await embed(inner, { model: 'sim/embed', input: 'short', dimensions: 16 });
     expect(readNumbers(body.data[0])).toHaveLength(16);
     const before = await readBalance(inner);
@@ -151,7 +151,7 @@ describe('the built-in model', () => {
     expect((await embed(inner, { model: 'sim/embed', input: 'other' }, key)).status).toBe(422);
   });
 
-  test('the list of models has it, with its path and its capability', async () => {
+  test('the list of models has the built-in model, with its path and capability', async () => {
     const response = await fetch(`${inner.url}/v1/models?endpoint=/v1/embeddings`, {
       headers: { authorization: `Bearer ${inner.apiKey}` },
     });
@@ -169,12 +169,20 @@ describe('refused requests: the error names the field, and nothing is charged', 
     ['an empty entry', { model: 'sim/embed', input: ['a', ''] }, [422, 'validation_error', 'input[1]']],
     ['an empty list of ids', { model: 'sim/embed', input: [[1], []] }, [422, 'validation_error', 'input[1]']],
     ['a fraction as an id', { model: 'sim/embed', input: [1.5] }, [422, 'validation_error', 'input']],
-    ['ids and texts in one', { model: 'sim/embed', input: [1, 'a'] }, [422, 'validation_error', 'input']],
+    ['ids and texts in one list', { model: 'sim/embed', input: [1, 'a'] }, [422, 'validation_error', 'input']],
     ['2,049 inputs', { model: 'sim/embed', input: Array(2049).fill('a') }, [422, 'validation_error', 'input']],
     ['over the context', { model: 'sim/embed', input: 'word '.repeat(9000) }, [422, 'validation_error', 'input']],
-    ['an entry over it', { model: 'sim/embed', input: ['a', 'b '.repeat(9e4)] }, [422, 'validation_error', 'input[1]']],
-    ['ids over it', { model: 'sim/embed', input: [Array(8193).fill(5)] }, [422, 'validation_error', 'input[0]']],
-    ['ids of no token', { model: 'sim/embed', input: [4_000_000_000] }, [422, 'validation_error', 'input']],
+    [
+      'an entry over the context',
+      { model: 'sim/embed', input: ['a', 'b '.repeat(9e4)] },
+      [422, 'validation_error', 'input[1]'],
+    ],
+    [
+      'ids over the context',
+      { model: 'sim/embed', input: [Array(8193).fill(5)] },
+      [422, 'validation_error', 'input[0]'],
+    ],
+    ['unknown token ids', { model: 'sim/embed', input: [4_000_000_000] }, [422, 'validation_error', 'input']],
     ['0 dimensions', { model: 'sim/embed', input: 'a', dimensions: 0 }, [422, 'validation_error', 'dimensions']],
     ['a text model', { model: 'sim/large', input: 'a' }, [400, 'model_not_supported', 'model']],
     ['an unknown model', { model: 'no/such', input: 'a' }, [400, 'model_not_found', 'model']],
@@ -186,7 +194,7 @@ describe('refused requests: the error names the field, and nothing is charged', 
     expect(await readBalance(inner)).toBe(before);
   });
 
-  test('dimensions and token ids are refused for a model that does not take them', async () => {
+  test('`dimensions` and token ids are refused for a model that does not support them', async () => {
     const dimensions = await embed(outer, { model: 'acme/scripted', input: 'a', dimensions: 8 });
     expect([dimensions.status, dimensions.body.error.code, dimensions.body.error.param]).toEqual([
       400,
@@ -210,7 +218,7 @@ describe('providers', () => {
     body: { object: 'list', data: vectors.map((embedding, index) => ({ index, embedding })), usage },
   });
 
-  test('the provider’s answer is passed on, with all digits of numbers and with unknown members, and sorted if its order is wrong', async () => {
+  test('the provider’s answer is passed on with all digits of its numbers and with unknown members; its vectors are sorted if their order is wrong', async () => {
     received.length = 0;
     const vectors = [
       [0.002306425478309393, -1e-7],
@@ -244,7 +252,7 @@ describe('providers', () => {
     expect(before - (await readBalance(outer))).toBe(7000n);
   });
 
-  test('token ids are passed on unchanged, or as text to a provider that takes no token ids', async () => {
+  test('token ids are passed on unchanged, or as text to a provider that does not accept token ids', async () => {
     received.length = 0;
     const ids = encode('some words');
     answers = [() => good([[1, 2]]), () => good([[1, 2]])];
@@ -274,7 +282,7 @@ describe('providers', () => {
       content: { parts: [{ text: 'text 0' }] },
       outputDimensionality: 2,
     });
-    // No usage was reported: the gateway's own count is charged.
+    // The provider reported no usage, so the gateway's count is charged.
     expect(body.usage.prompt_tokens).toBeGreaterThan(130);
     const strict = await embed(outer, { model: 'acme/google', input: 'a', extra: 1 }, { 'x-tollgate-strict': 'true' });
     expect([strict.status, strict.body.error.param]).toEqual([400, 'extra']);
@@ -307,27 +315,30 @@ describe('providers', () => {
       ]),
     ],
     ['an index twice', { status: 200, body: { data: [0, 0].map(index => ({ index, embedding: [1, 2] })) } }],
-    ['no JSON', { status: 200, body: '{"data": [NaN' }],
+    ['invalid JSON', { status: 200, body: '{"data": [NaN' }],
     ['an error', { status: 500, body: { error: { message: 'no' } } }],
   ];
-  test.each(broken)('%s is the provider’s failure: tried again, then 502 and free', async (_, answer) => {
-    received.length = 0;
-    answers = [() => answer, () => answer];
-    const before = await readBalance(outer);
-    const { status, headers, body } = await embed(outer, { model: 'acme/scripted', input: ['a', 'b'] });
-    expect([status, body.error.code]).toEqual([502, 'upstream_error']);
-    expect(received).toHaveLength(2);
-    expect(await readBalance(outer)).toBe(before);
-    expect(await heldBy(outer)).toBe(0n);
-    expect(await readRecord(outer, readRequestId(headers))).toMatchObject({ state: RecordState.UPSTREAM_FAILED });
-    // The next good answer closes the breaker again.
-    answers = [() => good([[1], [2]])];
-    expect((await embed(outer, { model: 'acme/scripted', input: ['a', 'b'] })).status).toBe(200);
-  });
+  test.each(broken)(
+    '%s is a failure of the provider: the request is tried again, then 502 and free',
+    async (_, answer) => {
+      received.length = 0;
+      answers = [() => answer, () => answer];
+      const before = await readBalance(outer);
+      const { status, headers, body } = await embed(outer, { model: 'acme/scripted', input: ['a', 'b'] });
+      expect([status, body.error.code]).toEqual([502, 'upstream_error']);
+      expect(received).toHaveLength(2);
+      expect(await readBalance(outer)).toBe(before);
+      expect(await heldBy(outer)).toBe(0n);
+      expect(await readRecord(outer, readRequestId(headers))).toMatchObject({ state: RecordState.UPSTREAM_FAILED });
+      // A good answer closes the circuit breaker again.
+      answers = [() => good([[1], [2]])];
+      expect((await embed(outer, { model: 'acme/scripted', input: ['a', 'b'] })).status).toBe(200);
+    },
+  );
 
-  test('200 requests at once on a budget of five: five are paid, and the balance does not go below zero', async () => {
+  test('of 200 requests at once with money for five, five are paid, and the balance does not go below zero', async () => {
     const poor = await startGateway({ balance: '0.0000001' });
-    // A token costs 20 nano-dollars: "hello" one, so that 100 nano-dollars pay five.
+    // A token costs 20 nano-dollars and "hello" is one token, so 100 nano-dollars pay for five.
     const replies = await Promise.all(
       Array.from({ length: 200 }, () => embed(poor, { model: 'sim/embed', input: 'hello' })),
     );

@@ -1,11 +1,11 @@
-/** Reads Prometheus' text format, checks it like `promtool check metrics`, and reads queries with Prometheus' own grammar. */
+/** Parses the text format of Prometheus, checks it like `promtool check metrics`, and parses queries with the grammar of Prometheus. */
 import { parser } from '@prometheus-io/lezer-promql';
 
 /** One metric of a metrics page, with its samples. */
 export interface Family {
   readonly type: string;
   readonly help: string;
-  /** Names of the labels of all samples, without the `le` of histograms. */
+  /** The names of the labels of all samples, without the `le` of histograms. */
   readonly labels: ReadonlySet<string>;
   readonly samples: readonly Sample[];
 }
@@ -20,7 +20,7 @@ export interface Sample {
 const sampleLine = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/;
 const labelPair = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|$)/y;
 
-/** Reads a metrics page. Throws an error that says what is wrong, and in which line. */
+/** Parses a metrics page. Throws an error with the reason and the line if it is not valid. */
 export function readPage(page: string): Map<string, Family> {
   const families = new Map<string, Family & { labels: Set<string>; samples: Sample[] }>();
   let help = '';
@@ -64,7 +64,7 @@ function readSample(line: string): Sample {
   return { name, labels, value };
 }
 
-/** Returns the findings that `promtool check metrics` would report, and violations of its naming rules. */
+/** Returns what `promtool check metrics` would report, and violations of its naming rules. */
 export function lint(families: ReadonlyMap<string, Family>): string[] {
   return [...families].flatMap(([name, family]) => [...lintNames(name, family), ...lintSamples(name, family)]);
 }
@@ -109,7 +109,7 @@ function lintSamples(name: string, { type, samples }: Family): string[] {
   return found;
 }
 
-/** The metrics and labels that a query uses. */
+/** Returns the metrics and labels that a query uses. */
 export interface Query {
   readonly metrics: readonly string[];
   /** Names of the labels in matchers and groupings. */

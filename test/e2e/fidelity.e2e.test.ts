@@ -1,5 +1,5 @@
 /**
- * No content changes silently between protocols (docs/interfaces/README.md "Refused, listed or dropped"): it is refused, listed, or a pure hint. What an upstream lacks is replaced: a schema by a tool, several answers by several calls. Real clients on one side, servers that record every byte on the other.
+ * No content changes silently between protocols (docs/interfaces/README.md "Refused, listed or dropped"): what can't be expressed is refused or listed, unless it is only a hint. Features that an upstream lacks are replaced: a schema by a tool, several answers by several calls. On one side are real clients, on the other servers that record every byte.
  */
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ import { complete, post, stream } from './chat-client.ts';
 
 type Json = Record<string, unknown>;
 
-/** The bodies that came, by the path that they came to. */
+/** The bodies that the servers received, with their paths. */
 const seen: { path: string; raw: string; body: Json }[] = [];
 const frames = (...events: Json[]): string =>
   events.map(event => `event: ${String(event['type'])}\ndata: ${JSON.stringify(event)}\n\n`).join('');
@@ -47,7 +47,7 @@ function messagesAnswer({ tools = [] }: { tools?: { name: string }[] }): string 
   );
 }
 
-/** A Chat server that says how many it has answered. */
+/** How many requests the Chat server has answered; its answers say the number. */
 let answered = 0;
 function chatAnswer(): string {
   answered += 1;
@@ -141,14 +141,14 @@ async function send(path: string, body: Json, headers: Record<string, string> = 
   return { status: response.status, warnings, code: error?.code, param: error?.param };
 }
 
-describe('an answer by a schema, from a model that takes none', () => {
+describe('an answer that follows a schema, from a model that does not support schemas', () => {
   const requested = {
     model: 'up/older',
     messages: user,
     response_format: { type: 'json_schema', json_schema: { name: 'answer', schema, strict: true } },
   };
 
-  test('is a tool’s call upstream and text for a client of Chat, whole and as a stream', async () => {
+  test('is a tool call for the upstream and text for a client of Chat, whole and as a stream', async () => {
     const whole = await complete(gateway, requested);
     expect([whole.text, whole.finish, whole.calls]).toEqual(['{"minutes":12}', 'stop', []]);
     const streamed = await stream(gateway, requested);
@@ -158,7 +158,7 @@ describe('an answer by a schema, from a model that takes none', () => {
       [],
       true,
     ]);
-    // Piece by piece, not all at the end.
+    // The text comes in pieces, not all at the end.
     expect(streamed.chunks.flatMap(({ choices }) => choices.map(({ delta }) => delta.content ?? ''))).toEqual(
       expect.arrayContaining(['{"minutes":', '12}']),
     );
@@ -178,7 +178,7 @@ describe('an answer by a schema, from a model that takes none', () => {
     );
   });
 
-  test('and for a client of Responses', async () => {
+  test('is text for a client of Responses, too', async () => {
     const body = { model: 'up/older', input: 'hi', text: { format: { type: 'json_schema', name: 'answer', schema } } };
     const whole = (await (await post(gateway, '/v1/responses', body)).json()) as Json;
     const streamed = await (await post(gateway, '/v1/responses', { ...body, stream: true })).text();
@@ -193,7 +193,7 @@ describe('an answer by a schema, from a model that takes none', () => {
   });
 });
 
-test('several answers of a server that gives one: as many calls, each choice paid once', async () => {
+test('several answers of a server that gives only one take as many calls, and each choice is paid once', async () => {
   const requested = { model: 'up/local', messages: user, n: 3, max_completion_tokens: 300 };
   const whole = await complete(gateway, requested);
   const texts = (choices: readonly { message: { content: string | null } }[]): string[] =>
@@ -228,31 +228,28 @@ describe('content that the upstream’s protocol can’t express', () => {
     ['Chat to Messages', '/v1/chat/completions', { model: 'up/messages', messages: user, seed: 7 }, 'seed'],
     ['Responses to Gemini', '/v1/responses', { model: 'up/gemini', input: 'hi', my_field: 1 }, 'my_field'],
     ['Chat to Gemini', '/v1/chat/completions', { model: 'up/gemini', messages: user, my_field: 1 }, 'my_field'],
-  ])(
-    'is listed where only quality may suffer, and refused where the client is strict: %s',
-    async (_, path, body, field) => {
-      expect(await send(path, body)).toEqual({
-        status: 200,
-        warnings: `dropped=${field}`,
-        code: undefined,
-        param: undefined,
-      });
-      expect(seen).toHaveLength(1);
-      expect(await send(path, body, strict)).toEqual({
-        status: 400,
-        warnings: null,
-        code: 'unsupported_parameter',
-        param: field,
-      });
-      expect(seen).toHaveLength(1);
-    },
-  );
+  ])('is listed if only quality may suffer, but refused if the client is strict: %s', async (_, path, body, field) => {
+    expect(await send(path, body)).toEqual({
+      status: 200,
+      warnings: `dropped=${field}`,
+      code: undefined,
+      param: undefined,
+    });
+    expect(seen).toHaveLength(1);
+    expect(await send(path, body, strict)).toEqual({
+      status: 400,
+      warnings: null,
+      code: 'unsupported_parameter',
+      param: field,
+    });
+    expect(seen).toHaveLength(1);
+  });
 
   test.each<[string, Json, string]>([
     ['Chat to Messages', { model: 'up/messages', messages: user, logit_bias: { 1: 2 } }, 'logit_bias'],
     ['Chat to Gemini', { model: 'up/gemini', messages: user, logit_bias: { 1: 2 } }, 'logit_bias'],
     ['Chat to Messages', { model: 'up/messages', messages: user, logprobs: true }, 'logprobs'],
-  ])('is refused where the client would get something else: %s', async (_, body, field) => {
+  ])('is refused if the client would get something else: %s', async (_, body, field) => {
     expect(await send('/v1/chat/completions', body)).toMatchObject({
       status: 400,
       code: 'unsupported_parameter',
@@ -261,7 +258,7 @@ describe('content that the upstream’s protocol can’t express', () => {
     expect(seen).toEqual([]);
   });
 
-  test('is left out in silence where it is a hint, also for a strict client', async () => {
+  test('is left out silently if it is only a hint, even for a strict client', async () => {
     const hints = { prompt_cache_key: 'k', safety_identifier: 's', user: 'u' };
     for (const model of ['up/messages', 'up/gemini']) {
       const listed = await send('/v1/chat/completions', { model, messages: user, ...hints }, strict);
@@ -278,7 +275,7 @@ test.each([
   ['up/messages', '/v1/chat/completions'],
   ['up/gemini', '/v1/messages'],
   ['up/gemini', '/v1/responses'],
-])('the same request is the same bytes each time: %s from %s', async (model, path) => {
+])('the same request is sent as the same bytes each time: %s from %s', async (model, path) => {
   const tool = { type: 'object', properties: { b: { type: 'string' }, a: { type: 'integer' } } };
   const body: Json =
     path === '/v1/responses'
@@ -291,7 +288,7 @@ test.each([
   expect(new Set(seen.map(({ raw }) => raw)).size).toBe(1);
 });
 
-describe('a conversation stays at one route', () => {
+describe('a conversation stays with one route', () => {
   const paths = async (path: string, bodies: readonly Json[]): Promise<string[]> => {
     seen.length = 0;
     for (const body of bodies) expect((await send(path, body)).status).toBe(200);
@@ -306,9 +303,9 @@ describe('a conversation stays at one route', () => {
       })),
     }));
 
-  test('the route that answered it first, because its prompt is cached there', async () => {
+  test('which is the one that answered it first, because its prompt is cached there', async () => {
     const taken = new Set<string>();
-    // Each conversation begins at a random route. Once in 8 million runs all 24 begin at the same one.
+    // Each conversation begins with a random route. Once in 8 million runs all 24 begin with the same one.
     for (let index = 0; index < 24; index += 1) {
       const went = new Set(await paths('/v1/chat/completions', turns(`conversation ${index}`)));
       expect(went.size).toBe(1);
@@ -326,7 +323,7 @@ describe('a conversation stays at one route', () => {
     ).toBe(1);
   });
 
-  test('the one that can read its sealed reasoning, also when another route comes first', async () => {
+  test('which is the one that can read its encrypted reasoning, even if another route comes first', async () => {
     const from = (provider: string): Json => {
       const signature = toSignature([makeOpaque('gemini.thought_signature', 'S1', provider, '')]);
       return {

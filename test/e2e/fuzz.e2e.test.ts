@@ -1,4 +1,4 @@
-/** Unforeseen bodies: whatever JSON comes, the answer is a 200 or names a mistake of the client; the gateway itself never fails. */
+/** Unforeseen bodies: whatever JSON a client sends, the answer is a 200 or an error that names the client's mistake; the gateway never fails. */
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { readBalance, endGateway, makeKey, startGateway } from '../gateway.ts';
@@ -73,7 +73,7 @@ const whole = {
 
 type Path = readonly (string | number)[];
 
-/** Every place in a value. */
+/** Returns the paths of all members and elements of a value. */
 function placesIn(value: unknown, at: Path = []): Path[] {
   const members = typeof value === 'object' && value !== null ? Object.entries(value) : [];
   return [
@@ -82,10 +82,10 @@ function placesIn(value: unknown, at: Path = []): Path[] {
   ];
 }
 
-/** A copy with another value at a place; undefined removes it. */
+/** Returns a copy with another value at a path; undefined removes the member. */
 function changed(value: unknown, [step, ...rest]: Path, put: unknown): unknown {
   if (step === undefined) return put;
-  // An earlier change has removed the place.
+  // An earlier change has removed this path.
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value))
     return value.map((each: unknown, index) => (index === step ? changed(each, rest, put) : each));
@@ -133,7 +133,7 @@ test('the unchanged body is accepted', async () => {
   expect(status, `${JSON.stringify(body.error ?? '')}`).toBe(200);
 });
 
-test('odd values anywhere are accepted, or refused as the client’s mistake', async () => {
+test('an odd value at any path is accepted, or refused as the client’s mistake', async () => {
   const { key, id } = await makeKey(gateway);
   const before = await readBalance(gateway);
   let paid = 0n;
@@ -210,13 +210,13 @@ test.each([
     }),
   ],
   [
-    'half a megabyte without a blank',
+    'half a megabyte without a space',
     JSON.stringify({
       model: 'sim/long',
       messages: [{ role: 'user', content: `${'a'.repeat(500_000)}\n!sim tokens=1` }],
     }),
   ],
-])('%s is answered, soon', async (_, body) => {
+])('%s is answered in time', async (_, body) => {
   const began = performance.now();
   const response = await post(gateway, '/v1/chat/completions', body);
   await response.arrayBuffer();

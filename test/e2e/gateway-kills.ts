@@ -1,4 +1,4 @@
-/** Kill -9 of a gateway under load, again and again: what was acknowledged stays, nothing is charged twice, nothing stays held. */
+/** Kills a gateway under load (kill -9), many times: acknowledged charges stay, nothing is charged twice, nothing stays held. */
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
@@ -10,10 +10,10 @@ const config = 'simulator: { tokens_per_second: 0 }\n';
 const dollars = (amount: number): bigint => BigInt(Math.round(amount * 1e9));
 const steer = (line: string): Record<string, unknown> => ask(`Tolls\n!sim ${line}`);
 
-/** What clients know: request id → cost in nano-dollars. */
+/** The costs that clients received, in nano-dollars, by request id. */
 type Acknowledged = Map<string, bigint>;
 
-/** Sends requests as one client, streamed and whole in turn, until the gateway is gone. Adds every cost that it gets to `acknowledged`. */
+/** Sends requests as one client, alternately streamed and whole, until the gateway is gone. Adds every cost that it receives to `acknowledged`. */
 async function converse(gateway: Gateway, acknowledged: Acknowledged, seed: number): Promise<void> {
   for (let turn = seed; ; turn += 1) {
     const line = turn % 5 === 0 ? `tokens=${200 + turn} tps=2000` : `tokens=${5 + (turn % 40)}`;
@@ -40,7 +40,7 @@ async function allRecords({ account }: Gateway): Promise<ActivityRecord[]> {
   }
 }
 
-/** Kills a gateway under mixed load `rounds` times, and compares the ledger with what clients know. Returns how long the starts took, in ms, shortest first. */
+/** Kills a gateway under mixed load `rounds` times, and compares the ledger with the costs that clients received. Returns how long the starts took, in ms, shortest first. */
 export async function killGatewayOften(rounds: number): Promise<number[]> {
   const funds = 1_000n * 1_000_000_000n;
   let gateway = await startGateway({ config, balance: '1000' });

@@ -1,4 +1,4 @@
-/** What only Gemini upstreams report, as each client and the ledger see it: blocked prompts, cached input, reasoning, cut calls (docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation"; cases FI-11, FI-14, US-11, US-18). */
+/** What only Gemini upstreams report, as each client and the ledger see it: blocked prompts, cached input, reasoning, cut calls (docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation"; cases FI-11, FI-14, US-11, US-18 of `test/translation/cases.json`). */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -14,7 +14,7 @@ const candidate = (parts: Json[], finishReason?: string): Json => ({
     { index: 0, content: { role: 'model', parts }, ...(finishReason === undefined ? {} : { finishReason }) },
   ],
 });
-/** What it answers, by the word in the request. */
+/** What the upstream answers, by the word in the request. */
 const answers: Readonly<Record<string, readonly Json[]>> = {
   'blocked before': [
     {
@@ -50,7 +50,7 @@ const server: Server = createServer((request, response) => {
     if (raw.includes('tells the key')) {
       const key = String(request.headers['x-goog-api-key']);
       const message = `API key not valid: ${key} at ${request.headers.host}`;
-      // A wrong key: the provider answers 400, which otherwise means a client's mistake, and names the reason.
+      // For a wrong key Google answers 400, as for a client's mistake, but with a reason.
       const details = raw.includes('as a reason') ? [{ reason: 'API_KEY_INVALID' }] : [];
       response.writeHead(400, { 'content-type': 'application/json', 'x-leak': key });
       response.end(JSON.stringify({ error: { code: 400, message, status: 'INVALID_ARGUMENT', details } }));
@@ -88,7 +88,7 @@ afterAll(async () => {
   server.close();
 });
 
-/** Each interface: how it asks, and the end and the usage of its whole answer. */
+/** For each interface: its path, a request, and how to read the finish reason and usage of a whole answer. */
 const interfaces: Readonly<Record<string, { path: string; body(word: string): Json; end(answer: Json): unknown }>> = {
   Chat: {
     path: '/v1/chat/completions',
@@ -119,7 +119,7 @@ describe.each([
   ['Responses', ['incomplete', { reason: 'content_filter' }]],
   ['Messages', ['content_filter', 'refusal']],
 ])('%s', (name, refused) => {
-  test('a prompt that was blocked is a refusal, and costs its input', async () => {
+  test('a blocked prompt is a refusal, and its input is charged', async () => {
     const { status, answer, requestId } = await ask(name, 'blocked before');
     expect([status, interfaces[name]?.end(answer)]).toEqual([200, refused]);
     const { state, costNanoUsd, usage } = await readRecord(gateway, requestId);
@@ -131,14 +131,14 @@ describe.each([
     ]);
   });
 
-  test('a blocked answer is an answer too, and its output is charged', async () => {
+  test('a blocked answer is answered with 200, and its output is charged', async () => {
     const { status, answer, requestId } = await ask(name, 'blocked within');
     expect([status, interfaces[name]?.end(answer)]).toEqual([200, refused]);
     expect(JSON.stringify(answer)).toContain('Well, ');
     expect((await readRecord(gateway, requestId)).costNanoUsd).toBe(120_000n);
   });
 
-  test('cached input is charged at the price of cache reads, reasoning as output, the prompt of tools as input', async () => {
+  test('cached input is charged at the price of cache reads, reasoning as output, and the prompt of tools as input', async () => {
     const { answer, requestId } = await ask(name, 'counted apart');
     // 150 × $1, 900 × $0.10 and 40 × $10 per million.
     const { costNanoUsd, usage } = await readRecord(gateway, requestId);
@@ -167,10 +167,10 @@ test.each([
     what: 'a key that is refused',
     word: 'tells the key as a reason',
     expected: [502, 'upstream_error', 'The model’s provider refused the gateway’s request.'],
-    // The provider's only key rests: its route is not tried.
+    // The provider's only key is not used for a while, so its route is not tried.
     next: [502, 'model_unavailable', 'The model google/flash is temporarily not available.'],
   },
-])('$what is passed on to nobody', async ({ word, expected, next }) => {
+])('$what is not passed on to the client', async ({ word, expected, next }) => {
   for (const [index, { path, body }] of Object.values(interfaces).entries()) {
     const response = await post(gateway, path, { model: 'google/flash', ...body(word) });
     const shown = JSON.stringify([...response.headers]) + (await response.clone().text());

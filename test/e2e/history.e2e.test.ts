@@ -1,4 +1,4 @@
-/** Entries and the audit, as a client of REST and the operator see them (docs/interfaces/account.md "Entries and audit"). */
+/** Entries and the audit, as REST clients and the operator see them (docs/interfaces/account.md "Entries and audit"). */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import { call, type GroupJson, newKey } from './account-client.ts';
@@ -36,7 +36,7 @@ const readEntries = async (query = ''): Promise<readonly EntryJson[]> =>
 const readAudit = async (query = ''): Promise<readonly AuditJson[]> =>
   (await call<{ data: AuditJson[] }>(gateway, 'GET', `/audit${query}`)).body.data;
 
-test('every change of a balance is an entry of its pocket, and with the charges they are the balances', async () => {
+test('every change of a balance is an entry of that balance; entries and charges add up to each balance', async () => {
   const group = (await call<{ data: GroupJson }>(gateway, 'POST', '/groups', { body: { name: 'g', balance: 2 } })).body
     .data;
   const key = await newKey(gateway, { label: 'own', balance: 1.5 });
@@ -85,9 +85,9 @@ test('every change of a balance is an entry of its pocket, and with the charges 
   ]);
 });
 
-test('pages of entries and charges are parts of the whole list, balances included, whatever ran at the same time', async () => {
+test('pages of entries and charges are parts of the whole list with the same balances, even if requests ran at the same time', async () => {
   const { key } = await newKey(gateway, { label: 'paged', balance: 1 });
-  // They begin together and end one after the other, the first one last.
+  // The requests start together and end one after the other, the first one last.
   await Promise.all(
     [50, 40, 30, 20, 10, 5].map(tokens => complete(gateway, ask(`Hello\n!sim tokens=${tokens} rate=200`), { key })),
   );
@@ -105,7 +105,7 @@ test('pages of entries and charges are parts of the whole list, balances include
     for (let offset = 0; offset < whole.length; offset += limit) pages.push(...(await list({ limit, offset })));
     expect(pages).toEqual(whole);
   }
-  // Spans that begin and end between any two.
+  // Lists that end before each entry.
   for (const [at, { createdAtMs: endMs }] of entries.entries()) {
     const earlier = whole.filter((_, index) => (entries[index]?.createdAtMs ?? 0n) < endMs);
     expect([at, await list({ limit: 3, endMs })]).toEqual([at, earlier.slice(0, 3)]);
@@ -149,7 +149,7 @@ test('the audit shows who did what: the operator and management keys, with the v
   expect(printed.data[0]).toMatchObject({ account_id: 1, action: 'key.revoke', hash: rows.at(-1)?.hash });
 });
 
-test('the operator’s own actions are a chain of their own', async () => {
+test('actions of the operator that belong to no account have a separate hash chain', async () => {
   expect((await gateway.admin.reloadConfiguration({})).file).not.toBe('');
   const { records } = await gateway.admin.listAccountAudit({ accountId: 0n });
   expect(records.map(({ action, actorType, auditId }) => [action, actorType, auditId])).toEqual([

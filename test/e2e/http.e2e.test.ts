@@ -1,4 +1,4 @@
-/** The common parts of every answer of the public listener, and the catalogue over REST (docs/errors.md "The envelope"; docs/interfaces/models.md "The list"). */
+/** What all answers of the public listener have in common, and the catalogue over REST (docs/errors.md "The envelope"; docs/interfaces/models.md "The list"). */
 import { connect } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, makeKey, startGateway } from '../gateway.ts';
@@ -42,7 +42,7 @@ describe('errors', () => {
       () => post(gateway, '/v1/chat/completions', 'a=b', { headers: { 'content-type': 'text/plain' } }),
     ],
     [
-      'a body that breaks the schema',
+      'a body that does not match the schema',
       422,
       'validation_error',
       () => post(gateway, '/v1/chat/completions', { ...hello, n: 0 }),
@@ -60,7 +60,7 @@ describe('errors', () => {
       () => post(gateway, '/v1/chat/completions', { ...hello, model: 'sim/unavailable' }),
     ],
     [
-      'tools for a model without',
+      'tools for a model without tools',
       400,
       'unsupported_feature',
       () =>
@@ -71,13 +71,13 @@ describe('errors', () => {
         }),
     ],
     [
-      'an effort for a model without',
+      'an effort for a model without reasoning',
       400,
       'unsupported_feature',
       () => post(gateway, '/v1/chat/completions', { ...hello, model: 'sim/writer', reasoning_effort: 'low' }),
     ],
     [
-      'a tier of a model without',
+      'a tier for a model without tiers',
       400,
       'unsupported_feature',
       () => post(gateway, '/v1/chat/completions', { ...hello, model: 'sim/small:flex' }),
@@ -97,13 +97,13 @@ describe('errors', () => {
     expect(response.headers.get('content-type')).toMatch(/^application\/json/);
   });
 
-  test('a body over the limit is 413, one without a key is refused unread', async () => {
+  test('a body over the limit is refused with 413; without a key, a body is refused before it is read', async () => {
     const small = await startGateway({ config: 'limits: { body_bytes: 100000 }\n' });
     const large = { ...hello, messages: [{ role: 'user', content: 'x'.repeat(200_000) }] };
     const tooLarge = await complete(small, large);
     expect([tooLarge.status, tooLarge.body.error.code]).toEqual([413, 'body_too_large']);
     await endGateway(small);
-    // The body is announced and never sent: the answer comes all the same.
+    // The body is announced and never sent, but the answer comes anyway.
     const { hostname, port } = new URL(gateway.url);
     const socket = connect(Number(port), hostname);
     socket.write(
@@ -119,7 +119,7 @@ describe('errors', () => {
 });
 
 describe('answers', () => {
-  test('whole: JSON, request id, cost', async () => {
+  test('that are whole have JSON, a request id and the cost', async () => {
     const { headers, body } = await complete(gateway, hello);
     expect(headers.get('content-type')).toMatch(/^application\/json/);
     expect(headers.get('x-request-id')).toBe(`req_${body.id.slice('chatcmpl-'.length)}`);
@@ -130,7 +130,7 @@ describe('answers', () => {
     expect(body.choices[0]?.message).not.toHaveProperty('tool_calls');
   });
 
-  test('streamed: server-sent events that must not be cached', async () => {
+  test('that are streamed have server-sent events and must not be cached', async () => {
     const { headers, raw, chunks } = await stream(gateway, hello);
     expect(headers.get('content-type')).toMatch(/^text\/event-stream/);
     expect(headers.get('cache-control')).toMatch(/no-(store|cache|transform)/);
@@ -144,7 +144,7 @@ describe('answers', () => {
     ).toBe(true);
   });
 
-  test('null in an optional field counts as not sent', async () => {
+  test('treat null in an optional field as absent', async () => {
     const nothing = {
       temperature: null,
       tools: null,
@@ -161,15 +161,15 @@ describe('answers', () => {
     expect((await complete(gateway, { ...hello, ...nothing })).status).toBe(200);
   });
 
-  test('unknown fields are accepted', async () => {
+  test('come for requests with unknown fields, too', async () => {
     expect((await complete(gateway, { ...hello, acme_setting: { deep: [1] } })).status).toBe(200);
   });
 
-  test('an output limit above the model’s is lowered to it', async () => {
+  test('are limited to the model’s output limit if the request’s is higher', async () => {
     expect((await complete(gateway, { ...hello, max_tokens: 10_000_000 })).status).toBe(200);
   });
 
-  test('more input than the context holds is context_length_exceeded, free and without a record', async () => {
+  test('input that is longer than the context is refused with `context_length_exceeded`, free and without a record', async () => {
     const { key, id } = await makeKey(gateway);
     const answer = await complete(gateway, ask('word '.repeat(140_000), { model: 'sim/small' }), { key });
     expect([answer.status, answer.body.error.code]).toEqual([400, 'context_length_exceeded']);
@@ -184,7 +184,7 @@ describe('answers', () => {
     },
   );
 
-  test('connections are used again after streams', async () => {
+  test('connections are reused after streams', async () => {
     for (let count = 0; count < 5; count += 1) {
       expect((await stream(gateway, hello)).done).toBe(true);
       expect((await complete(gateway, hello)).status).toBe(200);
@@ -193,7 +193,7 @@ describe('answers', () => {
 });
 
 describe('models', () => {
-  test('each has every field, and prices in dollars a million tokens', async () => {
+  test('each has every field, and prices in dollars per million tokens', async () => {
     const models = await listed();
     const members = [
       'available',
@@ -228,7 +228,7 @@ describe('models', () => {
     });
   });
 
-  test('filters and pages', async () => {
+  test('can be filtered and listed in pages', async () => {
     const all = (await listed()).map(({ id }) => id);
     const ids = async (query: string): Promise<string[]> => (await listed(query)).map(({ id }) => id);
     expect(await ids('?free=true')).toEqual(all.filter(id => id.endsWith(':free')));
@@ -241,14 +241,14 @@ describe('models', () => {
     expect(page).toMatchObject({ object: 'list', first_id: all[0], last_id: all[1], has_more: true });
   });
 
-  test('a key with allowed_models sees only those', async () => {
+  test('are only those in `allowed_models` for a key that has it', async () => {
     const { key } = await makeKey(gateway, { allowedModels: { models: ['sim/small', 'big'] } });
     expect((await listed('', key)).map(({ id }) => id).toSorted()).toEqual(['sim/large', 'sim/small']);
     expect((await get('/v1/models/sim/writer', key)).status).toBe(404);
     expect((await get('/v1/models/sim/large', key)).status).toBe(200);
   });
 
-  test('a management key may list them', async () => {
+  test('can be listed with a management key', async () => {
     expect((await listed('', gateway.managementKey)).length).toBeGreaterThan(3);
   });
 });

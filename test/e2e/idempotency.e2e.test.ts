@@ -1,4 +1,4 @@
-/** Idempotency-Key as its callers see it (docs/accounting.md "Idempotency"): one upstream call, one charge, the same answer for a day. */
+/** Requests with an Idempotency-Key, as clients see them (docs/accounting.md "Idempotency"): one upstream call, one charge, the same answer for a day. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Code, ConnectError } from '@connectrpc/connect';
@@ -15,7 +15,7 @@ const config = 'simulator: { tokens_per_second: 0 }\nretries: 0\ntimeouts: { idl
 const gateway = await startGateway({ config, balance: '100' });
 afterAll(() => endGateway(gateway));
 
-/** An answer as it came. */
+/** An answer, unchanged. */
 interface Came {
   readonly status: number;
   readonly headers: Headers;
@@ -47,7 +47,7 @@ const responses: Interface = { name: 'Responses', path: '/v1/responses', ask: in
 const makeBody = ({ ask }: Interface, line: string, stream: boolean): string =>
   JSON.stringify({ model: 'sim/large', stream, ...ask(`Tolls\n!sim ${line}`) });
 
-/** A client with an account of its own. */
+/** Makes a client with a new account. */
 async function makeClient(on: Gateway = gateway, settings: object = {}) {
   const { managementKey } = await newAccount(on, 1);
   const apiKey = await newKey(on, settings, managementKey);
@@ -83,7 +83,7 @@ describe.each([chat, messages, responses])('$name', requested => {
   ] as const)('%s', (_, stream) => {
     const { path } = requested;
 
-    test('a repeat is the same answer, byte for byte, from one generation', async () => {
+    test('a repeat gets the same answer, byte for byte, from one generation', async () => {
       const { send, records } = await makeClient();
       const key = randomUUID();
       const body = makeBody(requested, 'tokens=60', stream);
@@ -99,14 +99,14 @@ describe.each([chat, messages, responses])('$name', requested => {
       expect(made.map(({ request_id, state }) => [request_id, state])).toEqual([
         [first.headers.get('x-request-id'), 'completed'],
       ]);
-      // The same body with another key, or with none, is a request of its own.
+      // The same body with another Idempotency-Key, or with none, is a new request.
       const other = await send(path, body, randomUUID());
       const none = await send(path, body, undefined);
       expect(new Set([first, other, none].map(({ headers }) => headers.get('x-request-id'))).size).toBe(3);
       expect(await records()).toHaveLength(3);
     });
 
-    test('the key with another body, even one that differs by a space, is refused with 422', async () => {
+    test('the same key with another body, even one that differs by a space, is refused with 422', async () => {
       const { send, records } = await makeClient();
       const key = randomUUID();
       const body = makeBody(requested, 'tokens=5', stream);
@@ -127,7 +127,7 @@ describe.each([chat, messages, responses])('$name', requested => {
       expect(await records()).toHaveLength(1);
     });
 
-    test('while the first runs, a repeat gets 409 with a Retry-After; another body gets 422', async () => {
+    test('while the first request runs, a repeat gets 409 with a Retry-After, and another body gets 422', async () => {
       const { send, records } = await makeClient();
       const key = randomUUID();
       const body = makeBody(requested, 'tokens=20 tps=20', stream);
@@ -145,7 +145,7 @@ describe.each([chat, messages, responses])('$name', requested => {
       expect(await records()).toHaveLength(1);
     });
 
-    test('a client that disconnects does not end it: its repeat finds the whole answer', async () => {
+    test('a disconnect does not end the request: a repeat gets the whole answer', async () => {
       const { send, records } = await makeClient();
       const key = randomUUID();
       const body = makeBody(requested, 'tokens=40 tps=40', stream);
@@ -160,7 +160,7 @@ describe.each([chat, messages, responses])('$name', requested => {
       expect((await records()).map(({ state, output_tokens }) => [state, output_tokens])).toEqual([['completed', 40]]);
     });
 
-    test('an error leaves the key free', async () => {
+    test('after an error the key can be used again', async () => {
       const { send, records } = await makeClient();
       const key = randomUUID();
       const refused = [
@@ -176,7 +176,7 @@ describe.each([chat, messages, responses])('$name', requested => {
       expect((await records()).map(({ state }) => state)).toEqual(['completed', 'upstream_failed']);
     });
 
-    test('of many at once one is answered, and all others repeat it', async () => {
+    test('of many requests at once one is run, and all others get its answer', async () => {
       const { send, records } = await makeClient();
       const key = randomUUID();
       const body = makeBody(requested, 'tokens=30', stream);
@@ -194,16 +194,16 @@ describe.each([chat, messages, responses])('$name', requested => {
     });
   });
 
-  test('the key on another path counts as another body', async () => {
+  test('the same key on another path is refused like another body', async () => {
     const { send } = await makeClient();
     const key = randomUUID();
-    // A body that both interfaces take.
+    // A body that is valid for both interfaces.
     const body = makeBody(messages, 'tokens=5', false);
     expect((await send(chat.path, body, key)).status).toBe(200);
     expect((await send(messages.path, body, key)).code).toBe('idempotency_key_reused');
   });
 
-  test('a stream that breaks after its first event is kept as it was, and paid once', async () => {
+  test('a stream that breaks after its first event is stored as it was sent, and paid once', async () => {
     const { send, records } = await makeClient();
     const key = randomUUID();
     for (const [index, fault] of ['fail=4', 'cut=4', 'stall=4'].entries()) {
@@ -218,10 +218,10 @@ describe.each([chat, messages, responses])('$name', requested => {
   });
 });
 
-describe('whose key it is', () => {
+describe('the owner of an Idempotency-Key', () => {
   const body = makeBody(chat, 'tokens=5', false);
 
-  test('it belongs to the API key that sent it, also within one account', async () => {
+  test('is the API key that sent it, not the account', async () => {
     const { managementKey, send, records } = await makeClient();
     const sibling = await newKey(gateway, {}, managementKey);
     const key = randomUUID();
@@ -233,7 +233,7 @@ describe('whose key it is', () => {
     expect(await records()).toHaveLength(2);
   });
 
-  test('a key that is disabled or deleted gets no repeats either', async () => {
+  test('gets no repeats if it is disabled or deleted', async () => {
     const { managementKey, apiKey, send } = await makeClient();
     const key = randomUUID();
     await send(chat.path, body, key);
@@ -243,7 +243,7 @@ describe('whose key it is', () => {
     expect((await send(chat.path, body, key)).status).toBe(401);
   });
 
-  test('a repeat counts in no window, and its headers have the current windows', async () => {
+  test('gets repeats that count in no window, with headers that have the current windows', async () => {
     const { send } = await makeClient(gateway, { minute_limit: 2 });
     const key = randomUUID();
     const remaining = ({ headers }: Came): string | null => headers.get('x-ratelimit-remaining-requests');
@@ -255,7 +255,7 @@ describe('whose key it is', () => {
     expect((await send(chat.path, body, key)).status).toBe(200);
   });
 
-  test('a free model’s repeat shows its windows too', async () => {
+  test('gets the windows of free models in the headers of a repeat, too', async () => {
     const { send } = await makeClient();
     const key = randomUUID();
     const free = body.replace('sim/large', 'sim/small:free');
@@ -267,7 +267,7 @@ describe('whose key it is', () => {
     );
   });
 
-  test('an empty key counts as absent, one of 255 characters is valid, a longer one is refused', async () => {
+  test('an empty Idempotency-Key counts as absent, one of 255 characters is valid, a longer one is refused', async () => {
     const { send, records } = await makeClient();
     expect((await send(chat.path, body, '')).status).toBe(200);
     expect((await send(chat.path, body, '')).status).toBe(200);
@@ -279,7 +279,7 @@ describe('whose key it is', () => {
     expect([refused.status, refused.code]).toEqual([400, 'invalid_request']);
   });
 
-  test('counting tokens ignores the key', async () => {
+  test('counting tokens ignores an Idempotency-Key', async () => {
     const { send, records } = await makeClient();
     const count = JSON.stringify({ model: 'sim/large', messages: [{ role: 'user', content: 'Tolls' }] });
     const key = randomUUID();
@@ -293,7 +293,7 @@ describe('Responses in the background, and compactions', () => {
   const background = (line: string, stream: boolean): string =>
     makeBody(responses, line, stream).replace('"model"', '"background":true,"model"');
 
-  test('a repeat names the same response, which runs once', async () => {
+  test('a repeat gets the same response id, and the response runs once', async () => {
     const { send, records, apiKey } = await makeClient();
     const key = randomUUID();
     const body = background('tokens=20 tps=40', false);
@@ -314,7 +314,7 @@ describe('Responses in the background, and compactions', () => {
     expect((await send(responses.path, background('tokens=21', false), key)).code).toBe('idempotency_key_reused');
   });
 
-  test('a repeated stream of one replays it and follows it to its end', async () => {
+  test('a repeated stream of a background response replays its events and follows it to its end', async () => {
     const { send, records } = await makeClient();
     const key = randomUUID();
     const body = background('tokens=30 tps=60', true);
@@ -343,7 +343,7 @@ describe('Responses in the background, and compactions', () => {
     expect((await send(responses.path, body, key)).code).toBe('idempotency_key_reused');
   });
 
-  test('a response with `store: false` is repeated all the same, and can’t be read', async () => {
+  test('a response with `store: false` is repeated too, although it can’t be retrieved', async () => {
     const { send, apiKey } = await makeClient();
     const key = randomUUID();
     const body = makeBody(responses, 'tokens=5', false).replace('"model"', '"store":false,"model"');
@@ -354,7 +354,7 @@ describe('Responses in the background, and compactions', () => {
     expect(read.status).toBe(404);
   });
 
-  test('sealed reasoning is the same bytes again', async () => {
+  test('a repeat has the same bytes of encrypted reasoning', async () => {
     const { send } = await makeClient();
     const key = randomUUID();
     const more = { reasoning: { effort: 'low' }, include: ['reasoning.encrypted_content'], store: false };
@@ -387,7 +387,7 @@ describe('RPC callers', () => {
     expect(reused).toBe(Code.FailedPrecondition);
   });
 
-  test('that leave find the whole answer later, whether they read it or not', async () => {
+  test('that disconnect get the whole answer later, whether or not they have read some of it', async () => {
     const { apiKey, records } = await makeClient();
     const client = rpcClient({ rpcUrl: gateway.rpcUrl, apiKey: apiKey.key });
     const key = randomUUID();
@@ -406,7 +406,7 @@ describe('RPC callers', () => {
 });
 
 describe('the process ends', () => {
-  test('a kept answer outlives a kill; one that was cut by it costs nothing, and its key can be used again', async () => {
+  test('a stored answer survives a kill; an answer that the kill cut costs nothing, and its key can be used again', async () => {
     let killed = await startGateway({ config, balance: '100' });
     const mine = await makeClient(killed);
     const [kept, cut] = [randomUUID(), randomUUID()];
@@ -431,7 +431,7 @@ describe('the process ends', () => {
     await endGateway(killed);
   });
 
-  test('wherever it is killed, a request that is repeated until it is answered is charged once', async () => {
+  test('a request that is repeated until it is answered is charged once, at whatever moment the gateway is killed', async () => {
     let killed = await startGateway({ config, balance: '100' });
     const mine = await makeClient(killed);
     const rounds = 6;
@@ -442,14 +442,14 @@ describe('the process ends', () => {
       const first = post(killed, chat.path, body, options)
         .then(came)
         .catch(() => undefined);
-      // Around its end, which comes after some 150 ms.
+      // The kills fall around the end of the request, after about 150 ms.
       await sleep(90 + round * 25);
       await killed.kill();
       const seen = await first;
       killed = await startGateway({ config, home: killed.home });
       const again = await came(await post(killed, chat.path, body, options));
       expect(again.status).toBe(200);
-      // A client that has got the whole answer gets the same one again.
+      // A client that received the whole answer gets the same one again.
       if (seen?.text.endsWith('data: [DONE]\n\n') === true || seen?.text.endsWith('}') === true) {
         expect(gist(again)).toEqual(gist(seen));
       }

@@ -10,14 +10,14 @@ export interface ImageEntry {
   readonly revised_prompt: string;
 }
 
-/** The Image result, or an error. */
+/** The body of an image answer, or an error. */
 export interface ImageBody {
   readonly created: number;
   readonly data: readonly ImageEntry[];
   readonly error: ChatError;
 }
 
-/** The task resource, or an error. */
+/** The body of a task, or an error. */
 export interface TaskBody {
   readonly task_id: string;
   readonly object: string;

@@ -1,4 +1,4 @@
-/** Image tasks: what their caller gets, and that no crash, stop or clock change loses one or charges it twice. */
+/** Image tasks: what their client gets, and that no crash, stop or clock change loses a task or charges it twice. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { clockAhead } from '../fake-clock.ts';
@@ -17,7 +17,7 @@ async function create(gateway: Gateway, body: object = {}): Promise<TaskBody> {
   return task;
 }
 
-/** The task once it has ended, within 40 s. */
+/** Waits up to 40 s until a task has ended, and returns it. */
 async function ended(gateway: Gateway, taskId: string): Promise<TaskBody> {
   let last: TaskBody | undefined;
   await expect
@@ -34,7 +34,7 @@ describe('a task', () => {
   const started = startGateway({ config });
   afterAll(async () => endGateway(await started));
 
-  test('is queued with 202, then has its images, is charged once and held no more', async () => {
+  test('is queued with 202, then has its images and is charged once, and nothing stays held', async () => {
     const gateway = await started;
     const before = await readBalance(gateway);
     const { status, headers, body } = await postImages<TaskBody>(gateway, 'generations', {
@@ -60,7 +60,7 @@ describe('a task', () => {
     expect(await heldBy(gateway)).toBe(0n);
   });
 
-  test('draws the same image as the request without a task; b64_json stays with the task', async () => {
+  test('generates the same image as a request without a task, and returns it as `b64_json` if that was requested', async () => {
     const gateway = await started;
     const requested = { prompt: 'hills', seed: 5, response_format: 'b64_json' };
     const task = await ended(gateway, (await create(gateway, requested)).task_id);
@@ -68,7 +68,7 @@ describe('a task', () => {
     expect(task.result?.data).toEqual(atOnce.body.data);
   });
 
-  test('can edit too', async () => {
+  test('can also edit', async () => {
     const gateway = await started;
     const images = [(await makePng(40, 30, '#a02020')).toString('base64')];
     const made = await postImages<TaskBody>(gateway, 'edits', { images, prompt: 'x', async: true });
@@ -102,7 +102,7 @@ describe('a task', () => {
     expect(await readBalance(gateway)).toBe(before);
   });
 
-  test('is refused at once where its request is wrong or can’t be paid', async () => {
+  test('is refused at once if its request is wrong or can’t be paid', async () => {
     const gateway = await started;
     const { key } = await makeKey(gateway, { balanceNanoUsd: 10_000_000n });
     const wrong = await postImages(gateway, 'generations', { ...small, prompt: 'x', n: 0 });
@@ -123,7 +123,7 @@ describe('a task', () => {
     }
   });
 
-  test('continues without its client; many run one after the other, and too many are refused', async () => {
+  test('runs without its client; two run at once, three wait, and more are refused', async () => {
     const gateway = await started;
     const body = { ...small, prompt: '!sim delay_ms=4000\nx' };
     const running = [await create(gateway, body), await create(gateway, body)];
@@ -132,7 +132,7 @@ describe('a task', () => {
     );
     const waiting = answers.filter(({ status }) => status === 202).map(({ body: task }) => task);
     const refused = answers.filter(({ status }) => status !== 202);
-    // Three may wait beside the two that run.
+    // Two run, and three may wait.
     expect([waiting.length, refused.length]).toEqual([3, 9]);
     expect(refused.map(({ status, headers }) => [status, headers.get('retry-after')])).toEqual(
       refused.map(() => [503, '10']),
@@ -144,13 +144,13 @@ describe('a task', () => {
   });
 });
 
-describe('a gateway that ends', () => {
-  test('by kill −9 loses no task, charges each once and leaves no file beyond its hour', async () => {
-    // Room for all that a slow machine has not drawn before the next kill.
+describe('a gateway that is ended', () => {
+  test('by kill −9 loses no task, charges each once, and keeps no file for longer than an hour', async () => {
+    // There is room for all tasks that a slow machine has not drawn before the next kill.
     const roomy = config.replace('image_task_queue: 3', 'image_task_queue: 20');
     let gateway = await startGateway({ config: roomy });
     const before = await readBalance(gateway);
-    // Killed again and again, at moments spread over all stages of a task.
+    // The kills are spread over all stages of a task.
     const tasks: string[] = [];
     for (let kill = 0; kill < 6; kill += 1) {
       for (let number = 0; number < 2; number += 1) {
@@ -173,7 +173,7 @@ describe('a gateway that ends', () => {
       }
       expect(before - (await readBalance(gateway))).toBe(BigInt(tasks.length) * price);
       expect(await heldBy(gateway)).toBe(0n);
-      // Those of tasks that were drawn again are among them.
+      // These include files of tasks that were drawn again.
       expect((await listFiles(gateway)).length).toBeGreaterThanOrEqual(tasks.length);
       await gateway.kill();
       gateway = await startGateway({ config: roomy, home: gateway.home, environment: clockAhead(61).environment });
@@ -183,7 +183,7 @@ describe('a gateway that ends', () => {
     }
   });
 
-  test('by SIGTERM cuts running tasks and keeps waiting ones: the next process draws both, charged once', async () => {
+  test('by SIGTERM interrupts running tasks and keeps waiting ones; the next process draws both, and each is charged once', async () => {
     const first = await startGateway({ config });
     const before = await readBalance(first);
     const prompts = ['!sim delay_ms=5000\nx', '!sim delay_ms=5000\nx', 'x'];
@@ -201,7 +201,7 @@ describe('a gateway that ends', () => {
     }
   });
 
-  test('a task whose key can’t pay any more after the restart is failed with that error', async () => {
+  test('a task whose key was disabled before the restart fails with that error', async () => {
     const first = await startGateway({ config });
     const { key, id } = await makeKey(first);
     const made = await postImages<TaskBody>(
@@ -230,7 +230,7 @@ describe('a gateway that ends', () => {
 });
 
 describe('a clock that moves between two starts', () => {
-  test('ends the hour of an image: it is not found, and its file is gone; the task stays for a day', async () => {
+  test('deletes images that are older than an hour, with their files, but keeps the task for a day', async () => {
     const first = await startGateway({ config });
     const made = await create(first, { n: 2 });
     const url = (await ended(first, made.task_id)).result?.data[0]?.url ?? '';

@@ -110,7 +110,7 @@ describe('through a second gateway', () => {
     [{ quality: 'high' }, '0.2'],
     [{ size: '512x512' }, '0.03'],
     [{ size: '512x512', quality: 'high', n: 2 }, '0.4'],
-  ])('prices by size and quality are the outer model’s: %j costs %s', async (request, cost) => {
+  ])('prices by size and quality are those of the outer model: %j costs %s', async (request, cost) => {
     const { headers } = await generate({ model: 'acme/draw', prompt: 'x', ...request });
     expect(headers.get('x-tollgate-cost')).toBe(cost);
   });
@@ -145,7 +145,7 @@ describe('through a second gateway', () => {
 describe('a scripted provider', () => {
   const entry = { b64_json: blue.toString('base64') };
 
-  test('gpt-image is sent its own parameters and no response_format; unknown members of its answer are passed on', async () => {
+  test('gpt-image gets its parameters but no response_format; unknown members of its answer are passed on', async () => {
     received.length = 0;
     answers = [{ status: 200, body: { created: 1, data: [entry], usage: { total_tokens: 7 }, background: 'opaque' } }];
     const { status, body } = await generate({
@@ -175,7 +175,7 @@ describe('a scripted provider', () => {
     expect(body.created).toBeGreaterThan(1_700_000_000);
   });
 
-  test('other models are sent response_format b64_json, and otherwise only the client’s fields', async () => {
+  test('other models get response_format b64_json and the client’s fields, nothing else', async () => {
     received.length = 0;
     answers = [{ status: 200, body: { data: [entry] } }];
     await postImages(outer, 'generations', { model: 'acme/other', prompt: 'x' });
@@ -236,7 +236,7 @@ describe('a scripted provider', () => {
   });
 
   test.each<[string, unknown]>([
-    ['no JSON', '<html>'],
+    ['invalid JSON', '<html>'],
     ['no images', { data: [] }],
     ['no data', { created: 1 }],
     ['an image that is not one', { data: [{ b64_json: Buffer.from('text').toString('base64') }] }],
@@ -249,7 +249,7 @@ describe('a scripted provider', () => {
     ['a cloud’s metadata service', { data: [{ url: 'https://169.254.169.254/latest' }] }],
     ['a file', { data: [{ url: 'file:///etc/passwd' }] }],
   ])(
-    'an answer with %s is 502 and free, nothing is fetched, and nothing about the upstream is exposed',
+    'an answer with %s leads to 502 and is free, nothing is fetched, and nothing about the upstream is exposed',
     async (_, body) => {
       received.length = 0;
       answers = [

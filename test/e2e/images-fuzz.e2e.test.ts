@@ -1,4 +1,4 @@
-/** 200 damaged files: each is edited or refused with an error that names it, and the gateway is unchanged. */
+/** 200 damaged files: each is edited, or refused with an error that names it, and the gateway uses no more memory or files afterwards. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, expect, test } from 'vitest';
 import sharp from 'sharp';
@@ -20,7 +20,7 @@ const random = (below: number): number => {
 const wholes = [
   await makePng(80, 60, '#446688'),
   await noisePng(50, 40),
-  // Large enough that 200 of them, kept, would show in the memory.
+  // So large that memory would grow visibly if 200 of them were kept.
   await noisePng(1000, 1000),
   await sharp(await noisePng(64, 64))
     .png({ palette: true })
@@ -40,7 +40,7 @@ const wholes = [
 function damaged(whole: Buffer): Buffer {
   const file = Buffer.from(whole);
   switch (random(5)) {
-    case 0: // cut
+    case 0: // cut off
       return file.subarray(0, random(file.length));
     case 1: // a few wrong bytes
       for (let left = 1 + random(8); left > 0; left -= 1) file[random(file.length)] = random(256);
@@ -91,12 +91,12 @@ test.skipIf(process.platform !== 'linux')(
       return answer.status;
     };
     let early = 0;
-    // As many at once as later, so that the threads that decode them run.
+    // As many at once as later, so that all decoding threads are started.
     for (let warmUp = 0; warmUp < 40; warmUp += 4) {
       const answered = await Promise.all([send(), send(), send(), send()]);
       early += answered.filter(status => status === 200).length;
     }
-    // First: an account is read on a thread that starts with the first read and keeps its files.
+    // Read before the measurement: the first read starts a thread, which keeps its files open.
     const before = await readBalance(gateway);
     const [fds, bytes] = [descriptors(), residentBytes()];
     const statuses: number[] = [];
@@ -104,7 +104,7 @@ test.skipIf(process.platform !== 'linux')(
     const edited = statuses.filter(status => status === 200).length;
     expect(edited).toBeGreaterThan(10);
     expect(edited).toBeLessThan(100);
-    // What was edited was paid for, what was refused was not.
+    // Edits were charged, refusals were not.
     expect(before - (await readBalance(gateway))).toBe(BigInt(edited) * 30_000_000n);
     expect(await heldBy(gateway)).toBe(0n);
     const kept = await listImages(gateway.home);
@@ -116,7 +116,7 @@ test.skipIf(process.platform !== 'linux')(
   180_000,
 );
 
-test('forms of every wrong shape are refused, and none hangs', async () => {
+test('malformed forms are refused, and none hangs', async () => {
   const whole = Buffer.concat([
     Buffer.from('--b\r\nContent-Disposition: form-data; name="prompt"\r\n\r\nx\r\n--b\r\n'),
     Buffer.from('Content-Disposition: form-data; name="image"; filename="a.png"\r\nContent-Type: image/png\r\n\r\n'),

@@ -25,7 +25,7 @@ const generate = <Body = ImageBody>(
 
 describe('a repeat', () => {
   test.each([{ response_format: 'url' }, { response_format: 'b64_json', n: 2 }])(
-    'is answered as the first was, and costs nothing: %j',
+    'gets the same answer as the first request, and costs nothing: %j',
     async body => {
       const key = newKey();
       const first = await generate(key, body);
@@ -40,7 +40,7 @@ describe('a repeat', () => {
     },
   );
 
-  test('is answered after a restart too', async () => {
+  test('is also answered after a restart', async () => {
     const key = newKey();
     const first = await generate(key, { n: 2 });
     await gateway.kill();
@@ -67,7 +67,7 @@ describe('a repeat', () => {
     expect(elsewhere.status).toBe(422);
   });
 
-  test('while the first still runs is refused, with the time to retry after', async () => {
+  test('while the first request still runs is refused with the time to retry', async () => {
     const key = newKey();
     const body = { prompt: '!sim delay_ms=1500\nx' };
     const running = generate(key, body);
@@ -82,7 +82,7 @@ describe('a repeat', () => {
     expect((await generate(key, body)).headers.get('idempotent-replayed')).toBe('true');
   });
 
-  test('finds what its first client went away from: drawn to the end, charged once', async () => {
+  test('gets the image of a request whose client disconnected: it was drawn to the end, and charged once', async () => {
     const key = newKey();
     const before = await readBalance(gateway);
     const body = { prompt: '!sim delay_ms=1000\nx' };
@@ -105,7 +105,7 @@ describe('a repeat', () => {
   });
 });
 
-test('many at once are drawn once', async () => {
+test('sent many times at once is drawn once', async () => {
   const key = newKey();
   const before = await readBalance(gateway);
   const answers = await Promise.all(Array.from({ length: 10 }, () => generate(key, {})));
@@ -116,7 +116,7 @@ test('many at once are drawn once', async () => {
   expect(before - (await readBalance(gateway))).toBe(price);
 });
 
-test('a form is compared by its fields and files, whatever its boundary', async () => {
+test('of a form has the same fields and files; the boundary may differ', async () => {
   const blue = await makePng(30, 30, '#2040c0');
   const makeForm = async (prompt: string, mask?: Buffer): Promise<FormData> => {
     const form = new FormData();
@@ -137,7 +137,7 @@ test('a form is compared by its fields and files, whatever its boundary', async 
   ]);
 });
 
-test('a task is made once; its repeat names it, and a restart between changes nothing', async () => {
+test('of a task gets the id of the same task, even after a restart', async () => {
   const key = newKey();
   const before = await readBalance(gateway);
   const body = { async: true, prompt: '!sim delay_ms=700\nx' };

@@ -1,4 +1,4 @@
-/** Images over REST from the built-in models: what is drawn, what it costs, how long it is stored, what is refused. */
+/** Images over REST from the built-in models: what is drawn and refused, what it costs, and how long it is stored. */
 import sharp from 'sharp';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
@@ -29,7 +29,7 @@ const blue = await makePng(128, 96, '#2040c0');
 const big = await noisePng(1250, 1250);
 const truncated = blue.subarray(0, blue.length - 20);
 const jpeg = await sharp(blue).jpeg().toBuffer();
-/** Claims 30,000 × 30,000 pixels in a few hundred bytes. */
+/** A file of a few hundred bytes that claims to have 30,000 × 30,000 pixels. */
 const bomb = Buffer.from(blue);
 bomb.writeUInt32BE(30_000, 16);
 bomb.writeUInt32BE(30_000, 20);
@@ -82,7 +82,7 @@ describe('generation', () => {
     }
   });
 
-  test('num_inference_steps is another name of steps', async () => {
+  test('`num_inference_steps` is another name for `steps`', async () => {
     const [one, other] = [
       await drawn({ prompt: 'hills', steps: 5 }),
       await drawn({ prompt: 'hills', num_inference_steps: 5 }),
@@ -114,7 +114,7 @@ describe('generation', () => {
 });
 
 describe('money', () => {
-  test('each image is a unit of the image bucket: cost, record, balance and header agree', async () => {
+  test('each image counts as one in the record’s usage; cost, record, balance and header agree', async () => {
     const before = await readBalance(gateway);
     const { headers } = await generate({ prompt: 'x', n: 4 });
     const record = await readRecord(gateway, headers.get('x-request-id') ?? '');
@@ -143,7 +143,7 @@ describe('money', () => {
     expect(await heldBy(gateway)).toBe(0n);
   });
 
-  test('windows count image requests, and every answer has their headers', async () => {
+  test('image requests count in windows, and every answer has the rate limit headers', async () => {
     const { key } = await makeKey(gateway, { minuteLimit: 1n });
     const first = await postImages(gateway, 'generations', { ...small, prompt: 'x' }, { key });
     const second = await postImages(gateway, 'generations', { ...small, prompt: 'x' }, { key });
@@ -156,7 +156,7 @@ describe('money', () => {
     expect(second.body.error.code).toBe('rate_limit');
   });
 
-  test('activity over RPC counts images under their model', async () => {
+  test('activity over RPC has the number of images and their model', async () => {
     const { records } = await gateway.account.listActivity({ model: 'sim/image' });
     expect(records.length).toBeGreaterThan(5);
     expect(records.every(({ costNanoUsd }) => costNanoUsd % 20_000_000n === 0n)).toBe(true);
@@ -164,7 +164,7 @@ describe('money', () => {
 });
 
 describe('files', () => {
-  test('an image’s address needs no key; the answer is private, not sniffed, and honours the client’s cache', async () => {
+  test('an image’s URL needs no key; its headers make it private, forbid guessing its type, and let the client’s cache validate it', async () => {
     const { body } = await generate({ prompt: 'x', response_format: 'url' });
     const url = body.data[0]?.url ?? '';
     const answer = await fetch(url);
@@ -213,7 +213,7 @@ describe('edits', () => {
     expect(measureDifference(before, after, x => x < 64)).toBeGreaterThan(10);
   });
 
-  test('strength is how much changes: 0 nothing, 1 all of it', async () => {
+  test('`strength` is how much changes: nothing at 0, everything at 1', async () => {
     const before = await readPixels(blue);
     const changed: number[] = [];
     for (const strength of [0, 0.3, 1]) {
@@ -227,7 +227,7 @@ describe('edits', () => {
     expect(all / some).toBeCloseTo(1 / 0.3, 0);
   });
 
-  test('a size is obeyed; without one it is the first image’s', async () => {
+  test('a requested size is used; without one, the size of the first image', async () => {
     const sizes = [];
     for (const size of ['256x256', undefined]) {
       const { body } = await edit({
@@ -252,13 +252,13 @@ describe('edits', () => {
     expect(alone?.body.data[0]?.b64_json).not.toBe(guided?.body.data[0]?.b64_json);
   });
 
-  test('an edit of an image that is larger than the model can draw has the model’s largest size', async () => {
+  test('the edit of an image that is larger than the model can draw has the model’s largest size', async () => {
     const { body } = await edit({ images: [base64(await makePng(4096, 1024, '#123456'))] });
     const { width, height } = await readPixels(await fetchImageBytes(body.data[0] ?? { revised_prompt: '' }));
     expect([width, height]).toEqual([2048, 512]);
   });
 
-  test('the form of the official client: files, texts as numbers, several images', async () => {
+  test('the form of the official client is accepted: files, numbers as texts, several images', async () => {
     const form = new FormData();
     form.append('image[]', new Blob([new Uint8Array(blue)], { type: 'image/png' }), 'a.png');
     form.append('image[]', new Blob([new Uint8Array(blue)]), 'b.png');
@@ -279,7 +279,7 @@ describe('edits', () => {
     expect(headers.get('x-tollgate-cost')).toBe('0.06');
   });
 
-  test('without a model it is the first one that lists the path and that the key may use', async () => {
+  test('without a model in the request, the first model that has the path and that the key may use is used', async () => {
     const { headers } = await edit({ images: [base64(blue)] });
     expect((await readRecord(gateway, headers.get('x-request-id') ?? '')).model).toBe('sim/image-edit');
     const { key } = await makeKey(gateway, { allowedModels: { models: ['sim/image'] } });
@@ -291,7 +291,7 @@ describe('edits', () => {
 describe('refusals', () => {
   const image = base64(blue);
 
-  test('the files in the tables of this group are what their names say', () => {
+  test('the files in the tables of this group really are what their names say', () => {
     expect(big.length).toBeGreaterThan(4 * 1024 * 1024);
     expect(hugeBlank.length).toBeLessThan(4 * 1024 * 1024);
   });
@@ -304,14 +304,14 @@ describe('refusals', () => {
     ['n 11', { prompt: 'x', n: 11 }, 'n'],
     ['n 1.5', { prompt: 'x', n: 1.5 }, 'n'],
     ['n as a text', { prompt: 'x', n: '2' }, 'n'],
-    ['a size that is none', { prompt: 'x', size: 'large' }, 'size'],
+    ['an invalid size', { prompt: 'x', size: 'large' }, 'size'],
     ['a size of 0', { prompt: 'x', size: '0x100' }, 'size'],
     ['a size beyond the model', { prompt: 'x', size: '4096x4096' }, 'size'],
     ['a side beyond the model', { prompt: 'x', size: '2049x10' }, 'size'],
     ['another response_format', { prompt: 'x', response_format: 'png' }, 'response_format'],
     ['steps 0', { prompt: 'x', steps: 0 }, 'steps'],
-    ['steps that contradict', { prompt: 'x', steps: 3, num_inference_steps: 4 }, 'num_inference_steps'],
-    ['a seed that is no integer', { prompt: 'x', seed: 1.5 }, 'seed'],
+    ['two different numbers of steps', { prompt: 'x', steps: 3, num_inference_steps: 4 }, 'num_inference_steps'],
+    ['a seed that is not an integer', { prompt: 'x', seed: 1.5 }, 'seed'],
     ['guidance as a text', { prompt: 'x', guidance_scale: 'high' }, 'guidance_scale'],
     ['async as a text', { prompt: 'x', async: 'yes' }, 'async'],
     ['a prompt that is a list', { prompt: ['x'] }, 'prompt'],
@@ -332,12 +332,12 @@ describe('refusals', () => {
     ['a JPEG that calls itself a PNG', { images: [`data:image/png;base64,${base64(jpeg)}`] }, 'images.0'],
     ['text', { images: [base64(Buffer.from('not an image at all, but long enough'))] }, 'images.0'],
     ['a truncated PNG', { images: [base64(truncated)] }, 'images.0'],
-    ['a second image that is none', { images: [image, base64(truncated)] }, 'images.1'],
+    ['a second image that is not an image', { images: [image, base64(truncated)] }, 'images.1'],
     ['over 4 MB', { images: [base64(big)] }, 'images.0'],
-    ['a bomb by its head', { images: [base64(bomb)] }, 'images.0'],
-    ['a bomb that is real', { images: [base64(hugeBlank)] }, 'images.0'],
+    ['a small file that claims to be huge', { images: [base64(bomb)] }, 'images.0'],
+    ['a small file that really is huge', { images: [base64(hugeBlank)] }, 'images.0'],
     ['a mask of another size', { images: [image], mask: base64(otherSize) }, 'mask'],
-    ['a mask that is none', { images: [image], mask: base64(jpeg) }, 'mask'],
+    ['a mask that is not a PNG', { images: [image], mask: base64(jpeg) }, 'mask'],
     ['a mask over 4 MB', { images: [image], mask: base64(big) }, 'mask'],
     ['a mask of broken base64', { images: [image], mask: 'a' }, 'mask'],
     ['a truncated mask', { images: [image], mask: base64(truncated) }, 'mask'],
@@ -359,9 +359,9 @@ describe('refusals', () => {
     ['no image', form => form.delete('image'), 'image'],
     ['a JPEG', form => form.set('image', new Blob([new Uint8Array(jpeg)]), 'a.png'), 'image'],
     ['over 4 MB', form => form.set('image', new Blob([new Uint8Array(big)]), 'a.png'), 'image'],
-    ['a second that is none', form => form.append('image', new Blob(['x']), 'b.png'), 'image.1'],
+    ['a second image that is not an image', form => form.append('image', new Blob(['x']), 'b.png'), 'image.1'],
     ['a mask of another size', form => form.set('mask', new Blob([new Uint8Array(hugeBlank)]), 'm.png'), 'mask'],
-    ['n that is no number', form => form.set('n', 'two'), 'n'],
+    ['n that is not a number', form => form.set('n', 'two'), 'n'],
     ['no prompt', form => form.delete('prompt'), 'prompt'],
   ])('form: %s → 422 %j', async (_, change, param) => {
     const form = new FormData();
@@ -425,7 +425,7 @@ describe('refusals', () => {
     ]);
   });
 
-  test('image models are for image paths only, and a key is needed', async () => {
+  test('image models can only be used on image paths, and a key is needed', async () => {
     const chat = await complete(gateway, { model: 'sim/image', messages: [{ role: 'user', content: 'x' }] });
     expect([chat.status, chat.body.error.code]).toEqual([400, 'model_not_supported']);
     const keyless = await postImages(gateway, 'generations', { ...small, prompt: 'x' }, { key: 'sk-tg-no' });
@@ -441,7 +441,7 @@ describe('refusals', () => {
 });
 
 describe('the steering line', () => {
-  test('status fails as an upstream does: free, recorded, tried again as often as configured', async () => {
+  test('`status` simulates an upstream’s failure: free, recorded, tried again as often as configured', async () => {
     const before = await readBalance(gateway);
     const failed = await generate({ prompt: 'x\n!sim status=503' });
     expect([failed.status, failed.body.error.code]).toEqual([502, 'upstream_error']);
@@ -451,7 +451,7 @@ describe('the steering line', () => {
     expect(before - (await readBalance(gateway))).toBe(20_000_000n);
   });
 
-  test('delay_ms waits, 400 is the client’s own fault, an unknown key is refused', async () => {
+  test('`delay_ms` waits, `status=400` is the client’s mistake, an unknown parameter is refused', async () => {
     const began = performance.now();
     await generate({ prompt: '!sim delay_ms=300\nx' });
     expect(performance.now() - began).toBeGreaterThan(290);
@@ -467,7 +467,7 @@ describe('the steering line', () => {
     expect((await drawn({ prompt: 'hills\n!sim delay_ms=1' })).equals(await drawn({ prompt: 'hills' }))).toBe(true);
   });
 
-  test('a client that goes away stops the drawing, and pays nothing', async () => {
+  test('a client that disconnects stops the drawing, and pays nothing', async () => {
     const before = await readBalance(gateway);
     const leave = new AbortController();
     const requested = postImages(
@@ -485,7 +485,7 @@ describe('the steering line', () => {
   });
 });
 
-test('the models list their image paths, sizes apart, and prices', async () => {
+test('the list of models has their image paths and prices', async () => {
   const answer = await fetch(`${gateway.url}/v1/models?endpoint=/v1/images/edits`, {
     headers: { authorization: `Bearer ${gateway.apiKey}` },
   });

@@ -1,6 +1,6 @@
 /**
- * The charge for an answer that its client left, compared with the bill of a provider that counts by itself (docs/accounting.md "Settlement"): within the margins that the tests state, once
- * some answers of the same kind were reported.
+ * The charge for an answer whose client disconnected is near the bill of a provider that counts the tokens itself (docs/accounting.md "Settlement"), once the provider has reported the usage of
+ * some answers of the same kind. Each test states its margin.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
@@ -11,7 +11,7 @@ import { eventually } from './upstream-callers.ts';
 
 type Json = Record<string, unknown>;
 
-/** How far the gateway's counts may be from the provider's once it has learned. */
+/** By which share the gateway's counts may differ from the provider's, once the gateway has seen some reports. */
 const margin = 0.15;
 
 let plain: BillingProvider;
@@ -54,7 +54,7 @@ const texts: Readonly<Record<string, { input: string; say: string }>> = {
   short: { input: 'Hi', say: 'Hello to you ' },
 };
 
-/** A request whose prompt tells the provider what to do. */
+/** Returns a request whose prompt tells the provider what to do. */
 function makeBody(
   model: string,
   { input, say }: { input: string; say: string },
@@ -88,7 +88,7 @@ async function leave(provider: BillingProvider, body: Json, afterTokens: number)
   return { bill, record: await readAborted(String(body['model'])) };
 }
 
-/** The record of the model's latest request, which its client left. */
+/** Waits for the record of the model's latest request, whose client disconnected. */
 async function readAborted(model: string) {
   return eventually('the record', async () => {
     const { records } = await gateway.account.listActivity({ limit: 1 });
@@ -103,14 +103,14 @@ function expectNear(actual: number | undefined, wanted: number, share = margin):
 }
 
 describe.each(['words', 'json', 'chinese', 'short'])('%s', kind => {
-  test('after some reports, an answer whose client disconnected is charged as the provider counts it', async () => {
+  test('after the provider has reported usage a few times, an answer whose client disconnects is charged as the provider counts it', async () => {
     const text = texts[kind] ?? expect.fail();
     for (const times of [5, 40, 80]) await whole(makeBody(`plain/${kind}`, text, { stream: true }, { times }));
     const body = makeBody(`plain/${kind}`, text, { stream: true }, { times: 10_000 });
     const { bill, record } = await leave(plain, body, 1_500);
     expect(bill.isWhole).toBe(false);
     expectNear(record.usage?.inputTokens, bill.input);
-    // A chunk that was still on its way is counted by the provider only.
+    // Only the provider counts a chunk that was still on its way.
     expectNear(record.usage?.outputTokens, bill.output);
   });
 });
@@ -132,14 +132,14 @@ test('the metrics show what the gateway learned', async () => {
   expect(lines.some(line => line.includes('provider="plain"') && line.includes('model="plain/chinese"'))).toBe(true);
 });
 
-test('reasoning that no one saw is charged at the rate that was learned', async () => {
+test('reasoning that was not sent to the client is charged at the rate that was learned', async () => {
   const text = { input: 'Think about the weather in Paris for a while.', say: 'It is fine ' };
   for (const thinkMs of [150, 300, 300]) {
     await whole(makeBody('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs }));
   }
   const body = makeBody('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs: 20_000 });
   const { bill, record } = await leave(plain, body, 600);
-  // Two clocks: the provider stops a moment after the client has left.
+  // The provider stops a moment after the client has left.
   expectNear(record.usage?.outputTokens, bill.output, 0.25);
   expect(record.usage?.reasoningTokens).toBe(record.usage?.outputTokens);
 });
@@ -147,7 +147,7 @@ test('reasoning that no one saw is charged at the rate that was learned', async 
 test.each([
   ['vllm', 'local/vllm'],
   ['llama', 'local/llama'],
-])('a running count of %s is believed from the first request on', async (name, model) => {
+])('a running count that %s reports is used from the first request on', async (name, model) => {
   const provider = name === 'vllm' ? vllm : llama;
   const text = texts['json'] ?? expect.fail();
   const body = makeBody(model, text, { stream: true, reasoning_effort: 'high' }, { times: 10_000, thinkMs: 100 });
@@ -159,7 +159,7 @@ test.each([
   expectNear(record.usage?.outputTokens, bill.output, 0.05);
 });
 
-test('timings that the client did not ask for are not shown to it', async () => {
+test('timings are not sent to a client that did not ask for them', async () => {
   const body = makeBody('local/llama', { input: 'Hi', say: 'Hello ' }, { stream: true }, { times: 5 });
   const raw = await (await post(gateway, '/v1/chat/completions', body)).text();
   expect(raw).toContain('Hello');
@@ -168,7 +168,7 @@ test('timings that the client did not ask for are not shown to it', async () => 
   expect(requested).toContain('timings');
 });
 
-test('if an answer was requested whole, its output until the client left is estimated from the speed of its route', async () => {
+test('if an answer is not streamed, its output until the client disconnected is estimated from the speed of its route', async () => {
   const text = texts['words'] ?? expect.fail();
   for (const times of [30, 60, 60]) await whole(makeBody('plain/whole', text, { max_tokens: 900 }, { times }));
   expect(plain.bodies.at(-1)).not.toHaveProperty('stream');
@@ -181,7 +181,7 @@ test('if an answer was requested whole, its output until the client left is esti
   expectNear(record.usage?.outputTokens, bill.output, 0.35);
 });
 
-test('no output is charged of a built-in model whose client left before the first token', async () => {
+test('no output of a built-in model is charged if the client disconnects before the first token', async () => {
   const aborting = new AbortController();
   const requested = post(
     gateway,

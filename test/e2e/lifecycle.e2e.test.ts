@@ -36,7 +36,7 @@ afterAll(() => {
 
 const steer = (line: string): Record<string, unknown> => ask(`Tolls\n!sim ${line}`);
 
-/** Starts without keys in the environment, so that it makes and prints its own. */
+/** Starts the gateway without keys in the environment, so that it makes and prints its own. */
 async function startOnItsOwn(home: Home, command: readonly [string, ...string[]], cwd: string) {
   await prepareDatabase(home);
   const running = run(command, { cwd, env: gatewayEnvironment(home) });
@@ -51,10 +51,10 @@ async function startOnItsOwn(home: Home, command: readonly [string, ...string[]]
 const serve = [process.execPath, join(root, 'bin/tollgate.js'), 'serve'] as const;
 const keysIn = (text: string): string[] => text.match(/\b[sm]k-tg-[0-9A-Za-z]{43}\b/g) ?? [];
 
-describe('a newcomer', () => {
+describe('the first steps', () => {
   const home = newHome();
 
-  test('first start prints two keys and a curl command that works when pasted', async () => {
+  test('the first start prints two keys and a curl command that works when pasted', async () => {
     const { output, child, ended, url } = await startOnItsOwn(home, serve, home.folder);
     const [apiKey, managementKey, ...more] = [...new Set(keysIn(output.stdout))];
     expect(apiKey).toMatch(/^sk-tg-/);
@@ -76,7 +76,7 @@ describe('a newcomer', () => {
     writeFileSync(join(home.folder, 'key'), apiKey ?? '');
   });
 
-  test('the keys are nowhere in the data directory', () => {
+  test('the keys are not in the data directory', () => {
     const key = readFileSync(join(home.folder, 'key'), 'utf8');
     for (const name of readdirSync(home.dataDir, { recursive: true, encoding: 'utf8' })) {
       if (statSync(join(home.dataDir, name)).isDirectory()) continue;
@@ -84,7 +84,7 @@ describe('a newcomer', () => {
     }
   });
 
-  test('npm start again: the same keys work, none is printed, SIGTERM to npm ends both with 0', async () => {
+  test('after npm start again, the same keys work and none is printed; SIGTERM to npm ends both with 0', async () => {
     const { output, child, ended, url } = await startOnItsOwn(home, ['npm', 'start', '--silent'], root);
     expect(keysIn(output.stdout + output.stderr)).toEqual([]);
     const key = readFileSync(join(home.folder, 'key'), 'utf8');
@@ -102,7 +102,7 @@ describe('a newcomer', () => {
 });
 
 describe('probes', () => {
-  test('both listeners answer /healthz and /readyz without a key, and say 503 while they drain', async () => {
+  test('both listeners answer /healthz and /readyz without a key; the public /readyz is 503 while the gateway drains', async () => {
     const gateway = await startGateway({ config: 'shutdown_grace: 10s\n' });
     const probe = async (origin: string, path: string): Promise<number> => (await fetch(`${origin}${path}`)).status;
     for (const origin of [gateway.url, gateway.rpcUrl]) {
@@ -126,8 +126,8 @@ describe('probes', () => {
   });
 });
 
-describe('streams in flight at SIGTERM', () => {
-  test('are cut after the grace with an overloaded event, settled as delivered, and the process exits 0', async () => {
+describe('streams that run when the gateway is stopped', () => {
+  test('are cut after the grace period with an `overloaded` event and charged as delivered, and the process exits with 0', async () => {
     const gateway = await startGateway({ config: 'shutdown_grace: 1s\n' });
     const streams = Array.from({ length: 5 }, () => stream(gateway, steer('tokens=9000 tps=100')));
     const whole = complete(gateway, steer('tokens=9000 tps=100'));
@@ -155,7 +155,7 @@ describe('streams in flight at SIGTERM', () => {
     await endGateway(again);
   });
 
-  test('that end within the grace are whole', async () => {
+  test('are whole if they end within the grace period', async () => {
     const gateway = await startGateway();
     const short = stream(gateway, steer('tokens=150 tps=100'));
     await sleep(300);
@@ -191,7 +191,7 @@ describe('a gateway that can’t start says why and exits 2', () => {
       /bad\.yaml:2.*free/s,
     ],
     ['an unset variable', 'public_url: "${NOBODY_SET_THIS}"\n', /bad\.yaml:1.*NOBODY_SET_THIS/s],
-    ['no YAML', 'a: [1\n', /bad\.yaml:\d/],
+    ['invalid YAML', 'a: [1\n', /bad\.yaml:\d/],
   ])('%s, with file, line and path; config check too', async (_, text, shown) => {
     const { home, file } = withFile(text);
     const ends = await Promise.all([start(home, ['--config', file]), runCommand(home, ['config', 'check', file])]);
@@ -201,7 +201,7 @@ describe('a gateway that can’t start says why and exits 2', () => {
     }
   });
 
-  test('a file that was named and does not exist', async () => {
+  test('a configuration file that does not exist', async () => {
     const home = newHome();
     const [byFlag, byVariable] = await Promise.all([
       start(home, ['--config', join(home.folder, 'none.yaml')]),
@@ -221,7 +221,7 @@ describe('a gateway that can’t start says why and exits 2', () => {
     const { code, stderr } = await start(newHome(), [], environment);
     expect(code, `${stderr}`).toBe(2);
     expect(stderr).toMatch(shown);
-    // A key that was refused is not shown.
+    // A refused key is not printed.
     for (const value of Object.values(environment)) if (value.length > 20) expect(stderr).not.toContain(value);
   });
 });
@@ -241,11 +241,11 @@ test.each(['SIGTERM', 'SIGINT'] as const)('%s as soon as the banner can be read 
   expect((await ended).code).toBe(0);
 });
 
-test('SIGTERM while the gateway starts ends it with 0, and the keys of that first start are shown', async () => {
+test('SIGTERM while the gateway starts ends it with 0, and the new keys are still printed', async () => {
   const home = newHome();
   await prepareDatabase(home);
   const { child, ended } = run(serve, { cwd: home.folder, env: gatewayEnvironment(home) });
-  // This is the first file that a start creates.
+  // The data directory is the first thing that a start creates.
   await expect.poll(() => existsSync(home.dataDir), { interval: 1, timeout: 20_000 }).toBe(true);
   child.kill('SIGTERM');
   const { code, stdout } = await ended;
@@ -253,20 +253,23 @@ test('SIGTERM while the gateway starts ends it with 0, and the keys of that firs
   expect(new Set(keysIn(stdout)).size).toBe(2);
 });
 
-// Several gateways share a database.
-test.skipIf(isOnPostgres)('a second gateway on the same data is refused and the first continues', async () => {
-  const gateway = await startGateway();
-  const second = await runCommand(gateway.home, ['serve']);
-  expect(second.code).not.toBe(0);
-  expect(second.stderr).toMatch(/data|in use|running|lock/i);
-  expect((await complete(gateway, steer('tokens=3'))).status).toBe(200);
-  const verified = await gateway.cli(['ledger', 'verify', '--json']);
-  expect(verified.code, `${verified.stderr}`).toBe(0);
-  expect(verified.json).toBeDefined();
-  await endGateway(gateway);
-});
+// On PostgreSQL, several gateways can share a database.
+test.skipIf(isOnPostgres)(
+  'a second gateway on the same data directory is refused, and the first one continues',
+  async () => {
+    const gateway = await startGateway();
+    const second = await runCommand(gateway.home, ['serve']);
+    expect(second.code).not.toBe(0);
+    expect(second.stderr).toMatch(/data|in use|running|lock/i);
+    expect((await complete(gateway, steer('tokens=3'))).status).toBe(200);
+    const verified = await gateway.cli(['ledger', 'verify', '--json']);
+    expect(verified.code, `${verified.stderr}`).toBe(0);
+    expect(verified.json).toBeDefined();
+    await endGateway(gateway);
+  },
+);
 
-test('a taken port is reported and the process ends; the next start is the first one and shows its keys', async () => {
+test('a taken port is reported and the process ends; the next start still counts as the first and prints the new keys', async () => {
   const gateway = await startGateway();
   const home = newHome();
   await prepareDatabase(home);
@@ -301,7 +304,7 @@ test.each([
   expect(stderr.trimEnd().split('\n')).toHaveLength(1);
 });
 
-test('the files of the data directory are the operator’s alone, also where others can enter it', async () => {
+test('only the operator can read the files of the data directory, even if others can enter it', async () => {
   const home = makeHome();
   mkdirSync(home.dataDir, { recursive: true });
   chmodSync(home.dataDir, 0o755);

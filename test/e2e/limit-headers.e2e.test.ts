@@ -86,7 +86,7 @@ describe.each(interfaces)('%s', (_, path, body) => {
       }
     });
 
-    test('the headers count down to 0, then 429 says when to retry', async () => {
+    test('the remaining requests in the headers go down to 0, then a 429 says when to retry', async () => {
       const { key, api_key_id: id } = await newKey(gateway, { minute_limit: 2 });
       const replies = [await send(path, valid, key), await send(path, valid, key), await send(path, valid, key)];
       expect(replies.map(({ status, limit, remaining }) => [status, limit, remaining])).toEqual([
@@ -99,7 +99,7 @@ describe.each(interfaces)('%s', (_, path, body) => {
       expect(Number(refused?.retryAfter)).toBeGreaterThanOrEqual(1);
       expect(Number(refused?.retryAfter)).toBeLessThanOrEqual(61);
       expect(refused?.tip).toContain(`PATCH /v1/account/keys/${id} {"minute_limit": N}`);
-      // Refused requests use nothing of the limit: after it is raised by one, exactly one request is left.
+      // Refused requests do not count: after the limit is raised by one, exactly one request is left.
       await send(path, valid, key);
       await change(id, { minute_limit: 3 });
       expect(await send(path, valid, key)).toMatchObject({ status: 200, limit: '3', remaining: '0' });
@@ -116,7 +116,7 @@ describe.each(interfaces)('%s', (_, path, body) => {
       }
     });
 
-    test('insufficient_balance says which balance is short and how to raise it, and not to retry', async () => {
+    test('`insufficient_balance` names the balance, and says how to raise it and not to retry', async () => {
       const { accountId, managementKey } = await newAccount(gateway, 0);
       const poorAccount = await newKey(gateway, {}, managementKey);
       const poorKey = await newKey(gateway, { balance: 0 });
@@ -134,7 +134,7 @@ describe.each(interfaces)('%s', (_, path, body) => {
       expect(keyReply.tip).toContain(`PATCH /v1/account/keys/${poorKey.api_key_id} {"balance": DOLLARS}`);
     });
 
-    test('spending_limit of a monthly limit says when the month ends and what the operator can do', async () => {
+    test('`spending_limit` of a monthly limit says when the month ends and what the operator can do', async () => {
       const { key, api_key_id: id } = await newKey(gateway);
       await gateway.cli(['keys', 'monthly-limit', String(id), '0.000000001']);
       const reply = await send(path, valid, key);
@@ -148,14 +148,14 @@ describe.each(interfaces)('%s', (_, path, body) => {
 });
 
 describe('under load', () => {
-  /** Changes or removes a key. */
+  /** Changes or deletes a key. */
   type Act = (id: number) => Promise<void>;
   interface Sent {
     readonly sentAt: number;
     readonly status: number;
     readonly code: string | undefined;
   }
-  /** Sends requests one after the other on 12 connections until `stop`; `seen` lists when each was sent, and its status. */
+  /** Sends requests over 12 connections until `stop` is called, one after the other on each. `seen` has the time at which each was sent, and its status. */
   function load(key: string): { readonly seen: readonly Sent[]; readonly stop: () => Promise<void> } {
     const seen: Sent[] = [];
     let running = true;

@@ -1,4 +1,4 @@
-/** Windows, caps and key states, as a client of REST sees them (docs/accounting.md "Limits"). */
+/** Windows, caps and states of keys, as REST clients see them (docs/accounting.md "Limits"). */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, makeKey, startGateway } from '../gateway.ts';
 import { type Answer, ask, complete } from './chat-client.ts';
@@ -9,7 +9,7 @@ afterAll(() => endGateway(gateway));
 const hello = ask('Hello\n!sim tokens=3');
 const readHeader = (answer: Answer, name: string): string | null => answer.headers.get(`x-ratelimit-${name}-requests`);
 
-test('a free model answers 20 requests a minute, over all keys of the account', async () => {
+test('free models answer 20 requests a minute for all keys of the account together', async () => {
   const body = ask('Hello\n!sim tokens=3', { model: 'sim/small:free' });
   const other = await makeKey(gateway);
   const keys = [gateway.apiKey, other.key];
@@ -28,18 +28,18 @@ test('a free model answers 20 requests a minute, over all keys of the account', 
     expect(wait).toBeGreaterThanOrEqual(1);
     expect(wait).toBeLessThanOrEqual(61);
   }
-  // PAYG models have no such window.
+  // This window does not apply to PAYG models.
   expect((await complete(gateway, hello)).status).toBe(200);
 });
 
-test('remaining counts down over a minute limit, then a request is refused with 429', async () => {
+test('the remaining requests of a minute limit go down to 0, then a request is refused with 429', async () => {
   const { key } = await makeKey(gateway, { minuteLimit: 3n });
   const answers: Answer[] = [];
   for (let count = 0; count < 4; count += 1) answers.push(await complete(gateway, hello, { key }));
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
   expect(answers.map(answer => readHeader(answer, 'limit'))).toEqual(['3', '3', '3', '3']);
   expect(answers.map(answer => readHeader(answer, 'remaining'))).toEqual(['2', '1', '0', '0']);
-  // A full window refuses before the body is read, whatever it says; one that may be a repeat is read first.
+  // If the window is full, a request is refused before its body is read, unless it may be a repeat (it has an Idempotency-Key).
   const body = { ...hello, temperature: 9 };
   const broken = await complete(gateway, body, { key });
   expect([broken.status, readHeader(broken, 'remaining')]).toEqual([429, '0']);
@@ -47,7 +47,7 @@ test('remaining counts down over a minute limit, then a request is refused with 
   expect([repeatable.status, readHeader(repeatable, 'remaining')]).toEqual([422, '0']);
 });
 
-test('a key without a window has no such headers', async () => {
+test('a key without a window gets no rate limit headers', async () => {
   const answer = await complete(gateway, hello);
   expect(readHeader(answer, 'limit')).toBeNull();
 });
@@ -61,7 +61,7 @@ test('a request that fails before admission counts in no window', async () => {
   expect((await complete(gateway, hello, { key })).status).toBe(429);
 });
 
-test('a change of a limit holds from the next request on', async () => {
+test('a changed limit applies from the next request on', async () => {
   const { key, id } = await makeKey(gateway, { minuteLimit: 1n });
   expect((await complete(gateway, hello, { key })).status).toBe(200);
   expect((await complete(gateway, hello, { key })).status).toBe(429);
@@ -74,7 +74,7 @@ test('a change of a limit holds from the next request on', async () => {
   expect([allowed.status, allowed.body.model]).toEqual([200, 'sim/small']);
 });
 
-test('a monthly limit binds the output like money and refuses with spending_limit once it is used up', async () => {
+test('a monthly limit shortens the output like a balance, and refuses with `spending_limit` once it is used up', async () => {
   const { key, id } = await makeKey(gateway);
   expect((await gateway.cli(['keys', 'monthly-limit', String(id), '0.002'])).code).toBe(0);
   const bound = await complete(gateway, ask('Hello\n!sim tokens=4000'), { key });
@@ -87,7 +87,7 @@ test('a monthly limit binds the output like money and refuses with spending_limi
   expect((await complete(gateway, hello, { key })).status).toBe(200);
 });
 
-test('daily_limit_unit: requests counts requests until the end of the UTC day; windows outlive a kill', async () => {
+test('with `daily_limit_unit: requests`, requests count until the end of the UTC day; windows survive a kill', async () => {
   const config = 'simulator: { tokens_per_second: 0 }\ndaily_limit_unit: requests\n';
   let daily = await startGateway({ config });
   const { key } = await makeKey(daily, { dailyLimit: 2n });
@@ -109,7 +109,7 @@ test('daily_limit_unit: requests counts requests until the end of the UTC day; w
   await endGateway(daily);
 });
 
-test('a daily limit of a dollar lets less than a dollar through', async () => {
+test('a daily limit of a dollar is not exceeded', async () => {
   const { key } = await makeKey(gateway, { dailyLimit: 1n });
   expect((await complete(gateway, hello, { key })).status).toBe(200);
 });
@@ -125,7 +125,7 @@ test('a disabled key gets 403 until it is enabled again, a revoked one 401 for g
   expect(await statusAfter('revoke')).toBe(401);
 });
 
-test('a key works in either header; two different keys in both are 401', async () => {
+test('a key works in either header; different keys in both are refused with 401', async () => {
   const { key } = await makeKey(gateway);
   const send = (headers: Record<string, string>): Promise<Answer> => complete(gateway, hello, { key: null, headers });
   expect((await send({ authorization: `Bearer ${key}` })).status).toBe(200);
@@ -137,7 +137,7 @@ test('a key works in either header; two different keys in both are 401', async (
   expect((await send({ authorization: `Basic ${key}` })).status).toBe(401);
 });
 
-test('a disabled key gets 403, and still the state of its window', async () => {
+test('a disabled key gets 403, but still the rate limit headers', async () => {
   const { key, id } = await makeKey(gateway, { minuteLimit: 5n });
   await complete(gateway, hello, { key });
   await gateway.cli(['keys', 'disable', String(id)]);
@@ -146,7 +146,7 @@ test('a disabled key gets 403, and still the state of its window', async () => {
   expect([readHeader(answer, 'limit'), readHeader(answer, 'remaining')]).toEqual(['5', '4']);
 });
 
-test('an input that no balance could bring into the model’s context is refused for its length, and costs nothing', async () => {
+test('an input that is longer than the model’s context is refused for its length, not for the balance, and costs nothing', async () => {
   const answer = await complete(gateway, ask('word '.repeat(1_000_000)));
   expect([answer.status, answer.body.error?.code, answer.body.error?.param]).toEqual([
     400,

@@ -1,4 +1,4 @@
-/** Local servers that answer like llama.cpp b10434 and Ollama 0.17: what they are sent, which models are listed, and how their errors are shown. */
+/** Local servers that answer like llama.cpp b10434 and Ollama 0.17: which requests they get, which models are listed, and how their errors are reported. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -22,7 +22,7 @@ const completion = (model: string, usage: Json): Reply => [
 ];
 const usage = { completion_tokens: 3, prompt_tokens: 31, total_tokens: 34 };
 
-/** What llama.cpp answers a prompt that names one of these. */
+/** The errors of llama.cpp, by the word in the prompt that requests them. */
 const faults: Readonly<Record<string, Reply>> = {
   image: error(
     500,
@@ -49,8 +49,9 @@ const faults: Readonly<Record<string, Reply>> = {
 };
 
 const file = '/models/SmolLM2-135M-Instruct.Q4_1.gguf';
-/** Requests to each path, and how many of the next ones are answered "Loading model". */
+/** The requests that the servers received. */
 const seen: { url: string; body: string }[] = [];
+/** How many of the next requests are answered "Loading model". */
 let loading = 0;
 let listRefused = false;
 /** The context that Ollama reports; undefined: none. */
@@ -109,7 +110,7 @@ function ollama(path: string, body: string): Reply {
     const parameters = cutsAt === undefined ? '' : `num_ctx    ${cutsAt}`;
     return [200, { parameters, model_info: {}, capabilities }];
   }
-  // With a context of 4,096 tokens, of which it keeps the end of a prompt.
+  // Ollama with a context of 4,096 tokens: it keeps the end of a longer prompt.
   const tokens = Math.min(body.length / 5, 4_000);
   const answeredBy = body.includes('provoke another') ? 'tinyllama:1.1b' : 'llama3.2:latest';
   return completion(answeredBy, tokens > 100 ? { ...usage, prompt_tokens: Math.round(tokens) } : usage);
@@ -184,7 +185,7 @@ const calls = (): number => seen.filter(({ url }) => url === '/llama/v1/chat/com
 const llamaId = 'llama-cpp/SmolLM2-135M-Instruct.Q4_1.gguf';
 
 describe('discovered models', () => {
-  test('are in the banner: each provider with its models, or why it has none', () => {
+  test('are in the banner: each provider with its models, or with the reason why it has none', () => {
     const banner = gateway.printed();
     expect(banner).toMatch(/^ {2}llama-cpp +llama-cpp\/SmolLM2-135M-Instruct\.Q4_1\.gguf$/m);
     expect(banner).toMatch(/^ {2}ollama +ollama\/llama3\.2:latest$/m);
@@ -192,7 +193,7 @@ describe('discovered models', () => {
     expect(banner).toMatch(/^ {2}vllm +refuses its key/m);
   });
 
-  test('are in the log at once: an empty list, and a refused key, which is not shown', async () => {
+  test('that are missing are logged at once: an empty list, and a refused key, which is not in the log', async () => {
     await expect.poll(() => gateway.printed()).toMatch(/a server refused its key/);
     await expect.poll(() => gateway.printed()).toMatch(/a server lists no usable model/);
     const lines = gateway.printed();
@@ -201,7 +202,7 @@ describe('discovered models', () => {
     expect(lines).not.toContain('canary');
   });
 
-  test('llama.cpp: the file’s name, the context of a request, no images, made when it was found', async () => {
+  test('of llama.cpp have the file’s name, the context of one request and no images, and are as old as their discovery', async () => {
     const found = await model(llamaId);
     expect(found).toMatchObject({
       context_length: 2_048,
@@ -211,7 +212,7 @@ describe('discovered models', () => {
     expect(Math.abs(Date.parse(String(found['created_at'])) - Date.now())).toBeLessThan(600_000);
   });
 
-  test('Ollama: no embedding model, tools, the price of its pattern; a name without its tag finds the latest', async () => {
+  test('of Ollama do not include embedding models; they have tools and the price of their pattern, and a name without a tag finds the latest', async () => {
     expect(await model('ollama/nomic-embed-text:latest')).toMatchObject({ error: { code: 'not_found' } });
     expect(await model('ollama/llama3.2')).toMatchObject({
       id: 'ollama/llama3.2:latest',
@@ -239,7 +240,7 @@ describe('discovered models', () => {
 
 describe('errors that a request causes', () => {
   test.each(['image', 'template', 'schema'])(
-    'an error that blames the %s is the caller’s, and is not retried',
+    'an error about the %s is reported as the client’s mistake, and is not retried',
     async name => {
       const before = calls();
       const refused = await ask(llamaId, `provoke ${name}`);
@@ -254,7 +255,7 @@ describe('errors that a request causes', () => {
     expect((await ask(llamaId, 'provoke context')).body.error).toMatchObject({ code: 'context_length_exceeded' });
   });
 
-  test('open no circuit breaker, however often they come; failures of the server are retried', async () => {
+  test('do not open the circuit breaker, however many there are; failures of the server are retried', async () => {
     for (let n = 0; n < 6; n += 1) expect((await ask(llamaId, 'provoke image')).status).toBe(400);
     expect((await model(llamaId)).available).toBe(true);
     expect((await ask(llamaId, 'hi')).status).toBe(200);
@@ -275,7 +276,7 @@ test.each<readonly [member: string, value: unknown]>([
   ['response_format', { type: 'json_schema', json_schema: { schema: { type: 'object' } } }],
   ['reasoning_effort', 'ultra'],
   ['verbosity', 'huge'],
-])('%s of a form that the specification does not list reaches it as it came', async (member, value) => {
+])('%s in a form that is not in the specification reaches the server unchanged', async (member, value) => {
   seen.length = 0;
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
@@ -288,7 +289,7 @@ test.each<readonly [member: string, value: unknown]>([
   });
 });
 
-test('counts come from the server, with the template that it applies; if it has no counter, the gateway counts', async () => {
+test('the server counts tokens, with the template that it applies; if it can’t, the gateway counts', async () => {
   const count = async (text: string): Promise<unknown> => {
     const response = await fetch(`${gateway.url}/v1/messages/count_tokens`, {
       method: 'POST',
@@ -304,12 +305,12 @@ test('counts come from the server, with the template that it applies; if it has 
   expect(await count('provoke image')).toMatchObject({ input_tokens: expect.any(Number) as unknown });
 });
 
-describe('silent changes by a server', () => {
+describe('silent changes of a request by a server', () => {
   const logged = (text: string): number => gateway.printed().split(text).length - 1;
-  // Ollama does not report a context that was never set, so the prompt is sent.
+  // Ollama does not report its context if none was set, so the prompt is sent.
   const long = 'The quick brown fox jumps over the lazy dog. '.repeat(1_500);
 
-  test('a prompt that the server cuts leads to a warning, and is logged once', async () => {
+  test('if the server cuts the prompt, the client gets a warning, and one line is logged', async () => {
     cutsAt = undefined;
     await gateway.admin.reloadConfiguration({});
     await expect.poll(async () => (await model('ollama/llama3.2'))['context_length'], { timeout: 10_000 }).toBe(null);
@@ -322,7 +323,7 @@ describe('silent changes by a server', () => {
     await expect.poll(() => logged('a provider cuts prompts')).toBe(1);
   });
 
-  test('an answer of another model is logged once, with its name', async () => {
+  test('if another model answers, its name is logged once', async () => {
     for (let n = 0; n < 3; n += 1) {
       const { body } = await ask('ollama/llama3.2', 'provoke another');
       expect(body['model']).toBe('ollama/llama3.2:latest');
@@ -347,7 +348,7 @@ describe('a model that is being loaded', () => {
     expect(calls()).toBe(before + 4);
   });
 
-  test('is waited for as long as an answer may take to begin: then 502 with retry-after; nothing is held, no breaker opens', async () => {
+  test('is waited for until the timeout of the first event: then 502 with retry-after, nothing is held, and no circuit breaker opens', async () => {
     for (let n = 0; n < 2; n += 1) {
       loading = 1_000;
       const started = performance.now();

@@ -1,4 +1,4 @@
-/** Batches of Anthropic's interface, and what both batch interfaces share: the contract, the command line, prices of the configuration. */
+/** Batches in Anthropic's interface, and what both batch interfaces share: the RPC services, the command line, prices in the configuration. */
 import { createClient } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-node';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -71,7 +71,7 @@ async function results(url: string | null): Promise<Result[]> {
 }
 
 describe('a batch of Messages', () => {
-  test('is in progress, then ended with its results in one place, at the batch price', async () => {
+  test('is in progress, then ended, with all results in one file and at the batch price', async () => {
     const made = await create([
       item('a', 'say=one'),
       item('b', 'status=400'),
@@ -104,15 +104,15 @@ describe('a batch of Messages', () => {
   test.each([
     ['a name of an item twice', [item('a', 'say=x'), item('a', 'say=x')], 'requests.1.custom_id'],
     ['no name', [item(undefined, 'say=x')], 'requests.0.custom_id'],
-    ['a name with blanks', [item('a b', 'say=x')], 'requests.0.custom_id'],
+    ['a name with spaces', [item('a b', 'say=x')], 'requests.0.custom_id'],
     ['no params', [item('a', 'say=x'), { custom_id: 'b' }], 'requests.1.params'],
     ['nothing', [], 'requests'],
-  ])('with %s is refused with 422 that names the place', async (_, requests, param) => {
+  ])('with %s is refused with 422, and the error names the field', async (_, requests, param) => {
     const { status, body } = await create(requests);
     expect([status, body['error']]).toEqual([422, expect.objectContaining({ type: 'invalid_request_error', param })]);
   });
 
-  test('may have more requests than other bodies may have entries; it is cancelled, listed and deleted', async () => {
+  test('may have more requests than other bodies may have entries, and can be cancelled, listed and deleted', async () => {
     const made = await create(Array.from({ length: 400 }, (_, at) => item(`i${at}`, 'delay_ms=100 say=x')));
     expect(made.status).toBe(200);
     const { id } = made.body;
@@ -142,12 +142,12 @@ describe('a batch of Messages', () => {
   });
 });
 
-test('the factor of the configuration is the batch price, and the list of models names it', async () => {
+test('the batch price is the factor in the configuration, and the list of models has it', async () => {
   const models = await call<{ data: { id: string; pricing: { batch?: number } }[] }>(gateway, '/v1/models');
   expect(models.body.data.find(({ id }) => id === 'acme/quarter')?.pricing.batch).toBe(0.25);
 });
 
-test('the contract offers files and batches too, and the command line lists a batch’s items', async () => {
+test('files and batches are available over RPC, too, and the command line lists a batch’s items', async () => {
   const transport = createConnectTransport({
     baseUrl: gateway.rpcUrl,
     httpVersion: '2',

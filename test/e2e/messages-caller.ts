@@ -1,4 +1,4 @@
-/** A caller of the Anthropic interface, reduced to what the tests of upstreams check. */
+/** A client of the Messages interface, reduced to what the tests of upstreams check. */
 import type { Gateway } from '../gateway.ts';
 
 /** The outcome of a request. */
@@ -9,9 +9,9 @@ export interface MessagesSeen {
   readonly error?: Readonly<Record<string, unknown>>;
   readonly text: string;
   readonly arguments: string;
-  /** Chat's finish reason. */
+  /** The stop reason, as Chat's finish reason. */
   readonly finish: string | undefined;
-  /** `message_stop` came, and nothing after it. */
+  /** Whether `message_stop` came, and nothing after it. */
   readonly done: boolean;
   readonly ms: number;
 }

@@ -1,5 +1,5 @@
 /**
- * Messages beside Chat on the same models: both interfaces say the same and cost the same; and a coding agent's session through Messages to upstreams of
+ * Messages and Chat on the same models give the same answers at the same cost. Also, a coding agent's session through Messages to upstreams of
  * both protocols.
  */
 import { createServer, type IncomingHttpHeaders } from 'node:http';
@@ -36,7 +36,7 @@ function parseEvents(text: string): Json[] {
   return data.map(line => JSON.parse(line.slice('data: '.length)) as Json);
 }
 
-/** The content of an answer, whichever interface it came through. */
+/** The content of an answer, the same for both interfaces. */
 interface Gist {
   text: string;
   reasoningText: string;
@@ -313,7 +313,7 @@ describe.each([
   { protocol: 'messages', suffix: '' },
   { protocol: 'chat', suffix: '/v1' },
 ])('a coding agent’s session to a $protocol upstream', ({ protocol, suffix }) => {
-  test('30 turns with 20 tools, cached prompt and reasoning: arguments and signatures intact, the same request the same bytes', async () => {
+  test('in 30 turns with 20 tools, a cached prompt and reasoning, arguments and signatures are unchanged, and the same request is sent as the same bytes', async () => {
     const upstream = await recordingUpstream();
     const target = await startGateway({ config: front(protocol, upstream.url + suffix), balance: '100' });
     onTestFinished(() => endGateway(target));
@@ -378,7 +378,7 @@ describe.each([
   });
 });
 
-test('EF-07: an upstream gets its key, the client’s version or one that takes sampling, and the betas of client and configuration together', async () => {
+test('EF-07: an upstream gets its key, the client’s version or one that accepts sampling, and the beta headers of client and configuration', async () => {
   const upstream = await recordingUpstream();
   const config = front('messages', upstream.url).replace(
     'api_key: inner-key',
@@ -396,6 +396,6 @@ test('EF-07: an upstream gets its key, the client’s version or one that takes 
     { path: '/v1/messages', 'x-api-key': 'inner-key', 'anthropic-version': '2023-06-01', 'anthropic-beta': 'c' },
   ]);
   expect(upstream.headers.every(({ authorization }) => authorization === undefined)).toBe(true);
-  // The client set no limit: the gateway sends the model's own, because the protocol requires one.
+  // The client set no limit, but the protocol requires one, so the gateway sends the model's limit.
   expect(JSON.parse(upstream.bodies[1] ?? '{}')).toMatchObject({ max_tokens: 16_384, temperature: 1 });
 });

@@ -1,4 +1,4 @@
-/** The text of `/metrics` is what Prometheus accepts, what the documents list, and what the alerts and the dashboard query. */
+/** Prometheus accepts the text of `/metrics`; it has the metrics that the documents list and that the alerts and the dashboard query. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -104,7 +104,7 @@ test('labels are bounded: unknown paths and models get the label `other`', () =>
   expect(page.split('\n').filter(line => line.startsWith('tollgate_requests_total'))).toHaveLength(5);
 });
 
-test('the document names every metric with its type and labels, and no other', () => {
+test('docs/operations.md lists exactly the metrics that exist, with their types and labels', () => {
   const rows = readFileSync(join(root, 'docs/operations.md'), 'utf8').matchAll(/^\| `(\w+)` \| (\w+) \| (.+?) \|/gm);
   const documented = Array.from(rows, ([, name = '', type = '', labels = '']) => [
     name,
@@ -152,7 +152,7 @@ describe('alert rules', () => {
     ]);
   });
 
-  test('have names of their own', () => {
+  test('have different names', () => {
     expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
   });
 });

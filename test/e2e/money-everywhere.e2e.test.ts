@@ -1,4 +1,4 @@
-/** Money over all endpoints, in any order and with any outcome: what the answer says, its header, the record, its receipt and the balance agree to the nano-dollar. */
+/** Money over all endpoints, in any order and with any outcome: the usage of the answer, its header, the record, its receipt and the balance agree to the nano-dollar. */
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { readBalance, endGateway, heldBy, startGateway } from '../gateway.ts';
@@ -30,7 +30,7 @@ const steeringLine = fc.constantFrom(
 const prompt = fc.tuple(text, steeringLine).map(([said, line]) => said + line);
 const message = (content: string): object[] => [{ role: 'user', content }];
 
-/** Any request without background work, on any path that costs money. */
+/** Generates requests without background work, on all paths that cost money. */
 const requested: fc.Arbitrary<PaidRequest> = fc.oneof(
   prompt.map(said => ({
     path: '/v1/chat/completions',
@@ -95,7 +95,7 @@ test('usage, header, record, receipt and balance agree on every path', async () 
         } else {
           expect([response.status, debited, receipt.state]).toEqual([502, 0n, 'upstream_failed']);
         }
-        // Each bucket alone, then all of them together.
+        // The cost of each bucket, then their sum.
         for (const { kind, tokens, price, multiplier, cost } of receipt.buckets) {
           const isPiece = kind === 'image' || kind === 'search';
           expect(cost).toBeCloseTo((tokens * price * multiplier) / (isPiece ? 1 : 1e6), 12);

@@ -1,9 +1,9 @@
-/** An input near the context length is counted before anything is sent: an upstream that accepts it anyway would cut it. */
+/** An input near the context length is counted exactly before anything is sent, because an upstream might accept and cut it. */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import { complete } from './chat-client.ts';
 
-// Nothing listens there: every request that is sent fails with 502.
+// Nothing listens at this address, so every request that is sent fails with 502.
 const gateway = await startGateway({
   config: `
 retries: 0
@@ -23,8 +23,11 @@ afterAll(() => endGateway(gateway));
 test.each([
   [1_020, 400, 'context_length_exceeded'],
   [980, 502, 'upstream_error'],
-])('%i tokens by the lowest and the highest estimate: %i %s', async (words, status, code) => {
-  const messages = [{ role: 'user', content: 'word '.repeat(words) }];
-  const answer = await complete(gateway, { model: 'acme/small', messages });
-  expect([answer.status, answer.body.error.code]).toEqual([status, code]);
-});
+])(
+  'for %i words, whose lowest and highest estimate are on both sides of the limit, the exact count decides: %i %s',
+  async (words, status, code) => {
+    const messages = [{ role: 'user', content: 'word '.repeat(words) }];
+    const answer = await complete(gateway, { model: 'acme/small', messages });
+    expect([answer.status, answer.body.error.code]).toEqual([status, code]);
+  },
+);

@@ -1,4 +1,4 @@
-/** What an operator sees of usage and requests. */
+/** How an operator reloads the configuration, and sees usage and requests. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ async function json(...args: string[]): Promise<unknown> {
   return document;
 }
 
-test('reload lists what was read; a bad file changes nothing, and the error names it', async () => {
+test('reload prints what was read; a bad file changes nothing, and the error names it', async () => {
   const path = join(gateway.home.folder, 'gateway.yaml');
   const before = readFileSync(path, 'utf8');
   expect(await json('reload')).toEqual({ file: path, providers: 0, models: 11, needs_restart: [] });
@@ -47,7 +47,7 @@ test('reload lists what was read; a bad file changes nothing, and the error name
   expect(await json('reload')).toMatchObject({ needs_restart: [] });
 });
 
-test('a command loads nothing of the gateway, nor the libraries of its configuration: it answers in half a second', async () => {
+test('a command loads neither the gateway nor the libraries of its configuration, and prints its result within half a second', async () => {
   const hook = `import { registerHooks } from 'node:module';
     registerHooks({ load(url, context, next) { process.stderr.write(url + '\\n'); return next(url, context); } });`;
   const { stderr } = await runProcess(
@@ -126,7 +126,7 @@ test('usage by group names each group, and the requests without a group', async 
   ]);
 });
 
-test('a settled request is listed, and shown with its arithmetic', async () => {
+test('a settled request is listed, and shown with the calculation of its cost', async () => {
   const { data } = (await json('requests', 'list', '--account', '1', '--key', '1', '--model', 'sim/large')) as {
     data: object[];
   };
@@ -147,14 +147,14 @@ test('a settled request is listed, and shown with its arithmetic', async () => {
 });
 
 test('a command without a subcommand lists, --version prints the version, and a reader that closes the pipe early causes no failure', async () => {
-  // Not limits: the reset time of a rolling one changes with the clock.
+  // Without limits: the reset time of a rolling limit changes with the clock.
   const ofAccount = ['credits', 'keys', 'groups', 'management-keys', 'entries', 'requests', 'webhooks'];
   const commands = [
     ...['accounts', 'models', 'holds', 'audit', 'sessions'].map(name => [name]),
     ...ofAccount.map(name => [name, '--account', '1']),
   ];
   for (const [name = '', ...rest] of commands) {
-    // Each prints one JSON document, which `json` has parsed.
+    // Each command prints one JSON document, which `json` has parsed.
     expect([name, await json(name, ...rest)]).toEqual([name, await json(name, 'list', ...rest)]);
   }
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };

@@ -232,7 +232,7 @@ test('an account is renamed and closed: its keys stop, their balances and those 
     });
   const first = (await (await ask('tokens=5')).json()) as { usage: { cost: number } };
   expect(first.usage.cost).toBeGreaterThan(0);
-  // This request is still running when the account is closed.
+  // This request is still running while the account is closed.
   const running = await ask('tokens=2000 tps=50', { stream: true });
   const reader = running.body?.getReader();
   await reader?.read();

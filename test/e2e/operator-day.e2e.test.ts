@@ -1,5 +1,5 @@
 /**
- * A day of an operator who knows docs/operations.md "Logs, metrics and traces" only: a provider with a bad key, one that is slow, one that answers as another model, and a complaint that is traced by its `x-request-id` alone.
+ * A day of an operator who has read only docs/operations.md "Logs, metrics and traces": a provider with a bad key, a slow provider, a provider that answers with another model, and a complaint that is traced with only its `x-request-id`.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -81,7 +81,7 @@ async function readSamples(name: string) {
   return page.get(name)?.samples.map(({ labels, value }) => ({ ...labels, value })) ?? [];
 }
 
-test('a bad key is seen within one request: in the log, in a metric and by `tollgate providers`', async () => {
+test('a bad key can be seen after one request: in the log, in a metric and with `tollgate providers`', async () => {
   expect((await ask('acme/keyed')).status).toBe(200);
   await expect
     .poll(() => grep('a provider’s key was refused'))
@@ -102,7 +102,7 @@ test('a bad key is seen within one request: in the log, in a metric and by `toll
   ]);
 });
 
-test('a provider that answers as another model is seen in the log and by `tollgate routes`', async () => {
+test('a provider that answers with another model can be seen in the log and with `tollgate routes`', async () => {
   expect((await ask('acme/cheat')).status).toBe(200);
   await expect
     .poll(() => grep('a provider answers as another model'))
@@ -113,7 +113,7 @@ test('a provider that answers as another model is seen in the log and by `tollga
   expect(route).toMatchObject({ provider: 'cheat', answers_as: 'tiny-1' });
 });
 
-test('a complaint: its x-request-id alone says what was tried, what was slow, and why it cost what it did', async () => {
+test('for a complaint, the x-request-id is enough to find what was tried, what was slow, and how the cost came about', async () => {
   const response = await ask('acme/both');
   expect(response.status).toBe(200);
   const id = response.headers.get('x-request-id') ?? '';
@@ -136,7 +136,7 @@ test('a complaint: its x-request-id alone says what was tried, what was slow, an
     model: 'acme/both',
     state: 'completed',
     cost: 0.0042,
-    // 1,200 tokens at $1 and 300 at $10 a million.
+    // 1,200 tokens at $1 and 300 at $10 per million.
     buckets: [
       { kind: 'input', tokens: 1200, price: 1, cost: 0.0012, paid_by: 'account' },
       { kind: 'output', tokens: 300, price: 10, cost: 0.003, paid_by: 'account' },

@@ -1,4 +1,4 @@
-/** Events of what happens outside requests, as the operator’s webhook gets them (docs/operations.md), and the end of an account. */
+/** Events of what happens outside of requests, as the operator’s webhook gets them (docs/operations.md), and the closing of an account. */
 import { afterAll, expect, test } from 'vitest';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { FakeClock } from '../fake-clock.ts';
@@ -41,14 +41,14 @@ afterAll(async () => {
   clock.remove();
 });
 
-/** Restarts the gateway with a clock that many days ahead. */
+/** Restarts the gateway with its clock `days` days ahead. */
 async function restartLater(days: number): Promise<void> {
   await gateway.stop();
   clock.set(new Date(startMs + days * day).toISOString());
   gateway = await startGateway({ config, home: gateway.home, environment: clock.environment });
 }
 
-// Nothing listens there: events that wait for delivery are listed.
+// Nothing listens at this address, so events stay in the list of deliveries.
 const made = await gateway.cli(['webhooks', 'create', '--url', 'http://127.0.0.1:9/', '--json']);
 const webhookId = BigInt((made.json as { webhook_id: number }).webhook_id);
 
@@ -59,11 +59,11 @@ async function readEvents(types: readonly string[]): Promise<readonly [string, R
   return wanted.map(({ type, dataJson }) => [type, JSON.parse(dataJson) as Record<string, unknown>]);
 }
 
-test('a route that opens and closes is reported once each', async () => {
+test('the opening and the closing of a route’s circuit breaker are each reported once', async () => {
   behaviour = refuses(500);
   const types = ['route.opened', 'route.closed'];
   const route = { provider: 'up', model: 'lab/one', upstream_model: 'm' };
-  // A repeat of the same request would not count against the route.
+  // A repeat of the same request would not count as a failure of the route.
   for (let n = 0; n < 5; n++) await complete(gateway, ask(`Hello ${n}`, { model: 'lab/one' }));
   await expect.poll(() => readEvents(types)).toEqual([['route.opened', route]]);
   behaviour = answers;
@@ -77,7 +77,7 @@ test('a route that opens and closes is reported once each', async () => {
     ]);
 });
 
-test('a key that a provider refuses is named by its place', async () => {
+test('a provider’s key that is refused is named by its position in the list of keys', async () => {
   behaviour = refuses(401);
   await complete(gateway, ask('Hello', { model: 'lab/keyed' }));
   behaviour = answers;
@@ -91,7 +91,7 @@ test('a key that a provider refuses is named by its place', async () => {
     );
 });
 
-test('a plan that renews itself, and one that ends, are reported, also to the account', async () => {
+test('the renewal and the end of a plan are reported, also to the account', async () => {
   const account = await newOwner('10');
   const { account_id, managementKey } = account;
   await call(gateway, 'POST', '/webhooks', { key: managementKey, body: { url: 'http://127.0.0.1:9/own' } });
@@ -140,7 +140,7 @@ async function newOwner(dollars: string): Promise<{ account_id: string; manageme
   return { account_id: String(accountId), managementKey: key?.key ?? '' };
 }
 
-test('an account that is closed takes nothing more, gathers its money, and is paid out by a negative credit', async () => {
+test('a closed account accepts no more changes, its money moves back to its balance, and a negative credit pays it out', async () => {
   const { account_id, managementKey } = await newOwner('10');
   const group = await call<{ data: GroupJson }>(gateway, 'POST', '/groups', {
     key: managementKey,
@@ -164,7 +164,7 @@ test('an account that is closed takes nothing more, gathers its money, and is pa
   const { records } = await gateway.admin.listAccountActivity({ accountId });
   const spent = records.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
   expect([records.length, spent > 0n, left]).toEqual([2, true, 10_000_000_000n - spent]);
-  // The key's balance is back in the account; no more than that can be paid out.
+  // The key's balance has moved back to the account; no more than that can be paid out.
   const pay = (amountNanoUsd: bigint) => gateway.admin.addCredit({ accountId, amountNanoUsd, note: 'paid out' });
   await expect(pay(-left - 1n)).rejects.toThrow(ConnectError);
   expect((await pay(-left)).account?.balanceNanoUsd).toBe(0n);

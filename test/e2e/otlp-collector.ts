@@ -1,4 +1,4 @@
-/** A collector of OTLP over HTTP, which reads what arrives with the protocol's own messages. */
+/** A collector of OTLP over HTTP, which parses what arrives with the protocol's message types. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createRequire } from 'node:module';
@@ -72,7 +72,7 @@ export type AttributeValue = string | number | boolean | readonly AttributeValue
 export interface CollectedSpan {
   readonly traceId: string;
   readonly spanId: string;
-  /** '' if it has none. */
+  /** '' for a root span. */
   readonly parentId: string;
   readonly name: string;
   readonly kind: number;

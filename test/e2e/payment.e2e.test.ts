@@ -1,4 +1,4 @@
-/** Who pays for what (docs/accounting.md "Who pays"), as shown by balances, answers and the ledger's records. */
+/** Who pays for what (docs/accounting.md "Who pays"), seen in balances, answers and records. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, Payer, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
@@ -12,7 +12,7 @@ const dollars = (amount: number | string | null): bigint => BigInt(Math.round(Nu
 const steer = (line: string, more?: object): Record<string, unknown> => ask(`Tolls\n!sim ${line}`, { ...more });
 const readRequestId = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
 
-/** The exact sum of a record's line items, rounded once, half up: nano-dollars. */
+/** Returns the exact sum of a record's line items in nano-dollars, rounded once, half up. */
 function readArithmetic({ buckets }: ActivityRecord): bigint {
   const scale = 1_000n * 1_000n * 1_000n;
   const exact = buckets.reduce(
@@ -24,12 +24,12 @@ function readArithmetic({ buckets }: ActivityRecord): bigint {
 }
 
 describe('one request', () => {
-  test('its cost is price times tokens: in the answer, the header, the record and the balance alike', async () => {
+  test('costs price times tokens, in the answer, the header, the record and the balance', async () => {
     const before = await readBalance(gateway);
     const answer = await complete(gateway, steer('tokens=123'));
     const { prompt_tokens: input, completion_tokens: output, cost } = answer.body.usage;
     expect(output).toBe(123);
-    // sim/large: 1 dollar a million tokens of input, 4 of output; nothing of so short a prompt is cached.
+    // sim/large costs 1 dollar per million tokens of input and 4 of output; a prompt this short is not cached.
     const nano = BigInt(input) * 1_000n + BigInt(output) * 4_000n;
     expect(dollars(cost)).toBe(nano);
     expect(dollars(answer.headers.get('x-tollgate-cost'))).toBe(nano);
@@ -49,7 +49,7 @@ describe('one request', () => {
     ]);
   });
 
-  test('a stream shows the same cost in its usage, and has no cost header', async () => {
+  test('has the same cost in the usage of a stream, which has no cost header', async () => {
     const answer = await stream(gateway, steer('tokens=77'));
     expect(answer.headers.get('x-tollgate-cost')).toBeNull();
     const record = await readRecord(gateway, readRequestId(answer));
@@ -57,7 +57,7 @@ describe('one request', () => {
     expect(record.costNanoUsd).toBe(BigInt(answer.usage?.prompt_tokens ?? 0) * 1_000n + 77n * 4_000n);
   });
 
-  test('a stream that shows no usage is charged all the same', async () => {
+  test('is charged the same if its stream has no usage', async () => {
     const answer = await stream(gateway, steer('tokens=33', { stream_options: { include_usage: false } }));
     expect(answer.usage).toBeUndefined();
     const { usage, costNanoUsd } = await readRecord(gateway, readRequestId(answer));
@@ -143,8 +143,8 @@ test.each([false, true])(
   },
 );
 
-describe('clients that go away', () => {
-  test('from a stream: the delivered output is charged, once, within a second or so', async () => {
+describe('clients that disconnect', () => {
+  test('from a stream: the delivered output is charged once, within about a second', async () => {
     const answer = await stream(gateway, steer('tokens=5000 tps=100'), { until: chunks => chunks.length > 12 });
     const left = performance.now();
     const record = await readRecord(gateway, readRequestId(answer));
@@ -156,7 +156,7 @@ describe('clients that go away', () => {
     expect(record.costNanoUsd).toBeGreaterThan(0n);
   });
 
-  test('from an answer that is not streamed: likewise', async () => {
+  test('from an answer that is not streamed: the same', async () => {
     const { key, id } = await makeKey(gateway);
     const leave = AbortSignal.timeout(700);
     await expect(complete(gateway, steer('tokens=5000 tps=100'), { key, signal: leave })).rejects.toThrow();
@@ -181,7 +181,7 @@ describe('clients that go away', () => {
 });
 
 describe('a key’s own balance', () => {
-  test('is moved out of the account, pays alone, and returns when the key is deleted', async () => {
+  test('is moved from the account, is the only one that pays, and moves back when the key is deleted', async () => {
     const before = await readBalance(gateway);
     const { key, id } = await makeKey(gateway, { balanceNanoUsd: 1_000_000n });
     expect(before - (await readBalance(gateway))).toBe(1_000_000n);
@@ -199,9 +199,9 @@ describe('a key’s own balance', () => {
   });
 
   test.each([false, true])(
-    'when exhausted, ends the answer with finish reason length and stays at or above zero (stream: %s)',
+    'that is exhausted ends the answer with finish reason `length` and does not go below zero (stream: %s)',
     async streamed => {
-      // Pays for some 500 tokens of output.
+      // The balance pays for about 500 tokens of output.
       const { key, id } = await makeKey(gateway, { balanceNanoUsd: 2_000_000n });
       const send = streamed ? stream : complete;
       const answer = await send(gateway, steer('tokens=3000'), { key });
@@ -227,7 +227,7 @@ describe('a key’s own balance', () => {
   });
 
   test('pays for an answer that the client’s `max_tokens` makes short enough', async () => {
-    // Pays for the input and 5 tokens, not for 16.
+    // The balance pays for the input and 5 tokens, but not for 16.
     const { key, id } = await makeKey(gateway, { balanceNanoUsd: 80_000n });
     expect((await complete(gateway, steer('tokens=50'), { key })).status).toBe(429);
     const short = await complete(gateway, steer('tokens=50', { max_tokens: 5 }), { key });
@@ -242,7 +242,7 @@ describe('a key’s own balance', () => {
     expect([free.status, free.body.usage.cost]).toEqual([200, 0]);
   });
 
-  test('credit makes the next request work', async () => {
+  test('of zero is raised by a credit, and the next request works', async () => {
     const { account } = await gateway.admin.createAccount({ name: 'poor', balanceNanoUsd: 0n });
     const made = await gateway.admin.createApiKey({ accountId: account?.accountId ?? 0n, settings: {} });
     const key = made.key?.key ?? '';
@@ -253,10 +253,10 @@ describe('a key’s own balance', () => {
 });
 
 describe('a thousand requests at once', () => {
-  test('on a key with five cents never overspend', async () => {
+  test('never overdraw a key with five cents', async () => {
     const funds = 50_000_000n;
     const { key, id } = await makeKey(gateway, { balanceNanoUsd: funds });
-    // Each costs about 0.82 cents at most, so that six or so can be paid; the pace keeps them running side by side.
+    // Each costs at most about 0.82 cents, so the balance pays for about six. They are slow, so that they run at the same time.
     const send = async (index: number): Promise<{ status: number; code: string | undefined; cost: bigint }> => {
       const body = steer('tokens=2000 tps=4000', { max_tokens: 2_000, stream: index % 2 === 0 });
       if (index % 2 === 0) {

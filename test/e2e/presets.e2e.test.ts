@@ -1,4 +1,4 @@
-/** Providers that the environment alone switches on: their catalogue, a local server and another Tollgate that are queried for their models. */
+/** Providers that environment variables enable without a configuration file: their models, and a local server and another Tollgate that are queried for theirs. */
 import { writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { once } from 'node:events';
@@ -39,7 +39,7 @@ const lists: Readonly<Record<string, object>> = {
     object: 'list',
   },
 };
-/** Ollama's Chat interface, and the model lists of the other servers. */
+/** The requests to the local servers: Ollama's Chat interface, and the model lists of the others. */
 const requested: { url: string; body: string; authorization: string | undefined }[] = [];
 let models = ['qwen3:8b'];
 const local: Server = createServer((request, response) => {
@@ -114,18 +114,18 @@ async function say(body: Record<string, unknown>): Promise<[number, string]> {
   return [response.status, answer.choices?.[0]?.message.content ?? answer.error?.code ?? ''];
 }
 
-test('an alias of the file may name a model of a preset', async () => {
+test('an alias in the file may name a model of a preset', async () => {
   const headers = { authorization: `Bearer ${gateway.apiKey}` };
   const response = await fetch(`${gateway.url}/v1/models/haiku`, { headers });
   expect([response.status, ((await response.json()) as Listed).id]).toEqual([200, 'anthropic/claude-haiku-4-5']);
 });
 
-test('a key switches the models of its provider on, with prices', async () => {
+test('a key enables the models of its provider, with prices', async () => {
   const sonnet = (await listed()).find(({ id }) => id === 'anthropic/claude-sonnet-4-5');
   expect(sonnet).toMatchObject({ pricing: { input: 3, output: 15 }, capabilities: { reasoning: true } });
 });
 
-test('a local server is queried for its models, which cost nothing; its limit is called as it knows it', async () => {
+test('a local server is queried for its models, which cost nothing, and gets the output limit under the name that it knows', async () => {
   await expect.poll(async () => (await listed()).map(({ id }) => id), { timeout: 20_000 }).toContain('ollama/qwen3:8b');
   expect(await say({ model: 'ollama/qwen3:8b', max_completion_tokens: 7 })).toEqual([200, 'local']);
   const sent = JSON.parse(requested.at(-1)?.body ?? '{}') as Record<string, unknown>;
@@ -133,7 +133,7 @@ test('a local server is queried for its models, which cost nothing; its limit is
   expect(await heldBy(gateway)).toBe(0n);
 });
 
-test('every kind of local server is queried at its own address, with its key; models in the file have the prices of the file', async () => {
+test('every kind of local server is queried at its address with its key; models in the file have the prices of the file', async () => {
   const local = async (): Promise<string[]> =>
     (await listed())
       .filter(({ id }) => /^(vllm|llama-cpp|lm-studio)\//.test(id))
@@ -161,7 +161,7 @@ test('every kind of local server is queried at its own address, with its key; mo
   ]);
 });
 
-test('another Tollgate lists its models with their prices, and answers', async () => {
+test('the models of another Tollgate are listed with their prices, and answer', async () => {
   await expect
     .poll(async () => (await listed()).map(({ id }) => id), { timeout: 20_000 })
     .toContain('tollgate/sim/large');

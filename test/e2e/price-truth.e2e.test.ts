@@ -1,6 +1,6 @@
 /**
- * What a request costs, computed a second time from what its upstream reported and what the configuration says, for every shape of a price, every
- * protocol of an upstream and every interface. Nothing here uses the gateway's own arithmetic. Source: docs/accounting.md "Prices and rounding".
+ * The cost of requests, computed a second time from the usage that the upstream reported and the prices in the configuration, for every form of a price, every
+ * upstream protocol and every interface. Nothing here uses the gateway's calculation. See docs/accounting.md "Prices and rounding".
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
@@ -31,14 +31,14 @@ interface Shape extends Price {
 
 const shapes: Readonly<Record<string, Shape>> = {
   flat: { input: '0.3', output: '1.1' },
-  // A token costs less than a nano-dollar, or a fraction of one: rounding shows.
+  // A token costs a fraction of a nano-dollar, so that rounding matters.
   crumbs: {
     input: '0.000123',
     output: '0.007654',
     caching: { read: '0.000001', write_5m: '0.000007', write_1h: '0.000011' },
   },
   cached: { input: '3', output: '15', caching: { read: '0.3', write_5m: '3.75', write_1h: '6' } },
-  // A missing cache price is the price of uncached input.
+  // Without a cache price, the price of uncached input applies.
   read: { input: '1.25', output: '10', caching: { read: '0.125' } },
   written: { input: '0.8', output: '4', caching: { write_5m: '1' } },
   steps: {
@@ -89,13 +89,13 @@ afterAll(async () => {
   await upstream.stop();
 });
 
-/** A decimal number of dollars per 1 million tokens in units of 10^-12 dollars a token. */
+/** Converts dollars per 1 million tokens (a decimal number) to pico-dollars (10^-12) per token. */
 function pico(price: string): bigint {
   const [whole = '', fraction = ''] = price.split('.');
   return BigInt(whole + fraction.padEnd(6, '0'));
 }
 
-/** The exact cost in units of 10^-21 dollars: price × tier (in halves) × what remains after the discount (in hundredths). */
+/** Returns the exact cost in units of 10^-21 dollars: price × tier (in halves) × what remains after the discount (in hundredths). */
 function exactCost(shape: Shape, counted: Counted, { tier, discount }: { tier: number; discount: boolean }): bigint {
   const all = counted.input + counted.read + counted.write5m + counted.write1h;
   const step = [...(shape.above ?? [])].sort((a, b) => b.from - a.from).find(({ from }) => all > from);
@@ -109,21 +109,21 @@ function exactCost(shape: Shape, counted: Counted, { tier, discount }: { tier: n
   return sum * BigInt(tier * 2) * BigInt(discount ? 95 : 100) * 5_000_000n;
 }
 
-/** Rounds half up, to nano-dollars. */
+/** Rounds an exact cost half up to nano-dollars. */
 function nano(exact: bigint): bigint {
   const unit = 10n ** 12n;
   const [whole, rest] = [exact / unit, exact % unit];
   return rest * 2n >= unit ? whole + 1n : whole;
 }
 
-/** A number as JSON shows dollars, in nano-dollars, by its digits. */
+/** Converts an amount in dollars, as it is in JSON, to nano-dollars by its digits. */
 function toNano(shown: number | string | null): bigint {
   const text = typeof shown === 'number' ? shown.toFixed(9) : (shown ?? 'x');
   const [whole = '', fraction = ''] = text.split('.');
   return BigInt(whole + fraction.padEnd(9, '0'));
 }
 
-/** Numbers that look random and are the same each time. */
+/** Returns a generator of pseudo-random numbers up to `max`; the same seed gives the same numbers. */
 function counts(seed: number): (max: number) => number {
   let state = seed * 2_654_435_761 + 1;
   return max => {
@@ -192,7 +192,7 @@ interface Usage {
   readonly completion_tokens?: number;
 }
 
-/** The usage that an answer shows last. */
+/** Returns the last usage in the text of an answer. */
 function usageIn(text: string): Usage {
   const values = text.startsWith('{')
     ? [text]
@@ -212,7 +212,7 @@ beforeAll(async () => {
   ({ key } = await newKey(gateway));
   const { accountId, managementKey } = await newAccount(gateway, 1_000_000);
   await gateway.cli(['subscriptions', 'start', String(accountId), '--plan', 'core_pro', '--period', 'monthly']);
-  // Money first: the plan's discount applies, and its tokens are not touched.
+  // Money pays first: the plan's discount applies, and its tokens are not used.
   ({ key: discountKey } = await newKey(gateway, { use_subs_first: false }, managementKey));
   discountManagementKey = managementKey;
 });
@@ -281,7 +281,7 @@ async function checkCase(requested: Case, { name, path, ask }: Interface, tier: 
     ].filter(([, tokens]) => tokens !== 0),
   );
   expect(record.reasoning_tokens).toBe(usage.reasoning);
-  // The digits of the buckets' costs as they were sent: their sum is exact, before the one rounding.
+  // The costs of the buckets, digit by digit as they were sent: their exact sum is rounded once.
   const costs = [...recordText.matchAll(/"cost":([\d.]+),"paid_by"/g)].map(([, digits = '']) => {
     const [whole = '', fraction = ''] = digits.split('.');
     return BigInt(whole + fraction.padEnd(21, '0'));
@@ -311,7 +311,7 @@ describe.each(Object.keys(shapes))('prices of the shape “%s”', shape => {
 });
 
 test.each(interfaces)(
-  'if the reported usage costs more than the balance, the balance goes to zero and the rest is written off ($name)',
+  'if the reported usage costs more than the balance, the balance becomes zero and the rest is written off ($name)',
   async ({ path, ask }) => {
     const { managementKey } = await newAccount(gateway, 0.01);
     const { key: poor } = await newKey(gateway, {}, managementKey);
@@ -335,7 +335,7 @@ test.each(interfaces)(
   },
 );
 
-test('the balance is the first balance minus the sum of all records', async () => {
+test('the balance is the initial balance minus the sum of all records', async () => {
   let sum = 0n;
   for (let offset = 0; ; offset += 1000) {
     const page = await call<{ data: { cost: number }[] }>(gateway, 'GET', `/activity?limit=1000&offset=${offset}`);

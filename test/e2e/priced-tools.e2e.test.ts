@@ -1,10 +1,10 @@
-/** Tools that the provider runs and that have a price per call (`pricing.tools`): the cost is held before, charged as the provider reports, and shown in the receipt. */
+/** Tools that the provider runs and that have a price per call (`pricing.tools`): the cost is held before the request, charged as the provider reports the calls, and shown in the receipt. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 import { type RecordDetailJson, call, readDollars, newAccount, newKey } from './account-client.ts';
 import { dataFrame, type Json, ScriptedUpstream, typedFrame } from './scripted-upstream.ts';
 
-/** The upstreams' answers: a search or two, then a word. Tokens cost nothing, so that only the calls are charged. */
+/** The upstreams' answers: one or two searches, then a word. Tokens cost nothing, so that only the calls are charged. */
 const chatUsage = { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 };
 const chatChunk = (delta: Json, finish: string | null): string =>
   dataFrame({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason: finish }] });
@@ -143,7 +143,7 @@ interface Payer {
   readonly dollars: number;
 }
 
-/** Creates an account with that many dollars and a key. */
+/** Creates an account with a balance in dollars, and a key. */
 async function makePayer(dollars: number, settings: object = {}): Promise<Payer & { readonly accountId: bigint }> {
   const { accountId, managementKey } = await newAccount(gateway, dollars);
   return { accountId, managementKey, dollars, key: (await newKey(gateway, settings, managementKey)).key };
@@ -185,23 +185,26 @@ describe.each([false, true])('streamed: %s', stream => {
     ['responses items', 'responses', webSearch.responses, 2],
     ['messages reports', 'messages', messagesSearch, 1],
     ['messages items', 'messages', messagesSearch, 2],
-  ])('“%s” of a %s upstream costs %o as often as it says', async (text, protocol, member, calls) => {
-    const payer = await makePayer(1);
-    const before = upstream.bodies.length;
-    const answer = await ask(payer, protocol, { said: text, protocol, stream, ...member });
-    expect(answer.status).toBe(200);
-    expect(upstream.bodies[before]).toMatchObject(member);
-    const { cost, buckets } = await receipt(payer, answer.id);
-    expect(cost).toBeCloseTo(calls * 0.01, 9);
-    if (!stream) expect(answer.cost).toBeCloseTo(calls * 0.01, 9);
-    const bought = { kind: 'web_search', tokens: calls, price: 0.01, multiplier: 1, discount: 0, paid_by: 'account' };
-    const lines = buckets.filter(({ kind }) => kind === 'web_search');
-    expect(lines).toMatchObject(calls === 0 ? [] : [bought]);
-    expect(await readDollars(gateway, payer.managementKey)).toBeCloseTo(1 - calls * 0.01, 9);
-  });
+  ])(
+    '“%s” of a %s upstream, requested with %o, is charged as many times as the upstream reports',
+    async (text, protocol, member, calls) => {
+      const payer = await makePayer(1);
+      const before = upstream.bodies.length;
+      const answer = await ask(payer, protocol, { said: text, protocol, stream, ...member });
+      expect(answer.status).toBe(200);
+      expect(upstream.bodies[before]).toMatchObject(member);
+      const { cost, buckets } = await receipt(payer, answer.id);
+      expect(cost).toBeCloseTo(calls * 0.01, 9);
+      if (!stream) expect(answer.cost).toBeCloseTo(calls * 0.01, 9);
+      const bought = { kind: 'web_search', tokens: calls, price: 0.01, multiplier: 1, discount: 0, paid_by: 'account' };
+      const lines = buckets.filter(({ kind }) => kind === 'web_search');
+      expect(lines).toMatchObject(calls === 0 ? [] : [bought]);
+      expect(await readDollars(gateway, payer.managementKey)).toBeCloseTo(1 - calls * 0.01, 9);
+    },
+  );
 });
 
-test('calls are held before: as many as the request allows, else as the price list says, else ten', async () => {
+test('before the request, the cost of calls is held: of as many as the request allows, else as many as the configuration says, else ten', async () => {
   const search2 = { tools: [{ ...messagesSearch.tools[0], max_uses: 2 }] };
   const tries: [model: string, member: Json, dollars: number, status: number][] = [
     ['messages', messagesSearch, 0.099, 429],
@@ -229,14 +232,14 @@ test('calls are held before: as many as the request allows, else as the price li
   }
 });
 
-test('more calls than a request allows are never charged', async () => {
+test('calls beyond the number that a request allows are not charged', async () => {
   const payer = await makePayer(1);
   const tools = [{ ...messagesSearch.tools[0], max_uses: 1 }];
   const { id } = await ask(payer, 'messages', { said: 'messages items', protocol: 'messages', tools });
   expect((await receipt(payer, id)).cost).toBeCloseTo(0.01, 9);
 });
 
-test('a plan pays the tokens, and money the calls, without its discount', async () => {
+test('a plan pays for the tokens, and money for the calls, without the plan’s discount', async () => {
   const payer = await makePayer(10);
   await gateway.cli(['subscriptions', 'start', String(payer.accountId), '--plan', 'core', '--period', 'monthly']);
   const left = await readDollars(gateway, payer.managementKey);
@@ -258,7 +261,7 @@ test('a plan pays the tokens, and money the calls, without its discount', async 
   expect(refused).toMatchObject({ status: 429, json: { error: { code: 'subscription_exhausted' } } });
 });
 
-test('without a price they are refused where the request insists, as before', async () => {
+test('a tool without a price is refused if the request requires it', async () => {
   const payer = await makePayer(1);
   const refused = await ask(payer, 'plain', { said: 'chat silent', protocol: 'chat', ...webSearch.chat });
   expect(refused).toMatchObject({
@@ -270,7 +273,7 @@ test('without a price they are refused where the request insists, as before', as
   expect(unpriced).toMatchObject({ status: 400, json: { error: { code: 'unsupported_feature', param: 'tools.0' } } });
 });
 
-test('the prices stand in the catalogue', async () => {
+test('the list of models has the prices of tools', async () => {
   const response = await fetch(`${gateway.url}/v1/models/few`, {
     headers: { authorization: `Bearer ${gateway.apiKey}` },
   });

@@ -1,4 +1,4 @@
-/** Returns a configuration with a provider for each protocol at one server, and for each the model `via/PROTOCOL`, which has every feature. */
+/** Returns a configuration with one provider per protocol, all at the same server, and for each a model `via/PROTOCOL` with every feature. */
 export function configureProtocols(protocols: readonly string[], origin: string): string {
   const providers = protocols.map(name => {
     const path = name === 'messages' ? '' : '/v1';

@@ -53,7 +53,7 @@ afterAll(async () => {
   await endGateway(inner);
 });
 
-/** A record as the operator's command prints it; amounts in dollars. */
+/** A record as `tollgate requests list` prints it; amounts in dollars. */
 interface Shown {
   readonly request_id: string;
   readonly model: string;
@@ -100,7 +100,7 @@ beforeAll(async () => {
   for (const record of await listRecords()) shown[names.get(record.request_id) ?? ''] = record;
 });
 
-/** Returns the dollars that tokens cost at a price per million. */
+/** Returns the cost of tokens in dollars. `price`: dollars per million. */
 const perMillion = (tokens: number, price: number): number => (tokens * price) / 1e6;
 
 const expected: Readonly<Record<string, (record: Shown) => number>> = {
@@ -116,14 +116,17 @@ const expected: Readonly<Record<string, (record: Shown) => number>> = {
   rerank: () => 0.0017,
 };
 
-test.each(Object.keys(expected))('%s: the record has the provider cost, by the `cost` of the route', name => {
-  const record = shown[name];
-  if (record === undefined) throw new Error(`${name} was not requested`);
-  const { cost, provider_cost, margin } = record;
-  expect(provider_cost).toBeCloseTo(expected[name]?.(record) ?? 0, 9);
-  expect(provider_cost).toBeGreaterThan(0);
-  expect(margin).toBeCloseTo(cost - (provider_cost ?? 0), 9);
-});
+test.each(Object.keys(expected))(
+  '%s: the record has the provider cost, computed from the `cost` of the route',
+  name => {
+    const record = shown[name];
+    if (record === undefined) throw new Error(`${name} was not requested`);
+    const { cost, provider_cost, margin } = record;
+    expect(provider_cost).toBeCloseTo(expected[name]?.(record) ?? 0, 9);
+    expect(provider_cost).toBeGreaterThan(0);
+    expect(margin).toBeCloseTo(cost - (provider_cost ?? 0), 9);
+  },
+);
 
 test('without `cost` on the route, provider cost and margin are null', () => {
   expect(shown['unknown']).toMatchObject({ provider_cost: null, margin: null });
@@ -161,7 +164,7 @@ test('the operator’s sums of cost, provider cost and margin equal those of the
   const sums = await Promise.all(groupings.map(async by => [by, sum(await usage('--by', by))]));
   expect(sums).toEqual(groupings.map(by => [by, sum(records)]));
   const [steep] = (await usage('--by', 'model')).filter(row => row['model'] === 'acme/steep');
-  // Its provider cost exceeds its price.
+  // The provider cost of `acme/steep` exceeds its price.
   expect(steep?.margin).toBeLessThan(0);
   expect(steep?.margin).toBe(shown['above']?.margin);
   const { stdout } = await runInside(gateway, ['usage', '--by', 'provider', '--csv']);
@@ -183,7 +186,7 @@ test('metrics of the internal listener show provider cost and margin, public met
   expect(open).not.toMatch(/margin|provider_cost/);
 });
 
-/** Returns the traces of provider costs in an answer: names of fields, and amounts that only the operator may see. */
+/** Finds what an answer reveals of provider costs: names of fields, and amounts that only the operator may see. */
 function findTraces(answer: string): string[] {
   const amounts = Object.values(shown).flatMap(({ provider_cost, margin }) => [provider_cost, margin]);
   const digits = amounts.filter(amount => amount !== null).map(amount => String(amount));
@@ -207,7 +210,7 @@ test('no REST path and no RPC of the account shows provider cost to an account',
   for (const path of paths) {
     for (const key of [gateway.managementKey, gateway.apiKey]) {
       const answer = await fetch(gateway.url + path, { headers: { authorization: `Bearer ${key}` } });
-      // An event stream never ends.
+      // An event stream never ends, so it is not read.
       const isStream = answer.headers.get('content-type')?.startsWith('text/event-stream') === true;
       if (isStream) await answer.body?.cancel();
       else expect([path, findTraces(await answer.text())]).toEqual([path, []]);

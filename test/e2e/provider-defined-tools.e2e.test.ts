@@ -1,4 +1,4 @@
-/** Tools in a form that only one provider's models know: elsewhere they are plain functions, and their calls are converted back. */
+/** Tools in a form that only the models of one provider know. For other models they are converted to plain functions, and the calls are converted back. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { type AgentChain, startAgentChain } from './agent-chain.ts';
 
@@ -16,7 +16,7 @@ async function post(path: string, body: Json): Promise<Json> {
   return (await response.json()) as Json;
 }
 
-/** The final resource of a stream. */
+/** Sends a request, and returns the added items and the final response of its stream. */
 async function stream(body: Json): Promise<{ readonly added: readonly Json[]; readonly response: Json }> {
   const response = await fetch(`${chain.gateway.url}/v1/responses`, {
     method: 'POST',
@@ -31,7 +31,7 @@ async function stream(body: Json): Promise<{ readonly added: readonly Json[]; re
   return { added, response: events.at(-1)?.response ?? {} };
 }
 
-/** The output without reasoning, which contains Gemini’s signatures. */
+/** Returns the output without reasoning items, in which Gemini’s signatures are. */
 const readOutput = (response: Json): readonly Json[] =>
   (response['output'] as Json[]).filter(item => item['type'] !== 'reasoning');
 
@@ -61,7 +61,7 @@ describe.each(['sim/large', 'via/chat', 'via/messages', 'via/gemini'] as const)(
     expect(JSON.stringify(readOutput(second))).toContain('It worked.');
   });
 
-  test('a tool search of the client finds a deferred tool, which can be called from then on', async () => {
+  test('a tool search that the client runs finds a deferred tool, which can then be called', async () => {
     const found = {
       type: 'function',
       name: 'fetch_page',
@@ -84,7 +84,7 @@ describe.each(['sim/large', 'via/chat', 'via/messages', 'via/gemini'] as const)(
       status: 'completed',
       tools: [found],
     };
-    // Over Messages, the result and this text are one user message. There the simulator calls a tool only if the text requests it.
+    // In Messages, the result and this text are one user message, for which the simulator calls a tool only if the text requests it.
     const again = { role: 'user', content: 'Fetch the page.\n!sim calls=1' };
     const second = await post('/v1/responses', {
       model,
@@ -110,13 +110,13 @@ describe.each(['sim/large', 'via/chat', 'via/responses', 'via/gemini'] as const)
       messages: [{ role: 'user', content: '!sim calls=1' }],
     };
     const answer = await post('/v1/messages', body);
-    // Gemini’s signatures come as reasoning before calls.
+    // Gemini’s signatures come as reasoning items before the calls.
     const called = (answer['content'] as Json[]).filter(block => block['type'] !== 'thinking');
     expect(called).toMatchObject([{ type: 'tool_use', name, input }]);
   });
 });
 
-test('an upstream of the tool’s own protocol gets the tools as they came', async () => {
+test('an upstream of the protocol that defines the tools gets them unchanged', async () => {
   const tools = [{ type: 'bash_20250124', name: 'bash' }];
   const messages = [{ role: 'user', content: 'Hi' }];
   await post('/v1/messages', { model: 'via/messages', max_tokens: 500, tools, messages });

@@ -1,4 +1,4 @@
-/** What the command line shows of providers and routes, and how strategies choose among routes. */
+/** What the command line shows about providers and routes, and how strategies choose among routes. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
@@ -104,7 +104,7 @@ describe('after one request', () => {
     expect(await ask('acme/refused')).toBe(502);
   });
 
-  test('`tollgate providers` shows which key was refused, why, and until when it rests', async () => {
+  test('`tollgate providers` shows which key was refused, why, and until when it is not used', async () => {
     const rows = await list('providers');
     expect(rows.map(({ name, state }) => [name, state])).toEqual([
       ['mixed', 'available'],
@@ -185,13 +185,13 @@ describe('`tollgate provider test`', () => {
 });
 
 describe('a model’s strategy', () => {
-  test('cheapest takes the route that costs least, whatever its priority', async () => {
+  test('`cheapest` takes the route that costs least, whatever its priority', async () => {
     requested();
     for (let time = 0; time < 3; time += 1) expect(await ask('acme/cheapest')).toBe(200);
     expect(requested()).toEqual(['cheap', 'cheap', 'cheap']);
   });
 
-  test('fastest measures its routes, takes the faster one, and stays with it', async () => {
+  test('`fastest` measures its routes, takes the faster one, and stays with it', async () => {
     requested();
     for (let time = 0; time < 200; time += 1) expect(await ask('acme/fastest')).toBe(200);
     const order = requested();
@@ -202,7 +202,7 @@ describe('a model’s strategy', () => {
     expect(gateway.printed()).toContain('"route_reason":"measured"');
   });
 
-  test('cheapest needs the cost of every route', async () => {
+  test('`cheapest` needs the cost of every route', async () => {
     const home = gateway.home.folder;
     const { writeFileSync } = await import('node:fs');
     const file = `${home}/cheap.yaml`;

@@ -1,4 +1,4 @@
-/** The configuration is reloaded, by signal and by the operator's call: all of it or nothing (docs/configuration.md "Reloading"). */
+/** The configuration is reloaded by a signal or by the operator's call, completely or not at all (docs/configuration.md "Reloading"). */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConnectError } from '@connectrpc/connect';
@@ -20,7 +20,7 @@ const answer = (text: string): string =>
 let first: RawUpstream;
 let second: RawUpstream;
 let gateway: Gateway;
-/** The first upstream answers prompts with "wait" when this is resolved. */
+/** The first upstream answers prompts with "wait" only once this is resolved. */
 const waiting = Promise.withResolvers<undefined>();
 beforeAll(async () => {
   first = await RawUpstream.start(async (socket, { body }) => {
@@ -73,7 +73,7 @@ test('a reload applies to providers, models and aliases; running requests stay w
   expect(await say('b')).toEqual([200, 'second']);
   waiting.resolve(undefined);
   expect(await running).toEqual([200, 'first']);
-  // Its connections are closed when no request uses them any more.
+  // The old provider’s connections are closed once no request uses them.
   await Promise.all(first.requests.map(({ closedAtMs }) => closedAtMs));
 });
 
@@ -84,10 +84,10 @@ test('SIGHUP does the same', async () => {
   expect(await say('acme/b')).toEqual([400, 'model_not_found']);
 });
 
-test('what takes effect only at the next start is named', async () => {
+test('settings that take effect only at the next start are named', async () => {
   write(config(second, 'aliases: { other: acme/a }\nmetrics: public'));
   expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual(['metrics']);
-  // A restart is still needed, until the file has the values of the start again.
+  // The settings are named until the file has the values of the start again.
   expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual(['metrics']);
   write(config(second, 'aliases: { other: acme/a }'));
   expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual([]);
@@ -98,7 +98,7 @@ describe('a bad file', () => {
     ['a wrong key', 'modells: []', /gateway\.yaml:\d+: modells: is not a known key/],
     ['a wrong value', 'strict: maybe', /gateway\.yaml:\d+: strict: /],
     ['an alias of nothing', 'aliases: { x: acme/none }', /gateway\.yaml:\d+: aliases\.x: .*names no model/],
-    ['no YAML', 'a: [', /gateway\.yaml:\d+/],
+    ['invalid YAML', 'a: [', /gateway\.yaml:\d+/],
   ])('with %s changes nothing and says why', async (_, wrong, expected) => {
     write(config(first, wrong));
     const refusal = await gateway.admin.reloadConfiguration({}).catch((error: unknown) => error);
@@ -111,7 +111,7 @@ describe('a bad file', () => {
     expect(await say('other')).toEqual([200, 'second']);
   });
 
-  test('is in the log when a signal requested it', async () => {
+  test('is reported in the log if a signal requested the reload', async () => {
     write(config(first, 'retries: many'));
     process.kill(gateway.pid, 'SIGHUP');
     await expect.poll(() => gateway.printed(), { timeout: 10_000 }).toMatch(/gateway\.yaml:\d+: retries: /);
@@ -120,7 +120,7 @@ describe('a bad file', () => {
   });
 });
 
-test('only the operator reloads', async () => {
+test('only the operator can reload', async () => {
   const response = await fetch(`${gateway.rpcUrl}/tollgate.v1.AdminService/ReloadConfiguration`, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.managementKey}`, 'content-type': 'application/json' },

@@ -128,7 +128,7 @@ describe('the built-in model', () => {
     for (const { index, document } of body.results) expect(document).toEqual({ text: documents[index] });
   });
 
-  test('Idempotency-Key: one charge, the same answer', async () => {
+  test('with an Idempotency-Key, a repeated request gets the same answer and is charged once', async () => {
     const before = await readBalance(inner);
     const options = { headers: { 'idempotency-key': 'rerank-once' } };
     const first = await rerank(inner, { model: 'sim/rerank', query, documents }, options);
@@ -150,14 +150,14 @@ describe('the built-in model', () => {
     expect(refused).toMatchObject({ code: Code.InvalidArgument });
   });
 
-  test('a !sim line in the query makes the request fail, free', async () => {
+  test('a `!sim` line in the query makes the request fail, free of charge', async () => {
     const before = await readBalance(inner);
     const { status } = await rerank(inner, { model: 'sim/rerank', query: '!sim status=503', documents });
     expect(status).toBe(502);
     expect(await readBalance(inner)).toBe(before);
   });
 
-  test('the model list has it, with its path and its price per search', async () => {
+  test('the list of models has the built-in model, with its path and its price per search', async () => {
     const response = await fetch(`${inner.url}/v1/models?endpoint=/v1/rerank`, {
       headers: { authorization: `Bearer ${inner.apiKey}` },
     });
@@ -166,7 +166,7 @@ describe('the built-in model', () => {
     expect(data[0]?.pricing).toMatchObject({ input: null, output: null, search: 0.002 });
   });
 
-  test('analytics counts it under its path', async () => {
+  test('analytics has its requests under its path', async () => {
     const response = await fetch(`${inner.url}/v1/account/analytics?group_by=endpoint`, {
       headers: { authorization: `Bearer ${inner.managementKey}` },
     });
@@ -226,7 +226,7 @@ describe('providers', () => {
     },
   });
 
-  test('another gateway decides the order, this one the price', async () => {
+  test('the second gateway determines the order, the first one the price', async () => {
     const direct = await rerank(inner, { model: 'sim/rerank', query, documents });
     const before = await readBalance(outer);
     const { body } = await rerank(outer, { model: 'acme/rerank', query, documents, return_documents: true });
@@ -237,7 +237,7 @@ describe('providers', () => {
     expect(before - (await readBalance(outer))).toBe(4_000_000n);
   });
 
-  test('the provider is sent documents as strings and other members unchanged; its results are sorted and cut to top_n', async () => {
+  test('the provider gets documents as strings and other members unchanged; its results are sorted and cut to `top_n`', async () => {
     received.length = 0;
     answers = [good()];
     const request = { model: 'acme/scripted', query, documents: documents.map(text => ({ text })), top_n: 2 };
@@ -258,7 +258,7 @@ describe('providers', () => {
   const reported: [name: string, body: object, units: number][] = [
     ['Cohere’s billed units', { meta: { billed_units: { search_units: 4 } } }, 4],
     ['no usage', {}, 1],
-    ['a report of nothing', { meta: { billed_units: { search_units: 0 } } }, 1],
+    ['a report of 0 searches', { meta: { billed_units: { search_units: 0 } } }, 1],
   ];
   test.each(reported)('%s: its searches are charged, or else the gateway’s count', async (_, body, units) => {
     answers = [good(body)];
@@ -303,10 +303,10 @@ describe('providers', () => {
       },
     ],
     ['no results', { status: 200, body: { data: [] } }],
-    ['no JSON', { status: 200, body: '{"results": [NaN' }],
+    ['invalid JSON', { status: 200, body: '{"results": [NaN' }],
     ['an error', { status: 500, body: { error: { message: 'no' } } }],
   ];
-  test.each(broken)('%s is the provider’s failure: retried, then 502 and free', async (_, answer) => {
+  test.each(broken)('%s is a failure of the provider: the request is retried, then 502 and free', async (_, answer) => {
     received.length = 0;
     answers = [answer, answer];
     const before = await readBalance(outer);
@@ -323,7 +323,7 @@ describe('providers', () => {
     expect((await rerank(outer, { model: 'acme/scripted', query, documents })).status).toBe(200);
   });
 
-  test('20 requests at once with funds for five: five are paid, and the balance does not go below zero', async () => {
+  test('of 20 requests at once with money for five, five are paid, and the balance does not go below zero', async () => {
     const poor = await startGateway({ balance: '0.01' });
     const replies = await Promise.all(
       Array.from({ length: 20 }, () => rerank(poor, { model: 'sim/rerank', query, documents })),

@@ -3,7 +3,7 @@ import { sseMessages } from './sse-reader.ts';
 
 /** A client of the Responses interface over plain HTTP, without a library. */
 
-/** A complete resource; tests compare it as a value. */
+/** A complete response object; tests compare it as a value. */
 export type Resource = Readonly<Record<string, unknown>> & {
   readonly id: string;
   readonly status: string;
@@ -26,7 +26,7 @@ export interface Answer {
   readonly body: unknown;
 }
 
-/** Calls of one gateway with one key. */
+/** A client of one gateway with one key. */
 export class ResponsesCaller {
   readonly #base: string;
   readonly #apiKey: string;
@@ -36,7 +36,7 @@ export class ResponsesCaller {
     this.#apiKey = apiKey;
   }
 
-  /** Sends any request below the path. */
+  /** Sends a request to a path below `/v1/responses`. */
   fetch(
     method: string,
     path: string,
@@ -54,7 +54,7 @@ export class ResponsesCaller {
     });
   }
 
-  /** Does the same, and reads the body. */
+  /** Sends a request to a path below `/v1/responses`, and reads the body. */
   async ask(method: string, path: string, body?: unknown): Promise<Answer> {
     const response = await this.fetch(method, path, body);
     return { status: response.status, headers: response.headers, body: await response.json() };
@@ -70,7 +70,7 @@ export class ResponsesCaller {
     return this.#resource('GET', `/${id}`);
   }
 
-  /** A response as a stream: POST with a body, or GET with a query. */
+  /** Reads a response as a stream: POST with a body makes one, GET with a query follows one. */
   async stream(method: 'GET' | 'POST', path: string, body?: unknown): Promise<ResourceEvent[]> {
     const response = await this.fetch(method, path, body);
     if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`);
@@ -93,14 +93,14 @@ export class ResponsesCaller {
   }
 }
 
-/** The events of a stream's text, without its end mark. */
+/** Returns the events in a stream's text, without `[DONE]`. */
 export function parseEvents(text: string): ResourceEvent[] {
   return sseMessages(text)
     .filter(data => data !== '[DONE]')
     .map(data => JSON.parse(data) as ResourceEvent);
 }
 
-/** The text of a resource's messages. */
+/** Returns the text of a response's messages. */
 export function readText({ output }: Resource): string {
   return output
     .flatMap(item => (item['content'] ?? []) as { readonly text?: string }[])

@@ -1,4 +1,4 @@
-/** A caller of the Responses interface, reduced to what the tests of upstreams check. */
+/** A client of the Responses interface, reduced to what the tests of upstreams check. */
 import type { Gateway } from '../gateway.ts';
 
 /** The outcome of a request. */
@@ -9,9 +9,9 @@ export interface ResponsesSeen {
   readonly error?: Readonly<Record<string, unknown>>;
   readonly text: string;
   readonly arguments: string;
-  /** Chat's finish reason. */
+  /** Why the response ended, as Chat's finish reason. */
   readonly finish: string | undefined;
-  /** Violations of what stream readers rely on. */
+  /** Violations of the rules of the stream that clients rely on. */
   readonly wrong: readonly string[];
   readonly ms: number;
 }
@@ -29,7 +29,7 @@ interface Resource {
   readonly output: readonly Item[];
 }
 
-/** Returns why a response ended; undefined if it has not. */
+/** Returns why a response ended, as Chat's finish reason; undefined if it has not. */
 function readFinish({ status, output }: Resource): string | undefined {
   if (status !== 'completed') return undefined;
   return output.some(({ type }) => type === 'function_call') ? 'tool_calls' : 'stop';

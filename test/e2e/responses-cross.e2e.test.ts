@@ -1,4 +1,4 @@
-/** The same conversation through Chat, Messages and Responses: the same words and calls, and for equal usage the same cost, streamed or not. */
+/** The same conversation through Chat, Messages and Responses has the same words and calls and, if the usage is equal, the same cost, streamed or not. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
@@ -12,17 +12,17 @@ afterAll(() => endGateway(gateway));
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** A conversation, independent of an interface. */
+/** A conversation, independent of the interface. */
 interface Conversation {
   readonly system: string | undefined;
   readonly turns: readonly { readonly user: string; readonly assistant: string }[];
-  /** Cities of earlier calls of the tool. */
+  /** The cities in earlier calls of the tool. */
   readonly requested: readonly string[];
   readonly question: string;
   readonly tier: 'flex' | 'priority' | undefined;
 }
 
-/** The members of an answer that are read. */
+/** The members of an answer that the test reads. */
 interface JsonMembers {
   readonly text: string;
   readonly calls: readonly string[];
@@ -271,7 +271,7 @@ const conversation: fc.Arbitrary<Conversation> = fc.record({
   tier: fc.constantFrom(undefined, undefined, 'flex', 'priority'),
 });
 
-test('the same words, calls and finish, and for equal usage the same cost', async () => {
+test('answers have the same words, calls and finish reason, and the same cost if their usage is equal', async () => {
   let equal = 0;
   await fc.assert(
     fc.asyncProperty(conversation, async each => {
@@ -288,6 +288,6 @@ test('the same words, calls and finish, and for equal usage the same cost', asyn
     }),
     { numRuns: 40 },
   );
-  // Otherwise the costs were never compared.
+  // Some usages must be equal, or no costs were compared.
   expect(equal).toBeGreaterThan(100);
 });

@@ -1,4 +1,4 @@
-/** Kill -9 of a gateway in the middle of conversations: responses that a client got stay unchanged, those that it did not get are free, nothing stays held. */
+/** Kills a gateway (kill -9) in the middle of conversations: responses that a client received stay unchanged, those that it did not receive are free, nothing stays held. */
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
@@ -10,7 +10,7 @@ import { SocketClient, type SocketResponse } from './socket-client.ts';
 
 const config = 'simulator: { tokens_per_second: 0 }\n';
 
-/** What clients know: responses whose end they got, and those that they began in the background. */
+/** What clients know: responses whose end they received, and those that they started in the background. */
 interface Known {
   readonly ended: Map<string, Resource | SocketResponse>;
   readonly begun: Set<string>;
@@ -66,7 +66,7 @@ async function listRecords({ account }: Gateway): Promise<Map<string, bigint>> {
   }
 }
 
-/** Compares what is stored with what clients know and with the ledger. */
+/** Compares the stored responses with what clients know and with the ledger. */
 async function compare(gateway: Gateway, { ended, begun }: Known): Promise<void> {
   const caller = new ResponsesCaller(gateway, gateway.apiKey);
   const costs = await listRecords(gateway);
@@ -84,7 +84,7 @@ async function compare(gateway: Gateway, { ended, begun }: Known): Promise<void>
   }
 }
 
-/** Kills a gateway under such a load `rounds` times. */
+/** Kills a gateway under this load `rounds` times. */
 export async function killConversations(rounds: number): Promise<void> {
   let gateway = await startGateway({ config, balance: '1000' });
   const { home } = gateway;

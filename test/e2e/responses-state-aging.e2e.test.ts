@@ -11,7 +11,7 @@ const model = payg;
 const minute = 60_000;
 const day = 1_440 * minute;
 
-/** The texts that a response was made from, oldest first. */
+/** Returns the texts of a response's input items, oldest first. */
 async function textsBefore(caller: ResponsesCaller, id: string): Promise<(string | undefined)[]> {
   const { body } = await caller.ask('GET', `/${id}/input_items?order=asc&limit=100`);
   const { data } = body as { data: { content: { text: string }[] }[] };
@@ -20,7 +20,7 @@ async function textsBefore(caller: ResponsesCaller, id: string): Promise<(string
 
 const conversation = ['!sim say=First.', 'First.', '!sim say=Second.', 'Second.', '!sim say=Third.'];
 
-/** Makes a response, half a lifetime later one that continues it, and waits for the first one's end. */
+/** Makes a response, half a lifetime later another one that continues it, and checks both when the first one's lifetime is over. */
 async function outlive(gateway: Gateway, halfWay: () => Promise<void>, end: () => Promise<void>): Promise<void> {
   const caller = new ResponsesCaller(gateway, gateway.apiKey);
   const first = await caller.create({ model, input: '!sim say=First.' });
@@ -42,9 +42,9 @@ async function outlive(gateway: Gateway, halfWay: () => Promise<void>, end: () =
 }
 
 describe('a clock that moves while the gateway runs', () => {
-  test('ends a response after 30 days, never what continues from it, and a connection after 60 minutes', async () => {
+  test('ends a response after 30 days, but not a response that continues it, and a connection after 60 minutes', async () => {
     const after = (ms: number): string => new Date(Date.now() + ms).toISOString();
-    // Started at the end: a clock that runs a day ahead of its start is refused.
+    // The gateway starts at the latest time, because it refuses a clock that is a day ahead of its start.
     const clock = new FakeClock(after(32 * day));
     const gateway = await startGateway({ environment: clock.environment });
     clock.set(after(0));

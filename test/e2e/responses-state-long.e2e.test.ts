@@ -28,7 +28,7 @@ async function openDocuments(): Promise<Documents> {
   return openPostgresDocuments({ pool, boot: () => 0 }, { bytesMax: 1e9, keptBytesMax: 1e9 }, () => pool.close());
 }
 
-/** Stores turns as an earlier process would have: making them one by one would take longer than all other tests of the folder. */
+/** Writes turns to the store as an earlier process would have: making them one by one would take longer than all other tests of the folder. */
 async function storeConversation(): Promise<string[]> {
   const documents = await openDocuments();
   const ids = new IdSource(systemClock);
@@ -67,7 +67,7 @@ async function storeConversation(): Promise<string[]> {
   return stored;
 }
 
-// A content store without its ledger is refused: the ledger is made first.
+// A content store without its ledger is refused, so the ledger is made first.
 await (await startGateway({ home, balance: '100' })).stop();
 const stored = await storeConversation();
 const gateway = await startGateway({ home, balance: '100', config: 'content: { max_bytes: 10MiB }\n' });
@@ -86,7 +86,7 @@ interface Listed {
   readonly content: readonly { readonly text: string }[];
 }
 
-/** All input items of a response, oldest first, page by page. */
+/** Reads all input items of a response, page by page, oldest first. */
 async function listInput(id: string): Promise<Listed[]> {
   const items: Listed[] = [];
   for (;;) {
@@ -100,7 +100,7 @@ async function listInput(id: string): Promise<Listed[]> {
 
 const readTexts = (items: readonly Listed[]): (string | undefined)[] => items.map(item => item.content[0]?.text);
 
-test('turn 1,000 continues from all earlier turns in their order, and so do later ones, also from turns that were deleted', async () => {
+test('turn 1,000 and later ones continue from all earlier turns in their order, including deleted ones', async () => {
   const said = Array.from({ length: turns }, (_, turn) => [`Question of turn ${turn}.`, `Answer of turn ${turn}.`]);
   const history = said.flat();
   const input = [
@@ -116,7 +116,7 @@ test('turn 1,000 continues from all earlier turns in their order, and so do late
   expect(readTexts(items)).toEqual([...history, '!sim say=Here.']);
   expect(new Set(items.map(item => item.id)).size).toBe(2 * turns + 1);
 
-  // Deletes the first turn, one in the middle and the last but one. None of them can be continued any more, but later turns still have their items.
+  // Deletes the first turn, one in the middle and the last but one. They can no longer be continued, but later turns still have their items.
   for (const index of [0, 500, turns - 1]) expect((await caller.ask('DELETE', `/${stored[index]}`)).status).toBe(200);
   const refused = await caller.ask('POST', '', { model, input: 'x', previous_response_id: stored[500] });
   expect(refused.body).toMatchObject({ error: { code: 'previous_response_not_found' } });
@@ -127,15 +127,15 @@ test('turn 1,000 continues from all earlier turns in their order, and so do late
   }
   const [first, , second, , third] = readTexts((await listInput(last.id)).slice(-5));
   expect([first, second, third]).toEqual(['!sim say=Here.', '!sim say=Still here.', '!sim say=And here.']);
-  // A fork reads from the store what the conversation itself had in memory.
+  // A fork reads from the store; the conversation that it forks from was in memory.
   const fork = await caller.create({ model, input: '!sim say=Fork.', previous_response_id: next.id });
   expect(await listInput(fork.id)).toHaveLength(2 * turns + 3);
 });
 
-/** Takes a million tokens. */
+/** A model with a context of a million tokens. */
 const large = 'sim/long';
 
-/** Returns a file of that many base64 characters, and a prompt about it. */
+/** Returns a file of `characters` base64 characters, and a prompt about it. */
 const makeFile = (characters: number, say: string): unknown[] => {
   const file_data = `data:application/pdf;base64,${'QUJD'.repeat(characters / 4)}`;
   const text = `!sim say=${say}`;
@@ -150,7 +150,7 @@ const makeFile = (characters: number, say: string): unknown[] => {
   ];
 };
 
-/** Returns the longest time that another request waited during some work, in ms. */
+/** Returns the longest time that another request took while `work` ran, in ms. */
 async function longestWait(work: Promise<unknown>): Promise<number> {
   let isDone = false;
   const done = work.finally(() => (isDone = true));
@@ -164,7 +164,7 @@ async function longestWait(work: Promise<unknown>): Promise<number> {
   return longest;
 }
 
-test('10 MB of input are stored, listed and continued, and no one else waits for that', async () => {
+test('10 MB of input are stored, listed and continued, and other requests do not wait meanwhile', async () => {
   const input = makeFile(9_600_000, 'Read.');
   let first: Resource | undefined;
   let second: Resource | undefined;
@@ -174,7 +174,7 @@ test('10 MB of input are stored, listed and continued, and no one else waits for
       second = await caller.create({ model: large, input: '!sim say=Again.', previous_response_id: first.id });
     })(),
   );
-  // Not the half minute that one run of such a text would take.
+  // Counting the tokens of such a text in one run would take half a minute.
   expect(waited).toBeLessThan(3_000);
   expect([first, second].map(each => each && readText(each))).toEqual(['Read.', 'Again.']);
   expect(Number(second?.usage?.['input_tokens'])).toBeGreaterThan(Number(first?.usage?.['input_tokens']));
@@ -183,7 +183,7 @@ test('10 MB of input are stored, listed and continued, and no one else waits for
   expect(item?.content).toEqual((input as { readonly content: unknown[] }[])[0]?.content);
 });
 
-test('if the space is full the oldest responses go; one larger than the whole space is refused, free of charge', async () => {
+test('if the space is full, the oldest responses are removed; a response that is larger than the whole space is refused, free of charge', async () => {
   const kept: Resource[] = [];
   for (const say of ['One.', 'Two.', 'Three.'])
     kept.push(await caller.create({ model: large, input: makeFile(4_800_000, say) }));

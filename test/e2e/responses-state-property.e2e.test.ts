@@ -1,4 +1,4 @@
-/** Any conversation ends in the same response, however it is transported. */
+/** A conversation has the same responses over every transport. */
 import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
 import { toRequestId } from '../../src/generation/response-ids.ts';
@@ -51,12 +51,12 @@ function expectFinal(resource: Resource | undefined): Resource {
   return resource;
 }
 
-/** Returns a resource without times and without ids, which are derived from the response's own. */
+/** Returns a response without times and without ids, which differ between transports. */
 function comparable(resource: Resource): unknown {
   const suffix = resource.id.slice('resp_'.length);
   const previous = resource['previous_response_id'];
   const text = JSON.stringify({ ...resource, created_at: 0, completed_at: 0, background: false });
-  // Ids of calls differ from answer to answer.
+  // Ids of calls differ in each answer.
   const own = text.replaceAll(suffix, 'OWN').replaceAll(/"call_[A-Za-z0-9]{24}"/g, '"CALL"');
   return JSON.parse(typeof previous === 'string' ? own.replaceAll(previous.slice('resp_'.length), 'PREVIOUS') : own);
 }
@@ -76,7 +76,7 @@ const custom = { type: 'custom', name: 'run', description: 'Runs a program' };
 
 const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).map(each => each.replaceAll('\n', ' '));
 
-/** What a turn requests; the results of its tool calls come with the next turn. */
+/** Generates what a turn requests; the next turn has the results of its tool calls. */
 const turn = fc.record(
   {
     words: text,
@@ -133,7 +133,7 @@ test('streamed, whole, in the background, followed and over a WebSocket', async 
   );
 }, 300_000);
 
-describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way) => {
+describe.each(Object.entries(ways))('settings that an upstream ignores are enforced by the gateway, %s', (_, way) => {
   const other = { type: 'function', name: 'get_time', description: 'The time in a city', parameters: tool.parameters };
   const tools = [tool, other, custom];
   const only = (mode: string) => ({ type: 'allowed_tools', mode, tools: [{ type: 'function', name: 'get_time' }] });
@@ -151,7 +151,7 @@ describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way)
       ['get_time'],
       'commentary',
     ],
-  ])('%s holds', async (_name, settings, names, phase) => {
+  ])('%s is enforced', async (_name, settings, names, phase) => {
     const input = '!sim calls=3 ignore=parallel,tool_choice,max_tool_calls say=Let me see.';
     const resource = await way({ model: payg, input, tools, ...settings });
     expect(resource.status).toBe('completed');
@@ -160,7 +160,7 @@ describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way)
     for (const [name, value] of Object.entries(settings)) expect(resource[name]).toEqual(value);
   });
 
-  test('the output limit holds, in the answer and in its cost', async () => {
+  test('the output limit is enforced, in the answer and in its cost', async () => {
     const input = '!sim tokens=300 ignore=max_tokens';
     const resource = await way({ model: payg, input, max_output_tokens: 20 });
     expect([resource.status, resource['incomplete_details']]).toEqual(['incomplete', { reason: 'max_output_tokens' }]);
@@ -169,7 +169,7 @@ describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way)
     expect(record.buckets.find(({ kind }) => kind === 'output')?.tokens).toBe(20n);
   });
 
-  test('a tier is echoed and priced; an input that is too long loses its oldest turns with truncation, and is refused without', async () => {
+  test('a tier is in the response and in its price; an input that is too long loses its oldest turns with `truncation`, and is refused without it', async () => {
     const tiered = await way({ model: payg, input: '!sim tokens=20 usage=none', service_tier: 'priority' });
     const plain = await way({ model: payg, input: '!sim tokens=20 usage=none', service_tier: 'auto' });
     expect([tiered['service_tier'], plain['service_tier']]).toEqual(['priority', 'default']);
@@ -189,7 +189,7 @@ describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way)
 });
 
 test.each(['!sim status=500', '!sim tokens=30 fail=3'])(
-  'a failure in the background is the same at every replay: %s',
+  'a failure in the background is the same in every replay: %s',
   async input => {
     const failed = await followed({ model: payg, input });
     const events = await caller.stream('GET', `/${failed.id}?stream=true`);

@@ -1,4 +1,4 @@
-/** Idempotency-Key on the Responses interface: one call, one charge, the same answer, however it is requested. */
+/** Idempotency-Key on the Responses interface: one upstream call, one charge and the same answer, in every way to request it. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, describe, expect, test } from 'vitest';
 import { readBalance, endGateway, startGateway } from '../gateway.ts';
@@ -28,11 +28,11 @@ describe.each([
   ['whole', { input: '!sim say=Once.' }],
   ['whole, not stored', { input: '!sim say=Once.', store: false }],
   ['streamed', { input: '!sim say=Once.', stream: true }],
-  ['streamed with sealed reasoning', { input: '!sim say=Once.', stream: true, ...reasoned }],
-  ['whole with sealed reasoning', { input: '!sim say=Once.', ...reasoned }],
+  ['streamed with encrypted reasoning', { input: '!sim say=Once.', stream: true, ...reasoned }],
+  ['whole with encrypted reasoning', { input: '!sim say=Once.', ...reasoned }],
   ['streamed in the background', { input: '!sim tokens=30', stream: true, background: true }],
 ])('%s', (_, members) => {
-  test('a repeat is the same answer, uncharged', async () => {
+  test('a repeat gets the same answer, and is not charged', async () => {
     const key = randomUUID();
     const body = { model, ...members };
     const first = await post(key, body);
@@ -49,7 +49,7 @@ describe.each([
   });
 });
 
-test('in the background a repeat is the beginning again, and there is one response', async () => {
+test('in the background, a repeat gets the first answer (`queued`) again, and there is one response', async () => {
   const key = randomUUID();
   const body = { model, input: '!sim tokens=20', background: true };
   const [first, second] = [await post(key, body), await post(key, body)];
@@ -74,7 +74,7 @@ test('a compaction is made once', async () => {
   expect((await post(key, body)).status).toBe(422);
 });
 
-test('a stream that breaks in its middle breaks again the same way', async () => {
+test('a repeat of a stream that broke in its middle breaks in the same way', async () => {
   const key = randomUUID();
   const body = { model, input: '!sim fail=3 tokens=100', stream: true };
   const first = await post(key, body);
@@ -82,13 +82,13 @@ test('a stream that breaks in its middle breaks again the same way', async () =>
   expect((await post(key, body)).text).toBe(first.text);
 });
 
-test('an error leaves the key free', async () => {
+test('after an error the key can be used again', async () => {
   const key = randomUUID();
   expect((await post(key, { model, input: '!sim status=500' })).status).toBe(502);
   expect((await post(key, { model, input: '!sim say=Now.' })).status).toBe(200);
 });
 
-test('a client that disconnects finds the whole answer when it repeats the request', async () => {
+test('a client that disconnected gets the whole answer when it repeats the request', async () => {
   const key = randomUUID();
   const body = { model, input: '!sim tokens=60 tps=100', stream: true };
   const left = await caller.fetch('POST', '', body, { 'idempotency-key': key });

@@ -1,4 +1,4 @@
-/** What a gateway that stops or dies does to responses, and what it leaves on the disk. */
+/** What happens to responses when a gateway is stopped or killed, and what stays on the disk. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,7 +22,7 @@ async function untilOutput(caller: ResponsesCaller, id: string, length: number):
   }
 }
 
-test('after a kill under load, stored responses are there; running ones have failed and are free', async () => {
+test('after a kill under load, stored responses can be read; running ones have failed and are free', async () => {
   const first = await startGateway();
   const before = makeCaller(first);
   const chain: Resource[] = [];
@@ -56,7 +56,7 @@ test('after a kill under load, stored responses are there; running ones have fai
   const stream = streamed.text().catch((error: unknown) => String(error));
   await first.kill();
   expect(await stream).not.toContain('[DONE]');
-  // Meanwhile the operator puts a new secret before the old one.
+  // Meanwhile the operator adds a new secret before the old one.
   const secrets = join(first.dataDir, 'server.secret');
   writeFileSync(secrets, `${'n'.repeat(43)}\n${readFileSync(secrets, 'utf8')}`);
 
@@ -78,7 +78,7 @@ test('after a kill under load, stored responses are there; running ones have fai
     const streamed = events.at(-1)?.response;
     expect(streamed === undefined ? '' : readText(streamed).startsWith(readText(each))).toBe(true);
   }
-  // Nothing was stored of the response that its client waited for: the same request can be sent again.
+  // Nothing was stored of the response that was not in the background, so the same request can be sent again.
   expect((await after.ask('GET', `/${turn}`)).status).toBe(404);
   const lost = await after.ask('POST', '', { model, input: 'x', previous_response_id: turn });
   expect(lost.body).toMatchObject({ error: { code: 'previous_response_not_found' } });
@@ -88,7 +88,7 @@ test('after a kill under load, stored responses are there; running ones have fai
   const again = (await after.ask('POST', '/compact', { model, input })).body as Resource;
   expect(readKeyPrefix(compacted)).toMatch(/^tg1\.[\w-]{5}$/);
   expect(readKeyPrefix(again)).toMatch(/^tg1\.[\w-]{5}$/);
-  // On PostgreSQL the gateways share the secret that the database has.
+  // On PostgreSQL, the gateways share the secret in the database.
   if (!isOnPostgres) expect(readKeyPrefix(again)).not.toBe(readKeyPrefix(compacted));
   const charged = new Set(records.map(record => record.requestId));
   for (const id of [waiting.id, ...running.map(each => each.id), turn])
@@ -98,7 +98,7 @@ test('after a kill under load, stored responses are there; running ones have fai
   await endGateway(second);
 });
 
-test('a gateway that stops lets responses in the background end within the grace; then it fails them, free, and cuts streams', async () => {
+test('a gateway that is stopped lets responses in the background end within the grace period; after it, they fail free of charge, and streams are cut', async () => {
   const first = await startGateway({ config: 'shutdown_grace: 2s\n' });
   const before = makeCaller(first);
   const balance = await readBalance(first);

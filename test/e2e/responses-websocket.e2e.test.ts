@@ -1,4 +1,4 @@
-/** The WebSocket transport: sequential turns, responses that live as long as their connection, errors, ends. */
+/** The WebSocket transport: turns one after the other, responses that are kept as long as their connection, errors, and how connections end. */
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -36,7 +36,7 @@ async function get(path: string): Promise<{ status: number; body: unknown }> {
   return { status: response.status, body: await response.json() };
 }
 
-test('a turn is the same events as over HTTP, as text messages, numbered from 0 in each turn', async () => {
+test('a turn has the same events as over HTTP, as text messages that are numbered from 0 in each turn', async () => {
   const client = await open();
   for (const say of ['One.', 'Two.']) {
     client.create({ model, input: `!sim say=${say}`, stream: true });
@@ -59,7 +59,7 @@ test('a turn is the same events as over HTTP, as text messages, numbered from 0 
   await client.close();
 });
 
-test('turns run one after the other, however they are sent', async () => {
+test('turns run one after the other, even if they are sent at once', async () => {
   const client = await open();
   for (const say of ['a', 'b', 'c']) client.create({ model, input: `!sim delay_ms=50 say=${say}` });
   const texts: string[] = [];
@@ -75,7 +75,7 @@ test('turns run one after the other, however they are sent', async () => {
 });
 
 describe('a response that is not stored', () => {
-  test('is continued on its own connection, and nowhere else', async () => {
+  test('can be continued only on its connection', async () => {
     const client = await open();
     const first = await answered(client, { input: '!sim say=I am one.', store: false });
     const second = await answered(client, {
@@ -109,7 +109,7 @@ describe('a response that is not stored', () => {
     await next.close();
   });
 
-  test('can be continued by one that is stored, which then holds all of it', async () => {
+  test('can be continued by a stored response, which then contains the whole conversation', async () => {
     const client = await open();
     const first = await answered(client, { input: '!sim say=Unstored.', store: false });
     const second = await answered(client, { input: '!sim say=Stored.', previous_response_id: first.id });
@@ -124,8 +124,8 @@ describe('a response that is not stored', () => {
   });
 
   test.each([
-    ['a body that breaks the schema', { temperature: 7 }, 422],
-    ['a model that is not there', { model: 'no/such' }, 400],
+    ['a body that does not match the schema', { temperature: 7 }, 422],
+    ['an unknown model', { model: 'no/such' }, 400],
     ['a provider’s failure', { input: '!sim status=500' }, 502],
     ['a reference to nothing', { input: [{ type: 'item_reference', id: 'msg_none' }] }, 400],
   ])('is forgotten when a turn that refers to it fails: %s', async (_, broken, status) => {
@@ -148,7 +148,7 @@ describe('a response that is not stored', () => {
   });
 });
 
-test('a loop of tool calls continues by the last response alone', async () => {
+test('a loop of tool calls needs only the id of the last response', async () => {
   const tools = [
     {
       type: 'function',
@@ -178,7 +178,7 @@ describe('a bad turn gets an error event', () => {
     await client.close();
   });
 
-  test('no JSON, no object, another type, a binary message', async () => {
+  test('invalid JSON, a value that is not an object, another type, a binary message', async () => {
     const client = await open();
     for (const message of ['{', '[]', '"x"', 'null', '{"type":"response.cancel"}', Buffer.from([1, 2])]) {
       client.socket.send(message);
@@ -207,7 +207,7 @@ test('a response that fails in the middle ends with its error and response.faile
   await client.close();
 });
 
-describe('who calls is known before the upgrade', () => {
+describe('the credential is checked before the upgrade', () => {
   const readStatus = async (headers: Record<string, string>, path = '/v1/responses'): Promise<number> => {
     const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}${path}`, { headers });
     const [, response] = (await once(socket, 'unexpected-response')) as [unknown, { statusCode: number }];
@@ -216,14 +216,14 @@ describe('who calls is known before the upgrade', () => {
     return response.statusCode;
   };
 
-  test('no key, a wrong one, one of the wrong kind', async () => {
+  test('no key, a wrong key and a management key are refused', async () => {
     expect(await readStatus({})).toBe(401);
     expect(await readStatus({ authorization: `Bearer sk-tg-${'x'.repeat(43)}` })).toBe(401);
     expect(await readStatus({ authorization: `Bearer ${gateway.managementKey}` })).toBe(403);
     expect(await readStatus({ authorization: `Bearer ${gateway.apiKey}`, 'x-api-key': 'sk-tg-other' })).toBe(401);
   });
 
-  test('x-api-key opens one too; other paths do not', async () => {
+  test('`x-api-key` works too; other paths can’t be upgraded', async () => {
     const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}/v1/responses?x=1`, {
       headers: { 'x-api-key': gateway.apiKey },
     });
@@ -232,7 +232,7 @@ describe('who calls is known before the upgrade', () => {
     expect(await readStatus({ authorization: `Bearer ${gateway.apiKey}` }, '/v1/chat/completions')).toBe(404);
   });
 
-  test('a key that is revoked opens no further turn', async () => {
+  test('a revoked key can’t start another turn', async () => {
     const { key, id } = await makeKey(gateway);
     const client = await open(key);
     await answered(client, { input: '!sim say=x' });
@@ -242,7 +242,7 @@ describe('who calls is known before the upgrade', () => {
     await client.close();
   });
 
-  test('a client that disconnects before the answer disturbs no other', async () => {
+  test('a client that disconnects before the answer does not affect others', async () => {
     const { port } = new URL(gateway.url);
     for (let n = 0; n < 20; n++) {
       const socket = connect(Number(port), '127.0.0.1');
@@ -255,7 +255,7 @@ describe('who calls is known before the upgrade', () => {
   });
 });
 
-test('every turn is a request of its own: limits hold for each', async () => {
+test('every turn counts as a request in limits', async () => {
   const { key } = await makeKey(gateway, { minuteLimit: 2n });
   const client = await open(key);
   for (let turn = 0; turn < 2; turn++) await answered(client, { input: '!sim say=x' });
@@ -280,14 +280,14 @@ test('a client that disconnects stops its turn, which is charged as delivered an
   expect(found.body).toMatchObject({ id, status: 'cancelled' });
 });
 
-test('a message above the body limit ends the connection, with the code for that', async () => {
+test('a message above the body limit ends the connection with close code 1009', async () => {
   const client = await open();
   client.create({ model, input: 'x'.repeat(1_100_000) });
   await once(client.socket, 'close');
   expect(client.closeCode).toBe(1009);
 });
 
-test('a quiet turn keeps its connection by pings', async () => {
+test('pings keep the connection of a quiet turn alive', async () => {
   const client = await open();
   let pings = 0;
   client.socket.on('ping', () => (pings += 1));
@@ -296,7 +296,7 @@ test('a quiet turn keeps its connection by pings', async () => {
   await client.close();
 });
 
-test('a client that does not read delays its turn, and nothing is lost when it reads on', async () => {
+test('a client that does not read delays its turn, and nothing is lost once it reads', async () => {
   const client = await open();
   client.create({ model, input: '!sim tokens=8000 tps=0' });
   await client.next();
@@ -308,7 +308,7 @@ test('a client that does not read delays its turn, and nothing is lost when it r
   await client.close();
 });
 
-test('a gateway that stops lets the turn end, then closes: 1001', async () => {
+test('a gateway that is stopped lets the turn end, then closes with 1001', async () => {
   const second = await startGateway();
   const idle = await SocketClient.open(second.url, second.apiKey);
   const busy = await SocketClient.open(second.url, second.apiKey);

@@ -22,7 +22,7 @@ async function listStates(apiKeyId: bigint): Promise<RecordState[]> {
 }
 
 test.each(['the operator', 'its account'])(
-  'a key that %s revokes ends its streams, answers and jobs, charged as delivered',
+  'if %s revokes a key, its streams, answers and jobs end, and what was delivered is charged',
   async who => {
     const { key, id } = await makeKey(gateway);
     const other = await makeKey(gateway);
@@ -58,7 +58,7 @@ test.each(['the operator', 'its account'])(
     expect(await listStates(id)).toEqual(Array(4).fill(RecordState.CLIENT_ABORTED));
     expect(await readBalance(gateway)).toBeLessThan(before);
     const { records } = await gateway.account.listActivity({ apiKeyId: id });
-    // An image that was not drawn is free.
+    // The image was not drawn, so it is free.
     for (const { model, costNanoUsd } of records)
       expect([model, costNanoUsd > 0n]).toEqual([model, model !== 'sim/image']);
     const found = await post(gateway, `/v1/responses/${responseId}/cancel`, {}, { key: other.key });
@@ -66,7 +66,7 @@ test.each(['the operator', 'its account'])(
   },
 );
 
-/** Sends a request and ends its sending side at once. */
+/** Sends a request and closes the sending side of the connection at once. */
 function sendAndEnd(body: object): Promise<{ text: string; ms: number }> {
   const { hostname, port } = new URL(gateway.url);
   const json = JSON.stringify(body);
@@ -87,7 +87,7 @@ function sendAndEnd(body: object): Promise<{ text: string; ms: number }> {
   });
 }
 
-test('a client that ends its side right after its request gets its answer, and its charge', async () => {
+test('a client that closes its sending side right after its request gets its answer and is charged', async () => {
   for (const stream of [false, true]) {
     const before = await readBalance(gateway);
     const { text } = await sendAndEnd(steer('tokens=30 tps=50', { stream }));
@@ -137,7 +137,7 @@ test('the prompt of one account is never a cached prefix for another', async () 
   expect(await readCachedTokens(key?.key)).toBe(0);
 });
 
-test('a small wrong body gets no large answer', async () => {
+test('a small wrong body does not get a large error', async () => {
   const body = Object.fromEntries(Array.from({ length: 60_000 }, (_, index) => [`f${index}`, 1]));
   const refused = await call(gateway, 'POST', '/keys', { body });
   expect([refused.status, refused.text.length < 50_000]).toEqual([400, true]);

@@ -1,4 +1,4 @@
-/** Clients of the contract in several languages and libraries: their Generate calls are admitted, routed to an HTTP upstream, cancelled and charged like REST requests. */
+/** RPC clients in several languages and libraries: their Generate calls are admitted, routed to an HTTP upstream, cancelled and charged like REST requests. */
 import { once } from 'node:events';
 import { connect } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -24,10 +24,10 @@ const end =
   'data: [DONE]\n\n';
 
 const requests = new Map<string, SeenRequest>();
-/** Answers completely, or sends its words and stalls, or repeats them as fast as they are read, depending on the model. */
+/** Depending on the model, answers completely, sends its words and stalls, or repeats them as fast as they are read. */
 const upstream = await RawUpstream.start(async (socket, request) => {
   const { model, user } = JSON.parse(request.body) as { model: string; user: string };
-  // Providers get the end user with the account's number before it.
+  // Providers get the end user with the account's id as a prefix.
   requests.set(user.replace(/^\d+:/, ''), request);
   socket.write(streamHead);
   if (model === 'quick') {
@@ -65,7 +65,7 @@ afterAll(async () => {
   await upstream.stop();
 });
 
-/** A request as protobuf's JSON; `label` names it at the upstream. */
+/** Returns a request as protobuf's JSON; `label` identifies it at the upstream. */
 const makeRequest = (model: string, label: string, more: JsonObject = {}): JsonObject => ({
   model,
   user: label,
@@ -74,7 +74,7 @@ const makeRequest = (model: string, label: string, more: JsonObject = {}): JsonO
 });
 const withKey = (key = gateway.apiKey): Record<string, string> => ({ authorization: `Bearer ${key}` });
 
-/** The newest record of a key that only one program uses. */
+/** Waits for the newest record of a key, which only one program uses. */
 const findKeyRecord = (apiKeyId: bigint): Promise<ActivityRecord> =>
   eventually(`a record of key ${apiKeyId}`, async () => (await gateway.account.listActivity({ apiKeyId })).records[0]);
 
@@ -144,7 +144,7 @@ describe.each(programs)('$name', (program: Program) => {
     }
   });
 
-  test('cannot name its request', async () => {
+  test('cannot set its request id', async () => {
     const { key, id } = await makeKey(gateway);
     const [other] = (await gateway.account.listActivity({ limit: 1 })).records;
     const before = await readRecord(gateway, other?.requestId ?? '');
@@ -158,9 +158,9 @@ describe.each(programs)('$name', (program: Program) => {
   });
 });
 
-// `buf curl` has no option for a deadline, and refuses the headers that carry one.
+// `buf curl` has no option for a deadline, and refuses the headers for one.
 test.each(programs.filter(({ sendsDeadline }) => sendsDeadline))(
-  '$name: a deadline stops the upstream, and what was delivered is paid',
+  '$name: a deadline stops the upstream, and what was delivered is charged',
   async program => {
     const { key, id } = await makeKey(gateway);
     const label = `${program.name}: deadline`;
@@ -199,7 +199,7 @@ test('a caller that does not read slows its upstream, and its deadline still app
   const head = Buffer.alloc(5);
   head.writeUInt32BE(message.length, 1);
   const began = performance.now();
-  // Libraries read ahead; a stream of Node's own without a reader does not.
+  // Client libraries read ahead; a plain Node.js stream without a reader does not.
   const call = session.request({
     ':method': 'POST',
     ':path': '/tollgate.v1.GenerationService/Generate',
@@ -214,7 +214,7 @@ test('a caller that does not read slows its upstream, and its deadline still app
   const taken = socket.bytesWritten;
   await sleep(300);
   expect(socket.bytesWritten - taken).toBeLessThan(500_000);
-  // Mostly in the kernel's buffers of two sockets; the gateway buffers little.
+  // Most of it is in the kernel's buffers of two sockets; the gateway buffers little.
   expect(taken).toBeLessThan(12_000_000);
   await expectStopped('unread', began + 1_500);
   const record = await findKeyRecord(id);
@@ -223,7 +223,7 @@ test('a caller that does not read slows its upstream, and its deadline still app
   session.destroy();
 });
 
-test('1,000 calls at once on a key with 5 cents spend 5 cents at most, to the nano-dollar', async () => {
+test('1,000 calls at once with a key that has 5 cents spend at most 5 cents, to the nano-dollar', async () => {
   const money = 50_000_000n;
   const { key, id } = await makeKey(gateway, { balanceNanoUsd: money });
   const inProcess = programs.filter(({ name }) => /^(Connect client|grpc-js)/.test(name));
@@ -256,7 +256,7 @@ test('1,000 calls at once on a key with 5 cents spend 5 cents at most, to the na
   expect(records.filter(({ writtenOffNanoUsd }) => writtenOffNanoUsd !== 0n)).toEqual([]);
   const left = async (): Promise<bigint> => (await gateway.account.getKey({ apiKeyId: id })).key?.balanceNanoUsd ?? -1n;
   expect(await left()).toBe(money - spent);
-  // The balance can be spent until it does not pay 16 tokens; it never goes below zero.
+  // The balance is spent until it does not pay for 16 tokens, and never goes below zero.
   for (let index = 0; (await call(index)).code === 'ok'; index += 1) expect(await left()).toBeGreaterThanOrEqual(0n);
   expect(await left()).toBeLessThan(200_000n);
 });

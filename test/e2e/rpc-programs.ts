@@ -1,4 +1,4 @@
-/** Programs that call the internal listener, each with an implementation of its protocol of its own. */
+/** Programs that call the internal listener, each with another implementation of its protocol. */
 import { spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 import { fromBinary, fromJson, type JsonObject, toJson } from '@bufbuild/protobuf';
@@ -29,7 +29,7 @@ export interface Call {
   /** Headers or metadata: the credential, and others. */
   readonly headers: Readonly<Record<string, string>>;
   readonly deadlineMs?: number;
-  /** When it is aborted, the program is ended abruptly. */
+  /** Its abort kills the program. */
   readonly signal?: AbortSignal;
 }
 
@@ -39,17 +39,17 @@ export interface Called {
   readonly text: string;
   /** Whether `completed` was the last event. */
   readonly completed: boolean;
-  /** As the answer's header names it; undefined if the program shows no headers. */
+  /** The request id in the answer's header; undefined if the program does not show headers. */
   readonly requestId: string | undefined;
   /** The RPC code in lower case; `ok` if there was no error, `left` if its signal ended the program. */
   readonly code: string;
   readonly detail: ErrorDetail | undefined;
 }
 
-/** A program. */
+/** A program that can call Generate. */
 export interface Program {
   readonly name: string;
-  /** Whether it can give a deadline to a call. */
+  /** Whether it can set a deadline. */
   readonly sendsDeadline: boolean;
   call(gateway: Gateway, call: Call): Promise<Called>;
 }
@@ -59,7 +59,7 @@ interface Event {
   readonly completed?: object;
 }
 
-/** What the JSON of replies says. */
+/** Reads the text and the end from replies in JSON. */
 function read(replies: readonly { readonly events?: readonly Event[] }[]): Pick<Called, 'text' | 'completed'> {
   const events = replies.flatMap(reply => reply.events ?? []);
   return {
@@ -105,7 +105,7 @@ interface GrpcClient {
   close(): void;
 }
 
-/** A client of grpc-js on the proto files alone. */
+/** Returns a client of grpc-js, made from only the proto files. */
 function grpcClient({ rpcUrl }: Pick<Gateway, 'rpcUrl'>): GrpcClient {
   const definition = loadSync('tollgate/v1/generation.proto', {
     includeDirs: [resolve(root, 'proto')],
@@ -119,7 +119,7 @@ function grpcClient({ rpcUrl }: Pick<Gateway, 'rpcUrl'>): GrpcClient {
   return new loaded.tollgate.v1.GenerationService(new URL(rpcUrl).host, credentials.createInsecure());
 }
 
-/** The detail inside `google.rpc.Status`, which is how gRPC carries it: field 3 are `Any`s of `type_url` and `value`. */
+/** Returns the error detail in a `google.rpc.Status`, in which gRPC carries it: field 3 has `Any` messages with `type_url` and `value`. */
 function detailInStatus(bytes: Uint8Array): ErrorDetail | undefined {
   for (const any of splitFields(bytes, 3)) {
     const [type] = splitFields(any, 1);
@@ -172,14 +172,14 @@ const grpcJs: Program = {
   },
 };
 
-/** Runs a program to its end; `signal` kills it. */
+/** Runs a program to its end, and returns its output; `signal` kills it. */
 async function output(
   command: readonly [string, ...string[]],
   stdin: Uint8Array,
   signal: AbortSignal | undefined,
 ): Promise<{ stdout: Buffer; stderr: string }> {
   const [program, ...args] = command;
-  // A process group of its own: `buf` is a script that starts the program, and both must end.
+  // The process gets its own group, because `buf` is a script that starts the program, and both must end.
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], detached: true });
   signal?.addEventListener('abort', () => {
     if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
@@ -197,7 +197,7 @@ async function output(
   return { stdout: Buffer.concat(parts), stderr };
 }
 
-/** JSON values that follow each other, pretty-printed as `buf curl` does: each ends with a brace at the start of a line. */
+/** Splits the output of `buf curl` into its JSON values: each is pretty-printed and ends with a brace at the start of a line. */
 function jsonValues(text: string): object[] {
   return text
     .split(/(?<=^\})$/m)
@@ -205,7 +205,7 @@ function jsonValues(text: string): object[] {
     .map(value => JSON.parse(value) as object);
 }
 
-/** `buf curl`, which learns the contract by reflection. */
+/** Returns `buf curl`, which reads the service definitions by reflection. */
 function bufCurl(protocol: 'grpc' | 'grpcweb' | 'connect'): Program {
   return {
     name: `buf curl, ${protocol}`,
@@ -234,7 +234,7 @@ function bufCurl(protocol: 'grpc' | 'grpcweb' | 'connect'): Program {
   };
 }
 
-/** An error as Connect's JSON has it; `buf curl` prints it so for every protocol. */
+/** An error in Connect's JSON; `buf curl` prints this form for every protocol. */
 interface JsonError {
   readonly code: string;
   readonly message?: string;
@@ -246,7 +246,7 @@ function detailIn({ details }: JsonError): ErrorDetail | undefined {
   return found === undefined ? undefined : fromBinary(ErrorDetailSchema, Buffer.from(found.value, 'base64'));
 }
 
-/** A message as Connect streams it: a byte of flags, the length, the JSON. */
+/** Encodes a message as Connect streams it: a byte of flags, the length, the JSON. */
 function enveloped(message: JsonObject): Buffer {
   const json = Buffer.from(JSON.stringify(message));
   const head = Buffer.alloc(5);
@@ -256,7 +256,7 @@ function enveloped(message: JsonObject): Buffer {
 
 interface Frames {
   readonly replies: { readonly events?: readonly Event[] }[];
-  /** The last frame, which ends the stream; undefined if it did not come. */
+  /** The frame that ends the stream; undefined if it did not come. */
   readonly end: { readonly error?: JsonError } | undefined;
 }
 
@@ -277,7 +277,7 @@ function framesIn(body: Buffer): Frames {
   return frames;
 }
 
-/** The command-line program with Connect's JSON over HTTP/1.1. */
+/** `curl`, with Connect's JSON over HTTP/1.1. */
 const curl: Program = {
   name: 'curl, Connect JSON',
   sendsDeadline: true,

@@ -16,7 +16,7 @@ import {
 
 const main = resolve(import.meta.dirname, '../../bin/tollgate.js');
 let gateway: Gateway;
-/** A program that sends its first argument as a prompt, as often as the second says, and exits with the code in the third. */
+/** The path of a program with three arguments: a prompt that it sends, how many times, and its exit code. */
 let agent = '';
 
 beforeAll(async () => {
@@ -58,7 +58,7 @@ function start(...args: string[]) {
 const finished = (...args: string[]): Promise<Ended> => start(...args).ended;
 const keys = async () => (await gateway.admin.listApiKeys({ accountId: 1n })).keys.filter(({ label }) => label !== '');
 
-test('the command finds the gateway in its environment; its exit code is passed on, its cost is printed, and the rest goes back', async () => {
+test('the command finds the gateway in its environment; its exit code is passed on, its cost is printed, and the rest of the budget moves back', async () => {
   const before = await readBalance(gateway);
   const command = [process.execPath, agent, 'Tolls\n!sim tokens=100', '3', '7'];
   const { code, stdout, stderr } = await finished('--budget', '0.5', '--model', 'sim/large', '--', ...command);
@@ -85,7 +85,7 @@ test('the command finds the gateway in its environment; its exit code is passed 
   expect((await fetch(`${gateway.url}/v1/models`, { headers })).status).toBe(401);
 });
 
-test('the command does not run under the gateway’s own Node.js, which npx puts first in its path', async () => {
+test('the command does not use the gateway’s Node.js, which npx puts first in PATH', async () => {
   const own = join(dirname(dirname(main)), 'node_modules/.bin');
   const env = { ...environment(), PATH: `${own}:/usr/local/bin:/usr/bin:/bin` };
   const command = [process.execPath, main, 'run', '--', '/bin/sh', '-c', 'echo "$PATH"'] as const;
@@ -93,7 +93,7 @@ test('the command does not run under the gateway’s own Node.js, which npx puts
   expect(stdout.trim()).toBe('/usr/local/bin:/usr/bin:/bin');
 });
 
-test('a budget ends the command’s requests, and nothing above it is spent', async () => {
+test('once the budget is used up, the command’s requests are refused, and no more is spent', async () => {
   const before = await readBalance(gateway);
   const command = [process.execPath, agent, 'Tolls\n!sim tokens=300', '50', '0'];
   const { stdout, stderr } = await finished('--budget', '0.002', '--model', 'sim/large', '--', ...command);
@@ -102,7 +102,7 @@ test('a budget ends the command’s requests, and nothing above it is spent', as
   expect(stderr).toContain('of $0.002 returned to the account');
 });
 
-test('without a model the first one that can call tools is used', async () => {
+test('without a model in the options, the first model that can call tools is used', async () => {
   const { code, stdout } = await finished('--', process.execPath, agent, '', '0', '0');
   const { model } = JSON.parse(stdout) as { model: string };
   const headers = { authorization: `Bearer ${gateway.apiKey}` };
@@ -110,7 +110,7 @@ test('without a model the first one that can call tools is used', async () => {
   expect([code, await found.json()]).toMatchObject([0, { available: true, capabilities: { function_call: true } }]);
 });
 
-test('a signal goes on to the command, whose end is still accounted for', async () => {
+test('a signal is passed on to the command, and its cost is still printed', async () => {
   const running = start('--budget', '0.5', '--', process.execPath, agent, 'hi', '1', 'wait');
   await expect.poll(() => running.output.stdout, { timeout: 20_000 }).toContain('waiting');
   expect(await keys()).toMatchObject([
@@ -123,7 +123,7 @@ test('a signal goes on to the command, whose end is still accounted for', async 
   expect(await keys()).toEqual([]);
 });
 
-test('if it is killed itself, its key ends by itself and the rest of the budget goes back', async () => {
+test('if `tollgate run` is killed, its key expires and the rest of the budget moves back', async () => {
   const before = await readBalance(gateway);
   const running = start('--budget', '1', '--for', '4s', '--', process.execPath, agent, 'hi', '1', 'wait');
   await expect.poll(() => running.output.stdout, { timeout: 20_000 }).toContain('waiting');
@@ -141,7 +141,7 @@ test('if it is killed itself, its key ends by itself and the rest of the budget 
     expect.stringContaining('expired') as unknown,
   ]);
   expect(before - (await readBalance(gateway))).toBeLessThan(10_000_000n);
-  // It outlived the process that started it.
+  // The command outlived `tollgate run`.
   process.kill(pid);
   await running.ended;
 });

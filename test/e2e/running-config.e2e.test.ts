@@ -1,4 +1,4 @@
-/** What the operator sees of the running gateway as a whole: its configuration, a file compared with it, its storage, its ledger. */
+/** What the operator sees of the running gateway: its configuration, the differences to a file, its storage, its ledger. */
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -76,13 +76,13 @@ test.each([
   ['a number', 'retries: ${HIDDEN_NUMBER}'],
   ['the id of a model', 'models: [{ id: "${HIDDEN}", pricing: { input: 1, output: 1 }, available: false }]'],
   ['a model’s name', 'models: [{ id: a/b, name: "${HIDDEN}", pricing: { input: 1, output: 1 }, available: false }]'],
-  ['a mistake', 'aliases: { a: "${HIDDEN}" }'],
-  ['a mistake of shape', 'strict: ${HIDDEN}'],
+  ['a wrong value', 'aliases: { a: "${HIDDEN}" }'],
+  ['a wrong type', 'strict: ${HIDDEN}'],
   [
     'a name of a provider',
     'models: [{ id: a/b, pricing: { input: 1, output: 1 }, routes: [{ provider: "${HIDDEN}", model: m }] }]',
   ],
-])('what the environment has is not returned: %s', async (_name, text) => {
+])('values of environment variables are not returned: %s', async (_name, text) => {
   const checked = await gateway.admin.checkConfiguration({ text });
   const { changes, problems } = checked;
   expect(changes.length + problems.length).toBeGreaterThan(0);
@@ -112,7 +112,7 @@ test('the storage is shown with its sizes and retention times', async () => {
   expect((await runInside(gateway, ['storage'])).stdout).toContain('retention.activity');
 });
 
-test('the column files are in the sizes of the storage', async () => {
+test('the sizes of the storage include the column files', async () => {
   const { parts: before } = await gateway.admin.getStorage({});
   expect(before.map(({ name }) => name)).not.toContain('columns');
   const columns = join(gateway.dataDir, 'columns', '7');

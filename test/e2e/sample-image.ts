@@ -7,7 +7,7 @@ export function makePng(width: number, height: number, colour: string): Promise<
     .toBuffer();
 }
 
-/** Makes the same as a data URL. */
+/** Makes a PNG of one colour, as a data URL. */
 export async function makePngUrl(width: number, height: number, colour: string): Promise<string> {
   return `data:image/png;base64,${(await makePng(width, height, colour)).toString('base64')}`;
 }

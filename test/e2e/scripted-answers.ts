@@ -1,4 +1,4 @@
-/** One answer as upstreams of each protocol write it, streamed and whole: text, calls, a finish. */
+/** Writes an answer (text, calls, a finish reason) as upstreams of each protocol do, streamed and whole. */
 import { dataFrame, type Json, type Scripted, typedFrame } from './scripted-upstream.ts';
 
 /** A call; its arguments may be cut. */
@@ -7,13 +7,13 @@ export interface ScriptedCall {
   readonly arguments: string;
 }
 
-/** The answer. */
+/** The answer to write. */
 export interface Answer {
   readonly text?: string;
   readonly calls?: readonly ScriptedCall[];
-  /** Chat's finish reason. */
+  /** The finish reason, in Chat's words. */
   readonly finish: 'stop' | 'length' | 'tool_calls';
-  /** Calls come after a finish of `stop`, with no finish of their own. */
+  /** If true, the calls come after the finish reason `stop`, and no further finish reason follows. */
   readonly late?: boolean;
 }
 
@@ -137,7 +137,7 @@ function messages(answer: Answer): Scripted {
     type: 'tool_use',
     id: `toolu_${place}`,
     name,
-    // A server can't parse the input of a call that was cut: it is empty.
+    // A server can't parse the input of a cut call, so the input is empty.
     input: isJson(args) ? JSON.parse(args) : {},
   }));
   return {
@@ -179,7 +179,7 @@ function isJson(args: string): boolean {
 
 const writers = { chat, responses, messages, gemini } as const;
 
-/** The answer as an upstream of the protocol writes it. */
+/** Writes the answer as an upstream of the protocol does. */
 export function write(protocol: UpstreamProtocol, answer: Answer): Scripted {
   return writers[protocol](answer);
 }

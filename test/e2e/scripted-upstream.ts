@@ -1,4 +1,4 @@
-/** An upstream over HTTP whose answer the prompt selects, streamed or not, and readers for the callers of each interface. */
+/** An upstream over HTTP whose answer is selected by the prompt, streamed or not, and clients of each interface. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -9,18 +9,18 @@ import { post } from './chat-client.ts';
 /** Any JSON object. */
 export type Json = Record<string, unknown>;
 
-/** What an upstream answers: the frames of its stream, and the same as one body. */
+/** An answer of the upstream: the frames of its stream, and the same as one body. */
 export interface Scripted {
   readonly frames: readonly string[];
   readonly whole: unknown;
 }
 
-/** A frame without a name. */
+/** Returns a frame without an event name. */
 export const dataFrame = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
-/** A frame with the name that its type says. */
+/** Returns a frame whose event name is its `type`. */
 export const typedFrame = (type: string, members: Json): string => `event: ${type}\n${dataFrame({ type, ...members })}`;
 
-/** A server that selects the answer by the first of its words that a request contains; other requests get 404. */
+/** A server whose answers have words: it sends the first answer whose word is in the request, or 404. */
 export class ScriptedUpstream {
   readonly bodies: Json[] = [];
   readonly #server: Server;
@@ -50,7 +50,7 @@ export class ScriptedUpstream {
     return upstream;
   }
 
-  /** Its origin. */
+  /** The origin of the server. */
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
@@ -67,24 +67,24 @@ async function readBody(request: IncomingMessage): Promise<string> {
   return Buffer.concat(parts).toString();
 }
 
-/** A call as a caller got it. */
+/** A call as a client received it. */
 export interface SeenCall {
   readonly name: string;
-  /** As text; of Messages the JSON of the input. */
+  /** The arguments as text; for Messages, the JSON of `input`. */
   readonly arguments: string;
-  /** Only Responses has it. */
+  /** Only in Responses. */
   readonly status?: string;
 }
 
-/** An answer as a caller got it. */
+/** An answer as a client received it. */
 export interface SeenAnswer {
   readonly status: number;
   readonly requestId: string;
-  /** The finish reason as the interface names it; for Responses, the status and the reason. Undefined if the answer failed. */
+  /** The finish reason in the interface's words; for Responses, the status and the reason. Undefined if the answer failed. */
   readonly finish: string | undefined;
   readonly text: string;
   readonly calls: readonly SeenCall[];
-  /** The code of the error that it ended with. */
+  /** The code of the error with which it ended; undefined if there was none. */
   readonly error: string | undefined;
   /** The whole body, or all events. */
   readonly said: Json | readonly Json[];
@@ -203,7 +203,7 @@ const messages: Interface = {
 /** The three interfaces of text. */
 export const interfaces: readonly Interface[] = [chat, responses, messages];
 
-/** Requests the answer that `word` names. */
+/** Requests the answer with this word. */
 export async function askFor(
   gateway: Gateway,
   requested: { readonly face: Interface; readonly model: string; readonly word: string; readonly streamed: boolean },

@@ -1,4 +1,4 @@
-/** Secrets in files: the providers' keys take effect as soon as their file changes, and the first keys need not be printed. */
+/** Secrets in files: a changed provider's key takes effect without a restart, and the first keys can be written to a file instead of printed. */
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -38,7 +38,7 @@ async function say({ url, apiKey }: Gateway, id: string): Promise<number> {
   return response.status;
 }
 
-test('a changed key file holds within 5 seconds, without a restart and without a signal; one that is gone changes nothing', async () => {
+test('a changed key file takes effect within 5 seconds, without a restart or signal; a deleted file changes nothing', async () => {
   const seen: string[] = [];
   const upstream = await RawUpstream.start((socket, { headers }) => {
     seen.push(headers['authorization']?.slice('Bearer '.length) ?? '');
@@ -80,7 +80,7 @@ ${model('two', 'two')}
   await upstream.stop();
 });
 
-test('the first keys can go to a file that only the owner reads, and the command to try works as it is printed', async () => {
+test('the first keys can be written to a file that only its owner can read, and the printed curl command works', async () => {
   const home = makeHome();
   await prepareDatabase(home);
   mkdirSync(home.folder, { recursive: true });
@@ -95,7 +95,7 @@ test('the first keys can go to a file that only the owner reads, and the command
   expect(text).toMatch(/^TOLLGATE_API_KEY=sk-tg-[0-9A-Za-z]{43}\nTOLLGATE_MANAGEMENT_KEY=mk-tg-[0-9A-Za-z]{43}\n$/);
   expect(statSync(file).mode & 0o777).toBe(0o600);
   expect(output.stdout).toContain(`Keys of account 1 are in ${file}.`);
-  // Nor a sign-in link: the output goes to a journal.
+  // The sign-in link is not printed either, because the output goes to a journal.
   expect(output.stdout + output.stderr).not.toMatch(/[sml]k-tg-/);
   expect(output.stdout).toContain('to sign in: npx tollgate dashboard');
   const command = output.stdout.slice(output.stdout.indexOf('curl '));
@@ -109,7 +109,7 @@ test('the first keys can go to a file that only the owner reads, and the command
   await expectVerified(home);
 });
 
-test('a file for the first keys that can’t be written is wrong configuration, and leaves a first start for later', async () => {
+test('if the file for the first keys can’t be written, the start fails as for a wrong configuration, and the next start still counts as the first', async () => {
   const home = makeHome();
   await prepareDatabase(home);
   const start = (file: string) =>

@@ -1,4 +1,4 @@
-/** What an operator sees of a running gateway: the log line of a request, the handling of keys that providers refuse, and the log line of a start. */
+/** What an operator sees of a running gateway: the log lines of requests and of the start, and keys that providers refuse. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
@@ -31,7 +31,7 @@ const refuse =
       whole(status, JSON.stringify({ error: { message, type: 'x' } }), { 'x-request-id': 'up-1', ...headers }),
     );
 
-/** Answers by the upstream's model names. */
+/** What the upstream does, by its model names. */
 const behaviours: Record<string, Behaviour> = {
   keyed: (socket, { headers }) =>
     headers['authorization'] === `Bearer ${keys.bad}`
@@ -106,7 +106,7 @@ async function metric(name: string): Promise<string[]> {
   return page.split('\n').filter(line => line.startsWith(`${name}{`));
 }
 
-test('the first line says what was started: version, places, listeners, providers with their models', async () => {
+test('the first log line has the version, the paths, the listeners, and the providers with their models', async () => {
   await expect.poll(() => lines().length, { timeout: 10_000 }).toBeGreaterThan(0);
   expect(lines()[0]).toMatchObject({
     level: 'info',
@@ -123,7 +123,7 @@ test('the first line says what was started: version, places, listeners, provider
   });
 });
 
-test('a key that is refused is seen within one request: the next one answers, and it rests', async () => {
+test('a refused key can be seen after one request: the next key answers, and the refused one is not used for a while', async () => {
   const reply = await ask('acme/keyed');
   expect([reply.status, sent().map(({ headers }) => headers['authorization'])]).toEqual([
     200,
@@ -155,7 +155,7 @@ test('a key that is refused is seen within one request: the next one answers, an
 });
 
 describe('a provider whose only key is refused', () => {
-  test('is called once; its message about billing reaches the log and no client; its model is unavailable', async () => {
+  test('is called once; its message about billing is logged but not sent to clients; its model is unavailable', async () => {
     const first = await ask('acme/broke');
     expect([first.status, first.text.includes('quota'), first.text.includes('billing')]).toEqual([502, false, false]);
     const later = await ask('acme/broke');
@@ -172,12 +172,12 @@ describe('a provider whose only key is refused', () => {
   });
 });
 
-test('what a provider says of the request itself reaches the client', async () => {
+test('a provider’s message about the request reaches the client', async () => {
   const reply = await ask('acme/rejects');
   expect([reply.status, JSON.parse(reply.text).error.message]).toEqual([400, 'The image is too small: 3 pixels.']);
 });
 
-test('the log line of a request has all its facts, also after a failed attempt', async () => {
+test('the log line of a request has all fields, also after a failed attempt', async () => {
   sent();
   const clientId = `order ${randomBytes(4).toString('hex')}`;
   const trace = randomBytes(16).toString('hex');

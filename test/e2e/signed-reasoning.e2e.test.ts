@@ -1,4 +1,4 @@
-/** What an upstream signed is sent back to it unchanged, with its text and kind, through the clients of every interface, streamed and not (docs/interfaces/README.md "Reasoning and signatures"). */
+/** Content that an upstream signed is sent back to it unchanged, with its text and kind, through clients of every interface, streamed and not (docs/interfaces/README.md "Reasoning and signatures"). */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 import type { UpstreamProtocol } from './scripted-answers.ts';
@@ -19,7 +19,7 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : ''
 const args = '{"city":"Paris"}';
 const usage = { input_tokens: 7, output_tokens: 9 };
 
-/** Reasoning as an upstream of each protocol signs it, and where it is in the next request. */
+/** Reasoning as an upstream of each protocol signs it, and the items that the next request must contain. */
 const signed: Readonly<Record<UpstreamProtocol, { answer: Scripted; wanted: Json[]; sent(body: Json): unknown[] }>> = {
   messages: (() => {
     const thinking = { type: 'thinking', thinking: 'Hm,\n\nthe wéather.', signature: 'SIG+/=' };
@@ -101,7 +101,7 @@ const signed: Readonly<Record<UpstreamProtocol, { answer: Scripted; wanted: Json
   })(),
 };
 
-/** What a client sends next: what it got, and the result of the call. */
+/** The next request of a client: what it received, and the result of the call. */
 const continued: Readonly<Record<string, (said: Json | readonly Json[]) => Json>> = {
   Chat: said => {
     const message = Array.isArray(said)

@@ -1,4 +1,4 @@
-/** What clients, providers and webhooks can do to a stop: it ends in the documented time (docs/architecture.md "Starting and stopping"). */
+/** Clients, providers and webhooks can't delay a stop for longer than documented (docs/architecture.md "Starting and stopping"). */
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -10,7 +10,7 @@ import { Health } from '../../src/gen/grpc/health/v1/health_pb.ts';
 import { expectVerified, type Gateway, heldBy, startGateway } from '../gateway.ts';
 import { SocketClient } from './socket-client.ts';
 
-/** A server that takes requests and never answers: a provider, and a receiver of webhooks. */
+/** A server that accepts requests and never answers, used as provider and as receiver of webhooks. */
 const silent = createServer(request => request.resume());
 silent.listen(0, '127.0.0.1');
 await once(silent, 'listening');
@@ -29,7 +29,7 @@ async function post({ url, apiKey }: Gateway, path: string, body: object, key = 
   return fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) });
 }
 
-/** Opens a connection, writes the text and reads nothing. */
+/** Opens a connection, writes the text and never reads. */
 function openDeaf({ url }: Gateway, text: string): Socket {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname).pause();
@@ -38,7 +38,7 @@ function openDeaf({ url }: Gateway, text: string): Socket {
   return socket;
 }
 
-test('a stop with every kind of open work ends 17 s after the grace at the latest, and everything is settled', async () => {
+test('with every kind of work open, a stop ends at most 17 s after the grace period, and everything is settled', async () => {
   const gateway = await startGateway({ config });
   const { apiKey, managementKey } = gateway;
   const left: Promise<unknown>[] = [];
@@ -49,7 +49,7 @@ test('a stop with every kind of open work ends 17 s after the grace at the lates
     messages: [{ role: 'user', content: slow }],
     ...more,
   });
-  // A stream that is read, one that is not, an upload that never ends, a request whose provider is silent.
+  // A stream that is read, a stream that is not read, an upload that never ends, a request whose provider is silent.
   left.push((await post(gateway, '/v1/chat/completions', chat('sim/large', { stream: true }))).text());
   const head = (length: number): string =>
     `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${apiKey}\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`;
@@ -61,7 +61,7 @@ test('a stop with every kind of open work ends 17 s after the grace at the lates
   });
   const deaf = [openDeaf(gateway, head(long.length) + long), openDeaf(gateway, `${head(1e6)}{"model":`)];
   left.push(post(gateway, '/v1/chat/completions', chat('mute/model', { stream: true })).catch(() => undefined));
-  // A response in the background and its follower, an image task, a WebSocket with a turn and one without, a watch of the health.
+  // A background response and its follower, an image task, two WebSockets (one with a running turn), a watcher of the health service.
   const input = slow;
   const made = await post(gateway, '/v1/responses', { model: 'sim/large', input, background: true });
   const { id } = (await made.json()) as { id: string };

@@ -19,7 +19,7 @@ export interface SocketEvent {
   readonly response?: SocketResponse;
 }
 
-/** The members of a resource that tests look at. */
+/** The members of a response that tests check. */
 export interface SocketResponse {
   readonly id: string;
   readonly status: string;
@@ -40,7 +40,7 @@ export class SocketClient {
   readonly socket: WebSocket;
   readonly #events: SocketEvent[] = [];
   #wake: (() => void) | undefined;
-  /** The code with which the gateway has closed it. */
+  /** The code with which the gateway closed the connection; undefined while it is open. */
   closeCode: number | undefined;
 
   private constructor(socket: WebSocket) {
@@ -69,7 +69,7 @@ export class SocketClient {
     this.socket.send(JSON.stringify({ type: 'response.create', ...body }));
   }
 
-  /** The next message; throws if the connection ends first. */
+  /** Returns the next message; throws if the connection ends first. */
   async next(): Promise<SocketEvent> {
     while (this.#events.length === 0) {
       if (this.closeCode !== undefined) throw new Error(`closed with ${this.closeCode}`);
@@ -82,7 +82,7 @@ export class SocketClient {
     return event;
   }
 
-  /** All events of the next turn, its end included. A failed response ends with `response.failed` after its `error`. */
+  /** Returns all events of the next turn, up to its end. A failed response ends with `error` and `response.failed`. */
   async turn(): Promise<SocketEvent[]> {
     const events: SocketEvent[] = [];
     for (;;) {
@@ -93,7 +93,7 @@ export class SocketClient {
     }
   }
 
-  /** Sends a turn and waits for its end; returns the final resource, or the error that it failed with. */
+  /** Sends a turn and waits for its end; returns the final response, or the error with which it failed. */
   async ask(body: Readonly<Record<string, unknown>>): Promise<{ response: SocketResponse } | { error: SocketEvent }> {
     this.create(body);
     const last = (await this.turn()).at(-1);
@@ -102,7 +102,7 @@ export class SocketClient {
     return { error: last };
   }
 
-  /** Closes it and waits for that. */
+  /** Closes the connection and waits until it is closed. */
   async close(): Promise<void> {
     if (this.closeCode !== undefined) return;
     this.socket.close();
@@ -110,7 +110,7 @@ export class SocketClient {
   }
 }
 
-/** The text of a resource's messages. */
+/** Returns the text of a response's messages. */
 export function outputText({ output }: SocketResponse): string {
   return output
     .flatMap(item => item.content ?? [])

@@ -1,6 +1,6 @@
 /**
- * Every key of the steering line (docs/providers.md "Controlling the built-in models") that Chat can show, and with `ignore=` the gateway's own enforcement of what an upstream ignores. Each request
- * whole and as a stream; who pays what is looked up in the ledger.
+ * Every key of the steering line (docs/providers.md "Controlling the built-in models") that has an effect in Chat and, with `ignore=`, how the gateway enforces what an upstream ignores. Each request
+ * is sent whole and as a stream; the charges are read from the ledger.
  */
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
@@ -13,7 +13,7 @@ const gateway = await startGateway({
 });
 afterAll(() => endGateway(gateway));
 
-/** What both ways of answering have in common. */
+/** What whole and streamed answers have in common. */
 interface Result {
   readonly status: number;
   readonly text: string;
@@ -81,7 +81,7 @@ describe.each(ways)('$way', ({ send }) => {
     expect(ms).toBeLessThan(6_000);
   });
 
-  test('delay_ms is waited before the first event', async () => {
+  test('delay_ms is the time before the first event', async () => {
     const began = performance.now();
     expect((await send(steer('delay_ms=400 tokens=5'))).status).toBe(200);
     expect(performance.now() - began).toBeGreaterThan(390);
@@ -128,7 +128,7 @@ describe.each(ways)('$way', ({ send }) => {
     expect(outputTokens).toBeGreaterThan(0);
   });
 
-  test('finish=pause is continued to the end and never shown; its usage is the sum (FI-08)', async () => {
+  test('after finish=pause the gateway continues the answer to its end, and the client sees one answer whose usage is the sum (FI-08)', async () => {
     const { finish, outputTokens, requestId, cost } = await send(steer('tokens=20 finish=pause'));
     expect(finish).toBe('stop');
     const record = await readRecord(gateway, requestId);
@@ -138,7 +138,7 @@ describe.each(ways)('$way', ({ send }) => {
   });
 });
 
-test.each(ways)('a pause does not lengthen an answer beyond its limit, nor its charge, $way', async ({ send }) => {
+test.each(ways)('with a pause, neither the answer nor its charge exceeds the output limit, $way', async ({ send }) => {
   const { finish, outputTokens, requestId } = await send(steer('tokens=100 finish=pause', { max_tokens: 40 }));
   expect(finish).toBe('length');
   expect(outputTokens).toBeLessThanOrEqual(40);
@@ -146,17 +146,17 @@ test.each(ways)('a pause does not lengthen an answer beyond its limit, nor its c
 });
 
 describe.each(ways)('enforcement, $way', ({ send }) => {
-  test('a stop sequence ends the text although the upstream continues, and no part of it shows', async () => {
+  test('a stop sequence ends the text although the upstream continues, and no part of the sequence is sent', async () => {
     const { text, finish } = await send(steer('ignore=stop say=alpha beta STOPHERE gamma', { stop: ['STOPHERE'] }));
     expect({ text, finish }).toEqual({ text: 'alpha beta ', finish: 'stop' });
   });
 
-  test('what only begins like a stop sequence is text', async () => {
+  test('text that only begins like a stop sequence is sent', async () => {
     const { text } = await send(steer('ignore=stop say=one STOPTHERE two STOP', { stop: ['STOPHERE'] }));
     expect(text).toBe('one STOPTHERE two STOP');
   });
 
-  test('an upstream that ignores the limit is cut at it, and no one pays for more', async () => {
+  test('an answer is cut at the limit that its upstream ignores, and no more is charged', async () => {
     const { finish, outputTokens, requestId } = await send(steer('ignore=max_tokens tokens=500', { max_tokens: 40 }));
     expect(finish).toBe('length');
     expect(outputTokens).toBeLessThanOrEqual(40);
@@ -165,21 +165,21 @@ describe.each(ways)('enforcement, $way', ({ send }) => {
     expect(record.usage?.outputTokens).toBe(outputTokens);
   });
 
-  test('parallel_tool_calls false lets one call through', async () => {
+  test('with parallel_tool_calls false, only one call is sent', async () => {
     const more = { tools, parallel_tool_calls: false };
     const { calls, finish } = await send(steer('ignore=parallel calls=3', more));
     expect(calls).toHaveLength(1);
     expect(finish).toBe('tool_calls');
   });
 
-  test('tool_choice none lets no call through', async () => {
+  test('with tool_choice none, no call is sent', async () => {
     const { calls, finish, text } = await send(
       steer('ignore=tool_choice calls=1 say=Words.', { tools, tool_choice: 'none' }),
     );
     expect({ calls, finish, text }).toEqual({ calls: [], finish: 'stop', text: 'Words.' });
   });
 
-  test('allowed_tools lets only its tools through', async () => {
+  test('with allowed_tools, only calls of these tools are sent', async () => {
     const allowed = {
       type: 'allowed_tools',
       allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'get_time' } }] },
@@ -188,7 +188,7 @@ describe.each(ways)('enforcement, $way', ({ send }) => {
     expect(calls.filter(({ function: { name } }) => name !== 'get_time')).toEqual([]);
   });
 
-  test('usage=none is counted by the gateway and marked as an estimate', async () => {
+  test('with usage=none, the gateway counts the tokens and marks the usage as an estimate', async () => {
     const { outputTokens, cost, requestId } = await send(steer('usage=none tokens=200'));
     const record = await readRecord(gateway, requestId);
     expect(record.usageSource).toBe(UsageSource.ESTIMATED);
@@ -228,22 +228,25 @@ describe.each(ways)('failures, $way', ({ way, send }) => {
     ['fail=4', 'upstream_error'],
     ['cut=4', 'upstream_error'],
     ['stall=4', 'upstream_timeout'],
-  ])('%s after output: a stream pays what was delivered, a whole answer is 502 and free', async (line, code) => {
-    const { status, text, error, requestId } = await send(steer(`tokens=100 ${line}`));
-    const record = await readRecord(gateway, requestId);
-    expect(record.state).toBe(RecordState.UPSTREAM_FAILED);
-    expect(error?.code).toBe(code);
-    if (way === 'whole') {
-      expect({ status, cost: record.costNanoUsd }).toEqual({ status: 502, cost: 0n });
-      return;
-    }
-    expect(status).toBe(200);
-    expect(text).not.toBe('');
-    expect(error?.id).toBe(requestId);
-    expect(record.costNanoUsd).toBeGreaterThan(0n);
-    expect(record.usage?.outputTokens).toBeGreaterThan(0);
-    expect(record.usage?.outputTokens).toBeLessThan(40);
-  });
+  ])(
+    '%s after output: for a stream, what was delivered is charged; a whole answer is 502 and free',
+    async (line, code) => {
+      const { status, text, error, requestId } = await send(steer(`tokens=100 ${line}`));
+      const record = await readRecord(gateway, requestId);
+      expect(record.state).toBe(RecordState.UPSTREAM_FAILED);
+      expect(error?.code).toBe(code);
+      if (way === 'whole') {
+        expect({ status, cost: record.costNanoUsd }).toEqual({ status: 502, cost: 0n });
+        return;
+      }
+      expect(status).toBe(200);
+      expect(text).not.toBe('');
+      expect(error?.id).toBe(requestId);
+      expect(record.costNanoUsd).toBeGreaterThan(0n);
+      expect(record.usage?.outputTokens).toBeGreaterThan(0);
+      expect(record.usage?.outputTokens).toBeLessThan(40);
+    },
+  );
 
   test.each(['fail=0', 'cut=0'])('%s, before any output, is free', async line => {
     const { error, text, requestId } = await send(steer(`tokens=100 ${line}`));
@@ -252,7 +255,7 @@ describe.each(ways)('failures, $way', ({ way, send }) => {
     expect({ state: record.state, cost: record.costNanoUsd }).toEqual({ state: RecordState.UPSTREAM_FAILED, cost: 0n });
   });
 
-  test('no event within the first-event time-out is 502 upstream_timeout and free', async () => {
+  test('without an event before the first-event timeout, the answer is 502 upstream_timeout and free', async () => {
     const { status, error, requestId } = await send(steer('delay_ms=30000'));
     expect({ status, code: error?.code }).toEqual({ status: 502, code: 'upstream_timeout' });
     expect((await readRecord(gateway, requestId)).costNanoUsd).toBe(0n);
@@ -269,7 +272,7 @@ describe.each(ways)('failures, $way', ({ way, send }) => {
     ['finish=tired', 'finish'],
     ['ignore=everything', 'ignore'],
     ['usage=some', 'usage'],
-  ])('%s is refused and named', async (line, key) => {
+  ])('%s is refused, and the error names it', async (line, key) => {
     const { status, error } = await send(steer(line));
     expect({ status, code: error?.code }).toEqual({ status: 400, code: 'upstream_rejected' });
     expect(error?.message).toContain(key);
@@ -277,7 +280,7 @@ describe.each(ways)('failures, $way', ({ way, send }) => {
 });
 
 describe('which line steers', () => {
-  test('of several lines the last, and only of the last user text', async () => {
+  test('is the last of several lines, and only in the last user text', async () => {
     const two = await complete(gateway, ask('!sim say=first\nHello\n!sim say=second'));
     expect(two.text).toBe('second');
     const messages = [
@@ -288,12 +291,12 @@ describe('which line steers', () => {
     expect((await complete(gateway, ask('', { messages }))).text).not.toBe('old');
   });
 
-  test('failures that a steering line requests open no circuit breaker', async () => {
+  test('does not open a circuit breaker with the failures that it requests', async () => {
     for (let count = 0; count < 7; count += 1) expect((await complete(gateway, steer('status=500'))).status).toBe(502);
     expect((await complete(gateway, steer('say=still here'))).text).toBe('still here');
   });
 
-  test('without a line, at temperature 0 the same request gives the same text', async () => {
+  test('if there is none, at temperature 0 the same request gets the same text', async () => {
     const body = ask('Tell me about ferries.', { temperature: 0 });
     const [one, two, other] = await Promise.all([
       complete(gateway, body),
@@ -304,7 +307,7 @@ describe('which line steers', () => {
     expect(other.text).not.toBe(one.text);
   });
 
-  test('a prompt that requests a long text gets one up to the limit, in many deltas', async () => {
+  test('is not needed for a long text: a prompt that requests one gets it up to the limit, in many deltas', async () => {
     const { usage, chunks, finish } = await stream(
       gateway,
       ask('Write a very long essay about roads.', { max_tokens: 2_000 }),
@@ -315,7 +318,7 @@ describe('which line steers', () => {
   });
 });
 
-test('steering: false makes the line plain text', async () => {
+test('is plain text with `steering: false`', async () => {
   const plain = await startGateway({ config: 'simulator: { tokens_per_second: 0, steering: false }\n' });
   try {
     const { text, status } = await complete(plain, ask('Hello\n!sim say=steered'));

@@ -1,4 +1,4 @@
-/** Plans as their owners see them: over REST, the command line and the records (docs/accounting.md "Subscriptions"). */
+/** Plans as the owners of accounts see them, over REST, on the command line and in records (docs/accounting.md "Subscriptions"). */
 import { afterAll, describe, expect, test } from 'vitest';
 import { clockAhead } from '../fake-clock.ts';
 import { endGateway, type Gateway, makeKey, readRecord, startGateway } from '../gateway.ts';
@@ -19,7 +19,7 @@ interface Owner {
   readonly keyId: string;
 }
 
-/** A new account with a plan, and a key of it. */
+/** Makes an account with a plan and a key. */
 async function subscribe(plan: 'core' | 'core_pro', settings: object = {}, balance = '10'): Promise<Owner> {
   const { account } = await gateway.admin.createAccount({
     name: 'someone',
@@ -49,7 +49,7 @@ async function readBalance({ id }: Owner): Promise<bigint> {
   return (await gateway.admin.getAccount({ accountId: BigInt(id) })).account?.balanceNanoUsd ?? 0n;
 }
 
-/** A request's record by the account's own management key. */
+/** Reads a request's record with the account's management key. */
 async function readArithmetic({ id }: Owner, answer: { readonly headers: Headers }): Promise<RecordDetailJson> {
   const { key } = await gateway.admin.createManagementKey({ accountId: BigInt(id), scopes: ['account:activity'] });
   const requestId = answer.headers.get('x-request-id') ?? '';
@@ -64,7 +64,7 @@ const steer = (line: string, more: object = {}): Record<string, unknown> => ask(
 const flex = { service_tier: 'flex' };
 const readTokens = ({ body }: Answer): number => body.usage.total_tokens;
 
-test('a free daily request comes first; then the plan, at any tier; the record says who paid each bucket', async () => {
+test('a free daily request pays first, then the plan, at any tier; the record has who paid for each bucket', async () => {
   const owner = await subscribe('core');
   const free = await complete(gateway, steer('tokens=500'), owner);
   expect([free.body.usage.cost, free.headers.get('x-tollgate-cost')]).toEqual([0, '0']);
@@ -94,7 +94,7 @@ test('a free daily request comes first; then the plan, at any tier; the record s
   expect(await readBalance(owner)).toBe(8_000_000_000n);
 });
 
-test('a request over the end of the budget pays the rest with money, at the plan’s discount, streamed or not', async () => {
+test('if a request exceeds the plan’s budget, money pays for the rest at the plan’s discount, streamed or not', async () => {
   const owner = await subscribe('core_pro');
   const first = await stream(gateway, steer('tokens=1000'), owner);
   const input = first.usage?.prompt_tokens ?? 0;
@@ -111,11 +111,11 @@ test('a request over the end of the budget pays the rest with money, at the plan
   expect(next.body.usage.cost).toBe((next.body.usage.prompt_tokens * 1000 * 95 + 100 * 4000 * 95) / 100 / 1e9);
 });
 
-test('without the fallback an answer that reaches the plan’s end is cut with finish reason length, and later requests are refused with the time of the reset', async () => {
+test('without the fallback to money, an answer is cut with finish reason `length` when the budget is used up, and later requests are refused with the time of the reset', async () => {
   const owner = await subscribe('core_pro', { fallbackToPayg: false });
   const cut = await complete(gateway, steer('tokens=1000'), owner);
   expect([cut.status, cut.finish, cut.body.usage.cost]).toEqual([200, 'length', 0]);
-  // A hold has a margin for the input; the unused part is released.
+  // A hold has a margin for the input, which is released if it is not used.
   expect(readTokens(cut)).toBeLessThanOrEqual(400);
   expect(readTokens(cut)).toBeGreaterThan(380);
   const refused = await complete(gateway, steer('tokens=100'), owner);
@@ -130,12 +130,12 @@ test('without the fallback an answer that reaches the plan’s end is cut with f
   expect(await readBalance(owner)).toBe(7_000_000_000n);
 });
 
-test('money first leaves the plan alone until the money is spent', async () => {
+test('with money first, the plan is not used until the money is spent', async () => {
   const owner = await subscribe('core', { useSubsFirst: false, balanceNanoUsd: 1_000_000n });
   const answer = await complete(gateway, steer('tokens=600', flex), owner);
   expect(answer.finish).toBe('stop');
   const { buckets, cost, written_off: writtenOff } = await readArithmetic(owner, answer);
-  // 0.5 dollars a million of input, 2 of output.
+  // 0.5 dollars per million tokens of input, 2 of output.
   const byMoney = Math.floor((1_000_000 - answer.body.usage.prompt_tokens * 500) / 2000);
   expect(buckets.map(({ kind, tokens, paid_by: by }) => [kind, tokens, by])).toEqual([
     ['input', answer.body.usage.prompt_tokens, 'key_balance'],
@@ -144,11 +144,11 @@ test('money first leaves the plan alone until the money is spent', async () => {
   ]);
   expect([answer.body.usage.cost, writtenOff]).toEqual([cost, 0]);
   expect(await readPlan(owner)).toMatchObject({ tokens_left: 3000 - (600 - byMoney) });
-  // The account's own money is not the key's.
+  // The key has a separate balance, so the account's money does not pay.
   expect(await readBalance(owner)).toBe(7_999_000_000n);
 });
 
-test('free requests that the upstream fails are not counted, and models that the plan does not name never use one', async () => {
+test('free requests that fail at the upstream do not count, and models that are not in the plan never use one', async () => {
   const owner = await subscribe('core');
   const failed = await complete(gateway, steer('status=500'), owner);
   expect(failed.status).toBe(502);
@@ -160,7 +160,7 @@ test('free requests that the upstream fails are not counted, and models that the
   expect(await readPlan(owner)).toMatchObject({ free_left_today: 1, tokens_left: 3000 });
 });
 
-test('flags that change hold from the next request on', async () => {
+test('a changed `fallback_to_payg` applies from the next request on', async () => {
   const { key: managementKey } = await gateway.admin.createManagementKey({ accountId: 1n, scopes: ['keys:update'] });
   const { key, id } = await makeKey(gateway);
   expect((await complete(gateway, steer('tokens=5'), { key })).status).toBe(200);
@@ -175,7 +175,7 @@ test('flags that change hold from the next request on', async () => {
   expect(refused.body.error.tip).toContain('fallback_to_payg');
 });
 
-test('50 requests at once on the rest of a plan’s tokens: none is paid twice, and the tokens never go below zero', async () => {
+test('of 50 requests at once on the rest of a plan’s tokens none is paid twice, and the tokens never go below zero', async () => {
   const owner = await subscribe('core', { fallbackToPayg: false });
   const body = steer('tokens=90', { max_tokens: 100, ...flex });
   const answers = await Promise.all(Array.from({ length: 50 }, () => complete(gateway, body, owner)));
@@ -194,7 +194,7 @@ describe('with a clock that moves between two starts', () => {
     return startGateway({ home: earlier.home, config, environment: clockAhead(days * 1_440).environment });
   }
 
-  test('a plan is renewed for the current period alone, ends when it can’t be paid, and a day brings free requests', async () => {
+  test('a plan is renewed only for the current period, ends if it can’t be paid, and each day has new free requests', async () => {
     let running = await startGateway({ config, balance: '5' });
     try {
       const balance = async (): Promise<bigint> => (await running.account.getBalance({})).balanceNanoUsd;
@@ -212,7 +212,7 @@ describe('with a clock that moves between two starts', () => {
       running = await later(running, 30);
       expect(await balance()).toBe(1_000_000_000n);
       expect(await show()).toMatchObject({ tokens_left: 3000, free_left_today: 1 });
-      // The clock goes back: no second budget, and nothing is paid again.
+      // If the clock steps back, there is no second budget, and nothing is paid again.
       const spent = await complete(running, steer('tokens=50', flex), { key: running.apiKey });
       running = await later(running, 1);
       expect(await show()).toMatchObject({ tokens_left: 3000 - readTokens(spent) });

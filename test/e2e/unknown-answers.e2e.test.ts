@@ -1,6 +1,6 @@
 /**
  * Unknown members of answers are passed on: whatever an upstream adds to an answer, streamed or not, reaches a client of the same protocol
- * in the same place, with all digits of numbers and the order of members kept.
+ * at the same path, with all digits of numbers and in the same order.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -72,7 +72,7 @@ const requests = {
   },
 } as const;
 
-/** Returns what a client of the protocol gets: the frames of a stream, or the one whole answer. */
+/** Sends a request, and returns what a client of the protocol gets: the frames of a stream, or one whole answer. */
 async function ask(protocol: ProtocolName, isStream: boolean): Promise<JsonTree[]> {
   const { path, body, stream } = requests[protocol];
   const response = await fetch(`${gateway.url}${path}`, {
@@ -86,7 +86,7 @@ async function ask(protocol: ProtocolName, isStream: boolean): Promise<JsonTree[
   return texts.map(readTree);
 }
 
-/** An unknown member: the type of its frame, the names on the path to it, and its value. */
+/** An unknown member: the type of its frame, the names of its path, and its value. */
 interface Found {
   readonly type: string;
   readonly path: readonly string[];
@@ -111,7 +111,7 @@ function findAll(frames: readonly JsonTree[], name: string): Found[] {
 
 describe.each(protocols)('%s', protocol => {
   test.each(['stream', 'whole'] as const)(
-    '%s: unknown members arrive unchanged, in the same place',
+    '%s: unknown members arrive unchanged at the same path',
     { timeout: 120_000 },
     async kind => {
       await fc.assert(

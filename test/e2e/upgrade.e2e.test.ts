@@ -1,4 +1,4 @@
-/** A start on the data of an older version makes a backup first, and the old version can continue with it. */
+/** A start on the data of an older version first makes a backup, with which the old version can continue. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -17,7 +17,7 @@ import {
   startGateway,
 } from '../gateway.ts';
 
-/** The data of accounts, keys, plans and 16 days of requests as commit 0c78f51 wrote it, with three migrations. */
+/** Makes a data directory as commit 0c78f51 wrote it, with three migrations: accounts, keys, plans and 16 days of requests. */
 function makeOldHome(): Home {
   const home = makeHome();
   onTestFinished(() => rmSync(home.folder, { recursive: true, force: true }));
@@ -30,7 +30,7 @@ function makeOldHome(): Home {
   return home;
 }
 
-/** Every row of every table, read without the gateway's code. */
+/** Reads every row of every table, without the gateway's code. */
 function readAll(dataDir: string): Record<string, unknown[]> {
   const db = new Database(join(dataDir, 'ledger.sqlite'), { readonly: true });
   db.defaultSafeIntegers(true);
@@ -48,7 +48,7 @@ const backupsIn = (dataDir: string): string[] => {
   return existsSync(folder) ? readdirSync(folder) : [];
 };
 
-test('the start makes one backup with every row of before; it is restored as it was, and starts again', async () => {
+test('the start makes one backup with every old row; restored, it has the same rows, and the gateway starts on it', async () => {
   const home = makeOldHome();
   const before = readAll(home.dataDir);
   expect(before['migration']).toHaveLength(3);
@@ -65,7 +65,7 @@ test('the start makes one backup with every row of before; it is restored as it 
   const again = await startGateway({ home });
   const stopped = await again.stop();
   expect(stopped.code).toBe(0);
-  // The last line says that it stopped, why, and after how long.
+  // The last log line has the reason of the stop and how long it took.
   expect(JSON.parse(stopped.stderr.trim().split('\n').at(-1) ?? '{}')).toMatchObject({
     level: 'info',
     msg: 'stopped',
@@ -90,7 +90,7 @@ test('the start makes one backup with every row of before; it is restored as it 
   await expectVerified(restored);
 });
 
-test('if there can be no backup, nothing is upgraded', async () => {
+test('if the backup can’t be made, nothing is upgraded', async () => {
   const home = makeOldHome();
   const before = readAll(home.dataDir);
   writeFileSync(join(home.dataDir, 'backups'), 'no folder');

@@ -1,4 +1,4 @@
-/** The eight ways to get an answer, reduced to what the tests of upstreams check. */
+/** The eight ways to request an answer (interface, whole or streamed), reduced to what the tests of upstreams check. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
@@ -13,12 +13,12 @@ import { type Answer, type ChatError, complete, type Streamed, stream } from './
 import { askMessages } from './messages-caller.ts';
 import { askResponses } from './responses-caller.ts';
 
-/** What a caller saw. */
+/** What a caller received. */
 export interface Seen {
   readonly requestId: string;
-  /** `answer`: a finish. `refused`: an error instead of an answer. `broken`: an error after the answer had begun. */
+  /** `answer`: complete, with a finish reason. `refused`: an error instead of an answer. `broken`: an error after the answer had begun. */
   readonly end: 'answer' | 'refused' | 'broken';
-  /** The status that REST callers see of a refusal. */
+  /** The HTTP status of a refusal. */
   readonly status?: number;
   readonly code?: string;
   readonly retryAfter?: string;
@@ -40,7 +40,7 @@ export interface Way {
 /** How long `eventually` waits: no load of the machine makes a test wait so long for what does come. */
 const eventuallyMs = 30_000;
 
-/** Calls `probe` again and again for up to 30 s and returns its result; for concurrent tests, in which vitest's own polling does not work. */
+/** Calls `probe` for up to 30 s until it returns a value, and returns that; for concurrent tests, in which `expect.poll` does not work. */
 export async function eventually<Value>(
   what: string,
   probe: () => Promise<Value | undefined> | Value | undefined,
@@ -130,7 +130,7 @@ function readStreamedAnswer(answer: Streamed): Seen {
   return { ...seen, end: 'broken', code: error.code, wrong };
 }
 
-/** The same through the Anthropic interface. */
+/** Requests an answer through Messages. */
 async function readMessagesAnswer(gateway: Gateway, model: string, streamed: boolean): Promise<Seen> {
   const answer = await askMessages(gateway, {
     model,
@@ -153,7 +153,7 @@ async function readMessagesAnswer(gateway: Gateway, model: string, streamed: boo
   return retryAfter === null ? refused : { ...refused, retryAfter };
 }
 
-/** The same through the Responses interface. */
+/** Requests an answer through Responses. */
 async function readResponsesAnswer(gateway: Gateway, model: string, streamed: boolean): Promise<Seen> {
   const answer = await askResponses(gateway, {
     model,
@@ -174,7 +174,7 @@ async function readResponsesAnswer(gateway: Gateway, model: string, streamed: bo
   return retryAfter === null ? refused : { ...refused, retryAfter };
 }
 
-/** An RPC request for the same. */
+/** Returns an RPC request for an answer. */
 export function rpcRequest(model: string, delivery: Delivery): Parameters<ReturnType<typeof rpcClient>['generate']>[0] {
   const parts = [{ content: { case: 'text' as const, value: { text: prompt } } }];
   const item = create(ItemSchema, { content: { case: 'message', value: { role: Role.USER, parts } } });
@@ -182,7 +182,7 @@ export function rpcRequest(model: string, delivery: Delivery): Parameters<Return
   return { model, delivery, items: [item], tools: [{ tool: { case: 'function', value: tool } }] };
 }
 
-/** A gRPC client with an API key. */
+/** Returns a gRPC client with an API key. */
 export function rpcClient({ rpcUrl, apiKey }: Pick<Gateway, 'rpcUrl' | 'apiKey'>) {
   const transport = createGrpcTransport({
     baseUrl: rpcUrl,

@@ -23,7 +23,7 @@ const frames = [
   frame(undefined, { usage: { prompt_tokens: 31, completion_tokens: 40, total_tokens: 71 } }),
   'data: [DONE]\n\n',
 ];
-/** When the client leaves: after so many frames. At 0 not even the head has arrived. The last frame ends the answer. */
+/** After how many frames the client disconnects. At 0 it has not received the head yet. The last frame ends the answer. */
 const frameCounts = Array.from({ length: frames.length }, (_, index) => index);
 const wordsBefore = (framesBefore: number): number => Math.min(words, Math.max(0, framesBefore - 1));
 
@@ -37,7 +37,7 @@ const models = [
   'gone/flood-in-time',
 ];
 
-/** The frames that were written for a model, and its request. */
+/** What the upstream has written for a model, and the request that it received. */
 interface Sent {
   frames: number;
   bytes: number;
@@ -66,7 +66,7 @@ const upstream = await RawUpstream.start(async (socket, request) => {
   }
 });
 
-/** Sends without end, as fast as the gateway reads. */
+/** Sends endlessly, as fast as the gateway reads. */
 async function flood(socket: Socket, record: Sent): Promise<void> {
   const text = chunk(frame({ delta: { content: ' go'.repeat(2_000) } }));
   socket.write(streamHead);
@@ -100,7 +100,7 @@ afterAll(async () => {
   await upstream.stop();
 });
 
-/** Sends a request by hand. */
+/** Sends a request over a socket, without an HTTP client. */
 function ask(model: string, stream: boolean): Socket {
   const { hostname, port } = new URL(gateway.url);
   const socket = connect(Number(port), hostname);
@@ -113,12 +113,12 @@ function ask(model: string, stream: boolean): Socket {
   return socket;
 }
 
-/** Resolves once the upstream has the request, and wrote what it writes at once. */
+/** Resolves once the upstream has received the request for a model and written its first frames. */
 function reached(model: string): Promise<SeenRequest> {
   return eventually(`the request for ${model}`, () => findSent(model).request);
 }
 
-/** The words that a stream has shown, as they come. */
+/** Resolves once the stream has shown `count` words; rejects if it closes before. */
 async function readWords(socket: Socket, count: number): Promise<void> {
   let raw = '';
   const seen = (): number => raw.split('" go"').length - 1;
@@ -134,14 +134,14 @@ async function readWords(socket: Socket, count: number): Promise<void> {
   });
 }
 
-/** Disconnects in the given way. Returns when. */
+/** Disconnects in the given way. Returns the time at which it did. */
 async function leave(leaving: Leaving, framesBefore: number): Promise<number> {
   const model = nameModel(leaving, framesBefore);
   if (leaving === 'RPC cancelled') return cancel(model, framesBefore);
   const socket = ask(model, leaving !== 'whole closed');
   await reached(model);
   if (framesBefore > 0 && leaving !== 'whole closed') await readWords(socket, wordsBefore(framesBefore));
-  // By then the gateway has read what the client can't see yet: a whole answer, or a finish that waits for its usage.
+  // By then the gateway has read what it has not sent yet: a whole answer, or a finish reason that waits for the usage.
   if (leaving === 'whole closed' || framesBefore > words) await sleep(150);
   const leftAtMs = performance.now();
   if (leaving === 'stream reset') socket.resetAndDestroy();
@@ -179,12 +179,13 @@ function recordFor(model: string): Promise<ActivityRecord> {
   return eventually(`the record of ${model}`, async () => (await gateway.account.listActivity({ model })).records[0]);
 }
 
-/** Expects that the upstream's connection was closed within a second of that time. */
+/** Expects that the connection to the upstream was closed within a second after the client left. */
 async function expectStopped(model: string, leftAtMs: number): Promise<void> {
   const closedAtMs = await Promise.race([findSent(model).request?.closedAtMs, sleep(3_000)]);
   expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(1_000);
 }
 
+// LI-11 is a case of `test/translation/cases.json`.
 describe.each(leavings)('LI-11: %s', leaving => {
   test.concurrent.each(frameCounts)('after %i frames', async framesBefore => {
     const model = nameModel(leaving, framesBefore);
@@ -210,7 +211,7 @@ describe.each(leavings)('LI-11: %s', leaving => {
 });
 
 describe('a client that never reads', () => {
-  test('slows its upstream, and leaves as any other', async () => {
+  test('slows its upstream, and is handled like any other client when it disconnects', async () => {
     const socket = ask('gone/flood', true).pause();
     await reached('gone/flood');
     let taken = 0;
@@ -221,7 +222,7 @@ describe('a client that never reads', () => {
       return taken - before;
     };
     await expect.poll(grown, { timeout: 30_000 }).toBe(0);
-    // The buffers of four sockets in the kernel, and little in the gateway.
+    // The kernel’s buffers of four sockets hold most of it, and the gateway little.
     expect(taken).toBeLessThan(24_000_000);
     const leftAtMs = performance.now();
     socket.destroy();
@@ -232,7 +233,7 @@ describe('a client that never reads', () => {
     expect(usage?.outputTokens).toBeLessThanOrEqual(taken / 3);
   });
 
-  test('is not waited for beyond the time for the whole answer', async () => {
+  test('is cut off when the timeout of the whole answer has passed', async () => {
     const began = performance.now();
     const socket = ask('gone/flood-in-time', true).pause();
     await reached('gone/flood-in-time');

@@ -1,4 +1,4 @@
-/** The errors of upstreams of every family, as clients of every interface get them: the cases of `test/translation/cases.json`, by their ids. */
+/** The errors of upstreams of every protocol, as clients of every interface get them. Ids like HD-09 name cases of `test/translation/cases.json`. */
 import type { Socket } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
@@ -35,7 +35,7 @@ const overloaded = [529, JSON.stringify(inMessages('overloaded_error'))] as cons
 const families = ['chat', 'responses', 'messages'] as const;
 const ways = ['whole', 'streamed'] as const;
 type Way = (typeof ways)[number];
-/** A model for each way to call: more failures of one model would open its circuit breaker. */
+/** Returns the model for a way to call. There is one for each, because more failures of one model would open its circuit breaker. */
 const nameModel = (family: string, name: string, way: Way): string => `${family}/${name}/${way}`;
 const headers = { 'request-id': 'req_upstream', 'x-request-id': 'req_upstream' };
 
@@ -106,7 +106,7 @@ function ask({ client, family, way = 'whole' }: ErrorRequest, name: string): Pro
   return post(path, { model: nameModel(family, name, way), ...body, stream: way === 'streamed' });
 }
 
-/** The ten members of docs/errors.md "The envelope", and the additional ones of the Anthropic interface. */
+/** The ten members of docs/errors.md "The envelope", and the additional members of Messages. */
 const members = [
   'code',
   'community',
@@ -144,14 +144,14 @@ describe.each(cells)('a client of $client, $way, on an upstream of $family', req
       expect(error['id']).toBe(id);
       expect([sent.get('request-id'), body['request_id']]).toEqual(isMessages ? [id, id] : [null, undefined]);
       expect(JSON.stringify([body, [...sent]])).not.toMatch(/req_upstream|<html|cloud edge|<nil>/);
-      // A refused address or key is the operator's business.
+      // A refused address or key concerns the operator, so its message is not passed on.
       const says = status !== 404 && !/^page|^empty/.test(name);
       expect(String(error['message']).includes('the upstream says why')).toBe(says);
       expect(error['message']).not.toContain('{');
     },
   );
 
-  test('HD-13: an overloaded upstream (529) is tried again, then it is 502', async () => {
+  test('HD-13: an overloaded upstream (529) is tried again, then the answer is 502', async () => {
     const name = `overloaded-${client}`;
     const before = upstream.requests.length;
     const { status, body } = await ask(requested, name);
@@ -160,7 +160,7 @@ describe.each(cells)('a client of $client, $way, on an upstream of $family', req
   });
 });
 
-test('HD-16: a code in the details comes back to clients of the same interface; others, and errors of the gateway, have the gateway’s', async () => {
+test('HD-16: a code in the upstream’s details is passed on to clients of the same interface; for others, and in errors of the gateway, it is the gateway’s code', async () => {
   const readDetails = async (client: ClientName, family: string, name: string): Promise<unknown> =>
     (await ask({ client, family }, name)).body.error['details'];
   expect(await readDetails('messages', 'messages', 'detailed-400')).toEqual({
@@ -174,7 +174,7 @@ test('HD-16: a code in the details comes back to clients of the same interface; 
   expect(unknown.body.error['details']).toEqual({ error_code: 'model_not_found' });
 });
 
-test('HD-07: counting tokens calls no upstream, so that no upstream’s failure can make its model unavailable', async () => {
+test('HD-07: counting tokens calls no upstream, so it does not depend on upstreams that fail', async () => {
   const before = upstream.requests.length;
   const model = nameModel('messages', 'page-404', 'whole');
   for (let times = 0; times < 8; times += 1) {

@@ -26,14 +26,14 @@ import { faultProtocol } from './upstream-fault-protocol.ts';
 import { chatWire, geminiWire, messagesWire, responsesWire, type Wire } from './upstream-wires.ts';
 
 const faultWires = { chat: chatWire, responses: responsesWire, messages: messagesWire, gemini: geminiWire };
-/** The protocol of the upstreams: each file that imports the suite sets its own. */
+/** The protocol of the upstreams, which each file that imports the suite sets. */
 const wire: Wire = faultWires[faultProtocol()];
 const moments: Readonly<Record<MomentName, Moment>> = listMoments(wire);
 const usages = listUsages(wire);
 
-/** As short as possible, but longer than anything except a stall takes on a busy machine. */
+/** The timeouts: as short as possible, but longer than anything except a stall takes on a busy machine. */
 const limitMs = 1_500;
-/** How long usage may be missing after the finish, before the gateway goes on without it. */
+/** How long the gateway waits for usage after the finish reason, in ms. */
 const graceMs = 2_000;
 const outputMax = 1_000;
 
@@ -51,15 +51,15 @@ const cells = faultNames.flatMap(fault =>
 );
 const nameModel = (fault: string, moment: string): string => `cell/${fault}--${moment}`.replaceAll(' ', '_');
 
-/** Faults after which the gateway does not use a provider's key for some time: the next request would not be sent. */
+/** Faults after which the gateway does not use a provider's key for some time, so that the next request would not be sent. */
 const restingFaults = new Set<string>(['status 401', 'status 403', 'status 429']);
 const restingModels = new Set(
   cells.filter(({ fault }) => restingFaults.has(fault)).map(({ fault, moment }) => nameModel(fault, moment)),
 );
 
 /**
- * Returns the listed id that a caller requests. Each upstream's model has two, because five failures in a row would open a circuit breaker for the callers that follow; if the fault makes the
- * key rest, each caller has a provider of its own.
+ * Returns the listed id that a caller requests. Each upstream's model has two ids, because five failures in a row would open a circuit breaker for later callers. If the key is not used after the
+ * fault, each caller has a separate provider.
  */
 function idFor(model: string, way: Way): string {
   const index = ways.indexOf(way);
@@ -69,10 +69,10 @@ function idFor(model: string, way: Way): string {
 
 const ownProvider = (model: string, index: number): string => `own-${[...restingModels].indexOf(model)}-${index}`;
 
-/** The outcome of a request of a cell. */
+/** The outcome of a request for one fault at one moment. */
 interface Ran {
   readonly seen: Seen;
-  /** Undefined if the request left none. */
+  /** Undefined if the request left no record. */
   readonly record: ActivityRecord | undefined;
 }
 const ran = new Map<string, Ran>();
@@ -112,7 +112,7 @@ models:${cells.map(({ fault, moment }) => model(nameModel(fault, moment), fault 
 `;
 }
 
-/** Runs jobs, so many at a time. */
+/** Runs jobs, `width` at a time. */
 async function pool(jobs: readonly (() => Promise<void>)[], width: number): Promise<void> {
   const queue = jobs.values();
   await Promise.all(
@@ -142,7 +142,7 @@ beforeAll(async () => {
     ...cells.map(({ fault, moment }) => nameModel(fault, moment)),
     ...usageNames.map(name => nameModel('usage', name)),
   ];
-  // The slow ones first, so that they all wait together.
+  // The slow ones start first, so that they wait at the same time.
   const slow = (model: string): number => (/stall|slow|finish|usage/.test(model) ? 0 : 1);
   const jobs = models
     .toSorted((one, other) => slow(one) - slow(other))
@@ -154,14 +154,14 @@ afterAll(async () => {
   await upstream.stop();
 });
 
-/** What a caller must see: the end, the status of a refusal, and the code. */
+/** Returns what a caller must receive: the end, the status of a refusal, and the code. */
 function expectedEnd(fault: FaultName, moment: MomentName, way: Way): (string | number)[] {
   const { meaning, unnoticed }: Fault = faults[fault];
   const { stage }: Moment = moments[moment];
   if (stage === 'finished' && wire.needsEnd && meaning !== 'reported') {
     return way.streamed ? ['broken', 'upstream_error'] : ['refused', 502, 'upstream_error'];
   }
-  // After the finish only usage can be missing, which is not a failure. An error that the upstream reports is one, unless the finish came together with the usage.
+  // After the finish reason only usage can be missing, which is not a failure. An error that the upstream reports is a failure, unless the finish reason came together with the usage.
   const isOver = wire.finish === undefined;
   if (stage === 'finished' && (isOver || meaning === 'error' || meaning === 'timeout')) return ['answer'];
   if (meaning === 'rejected') return ['refused', 400, 'upstream_rejected'];
@@ -197,7 +197,7 @@ interface Charged {
 const findRun = (model: string, way: Way): Ran =>
   ran.get(toKey(model, way)) ?? expect.fail(`${model} by ${way.name} never ran`);
 
-/** The gateway's own token count of the prompt: the same in every cell. */
+/** Returns the gateway's token count of the prompt, which is the same for all faults. */
 function estimatedInput(): number {
   const [way] = ways;
   const tokens = way === undefined ? undefined : findRun(nameModel('usage', 'missing'), way).record?.usage?.inputTokens;
@@ -210,7 +210,7 @@ function charged({ record }: Ran): Charged | undefined {
   return { state: record.state, input: inputTokens, cacheRead: cacheReadTokens, output: outputTokens };
 }
 
-/** Nano-dollars at the prices of every cell's model. */
+/** Returns the cost in nano-dollars; all models have the same prices. */
 const computeCost = ({ input, cacheRead, output }: Charged): bigint =>
   BigInt(input * 1_000 + cacheRead * 100 + output * 10_000);
 
@@ -232,7 +232,7 @@ describe.each(ways)('$name', way => {
       ]);
     } else {
       expect(seen.finish).toBeUndefined();
-      // The output before the fault was passed on, and nothing else.
+      // Exactly the output before the fault was passed on.
       const shown = way.streamed && stage !== 'nothing' ? delivered.replace(wholeAnswer.toolName, '') : '';
       expect(seen.text + seen.arguments).toBe(shown);
     }
@@ -272,11 +272,11 @@ test('the connections to upstreams that failed are closed', () => {
       .map(({ fault, moment }) => nameModel(fault, moment)),
   );
   const open = upstream.requests.filter(request => failed.has(modelIn(request)) && !request.socket.destroyed);
-  // An answer that ends properly by HTTP's rules leaves its connection usable.
+  // After an answer that is complete by the rules of HTTP, the connection can be reused.
   expect(open.map(modelIn).filter(model => !/status|truncated/.test(model))).toEqual([]);
 });
 
-test('each request was sent once, the refused ones never', () => {
+test('each request was sent once, and refused requests were not sent', () => {
   const sent = new Map<string, number>();
   for (const request of upstream.requests) sent.set(modelIn(request), (sent.get(modelIn(request)) ?? 0) + 1);
   for (const { fault, moment } of cells) {
@@ -303,7 +303,7 @@ test('the gateway still answers', async () => {
   expect((await readRecord(gateway, seen?.requestId ?? '')).state).toBe(RecordState.COMPLETED);
 });
 
-/** One letter for each way: A answered, R refused, B broken off; in capitals if it was charged. */
+/** Returns one letter for each way: a answered, r refused, b broken off; in capitals if it was charged. */
 function letters(fault: FaultName, moment: MomentName): string {
   return ways
     .map(way => {
@@ -314,7 +314,7 @@ function letters(fault: FaultName, moment: MomentName): string {
     .join('');
 }
 
-test('no cell is left out', () => {
+test('every fault is tested at every moment at which it can happen', () => {
   const rows = faultNames.map(fault => [
     fault,
     ...momentNames.map(moment => (applies(fault, moment) ? letters(fault, moment) : '–')),

@@ -1,4 +1,4 @@
-/** The faults of an upstream and their moments, as the bytes that it writes, and the documented meaning of each. */
+/** The faults of an upstream and the moments at which they happen, as the bytes that it writes, and the documented meaning of each. */
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Behaviour, chunk, lastChunk, streamHead, whole } from '../upstreams/raw-upstream.ts';
@@ -17,25 +17,25 @@ const half = (text: string): string => text.slice(0, Math.floor(text.length / 2)
 
 /** How much of an answer was sent. */
 export type Stage =
-  /** Not one event of it. */
+  /** No event. */
   | 'nothing'
   /** An event without output: the client's stream has begun. */
   | 'begun'
   /** Some output. */
   | 'output'
-  /** The model's own finish; only usage or the formal end may be missing. */
+  /** The model's finish reason; only usage or the formal end may be missing. */
   | 'finished';
 
-/** When a fault strikes. */
+/** A moment at which a fault happens. */
 export interface Moment {
   readonly stage: Stage;
-  /** The bytes that were sent before it, head included; absent: none. */
+  /** The bytes that the upstream sent before the fault, with the head; absent: none. */
   readonly sent?: Buffer;
-  /** The output in these bytes. */
+  /** The output in `sent`. */
   readonly delivered: string;
-  /** Whether the usage was sent. */
+  /** Whether `sent` has the usage. */
   readonly usage?: true;
-  /** Impossible if the protocol sends the finish together with the usage. */
+  /** Set if the moment is impossible in a protocol that sends the finish reason together with the usage. */
   readonly needsFinish?: true;
 }
 
@@ -44,12 +44,12 @@ const streamed = (text: string): Buffer =>
 
 const usageCounts: Counts = { input: 40, cached: 10, output: 20 };
 
-/** Every moment, of an upstream of the protocol. */
+/** Returns every moment for an upstream of the protocol. */
 export function listMoments(wire: Wire) {
   const { begun, texts, call, finish } = wire;
   const usage = wire.usage(wire.counts(usageCounts));
   const output = begun + texts.join('') + call.map(({ frame }) => frame).join('');
-  // A call that comes whole is cut in its one event.
+  // A call that comes whole is cut within its only event.
   const shown = call.slice(0, Math.max(0, call.length - 2));
   const partOfCall = shown.map(({ frame }) => frame).join('') + half(call[shown.length]?.frame ?? '');
   return {
@@ -91,20 +91,20 @@ export function listMoments(wire: Wire) {
     },
   } as const satisfies Record<string, Moment>;
 }
-/** A moment's name. */
+/** The name of a moment. */
 export type MomentName = keyof ReturnType<typeof listMoments>;
 
-/** What a fault is to the client: an error of the upstream, its silence, an error that it reports, or what a status means. */
+/** What a fault means for the client: an error of the upstream, its silence, an error that it reports, or the meaning of a status. */
 export type Meaning = 'error' | 'timeout' | 'reported' | 'rejected' | 'busy';
 
-/** A fault. */
+/** A fault of an upstream. */
 export interface Fault {
   readonly meaning: Meaning;
   /** Causes the fault on a connection on which the moment's bytes were written; absent: no server listens. */
   readonly strike?: (socket: Socket, wire: Wire) => unknown;
-  /** A moment at which nothing is wrong yet: it is noticed by the time limit alone. */
+  /** A moment at which the fault can be noticed only by a timeout. */
   readonly unnoticed?: MomentName;
-  /** The moments at which it can happen, and why not at the others. */
+  /** The moments at which the fault can happen, and the reason why it can't happen at others. */
   readonly only?: { readonly at: readonly MomentName[]; readonly because: string };
 }
 
@@ -137,7 +137,7 @@ const errorEvent =
   (socket: Socket, wire: Wire): unknown =>
     socket.write(chunk(wire.error(message, code)));
 
-/** Sends a head byte by byte, more slowly than the gateway waits. */
+/** Sends a head byte by byte, so slowly that the gateway's timeout passes. */
 async function dripHead(socket: Socket): Promise<void> {
   for (const byte of streamHead) {
     if (socket.destroyed) return;
@@ -146,7 +146,7 @@ async function dripHead(socket: Socket): Promise<void> {
   }
 }
 
-/** Every fault. */
+/** The faults, by name. */
 export const faults = {
   refused: { meaning: 'error', only: { at: ['before the head'], because: 'a refused connection sends nothing' } },
   reset: { meaning: 'error', strike: socket => socket.resetAndDestroy() },
@@ -190,19 +190,19 @@ export const faults = {
   'status 503': { meaning: 'busy', strike: status(503, { 'retry-after': '7' }), only: atHead },
   'status 204': { meaning: 'error', strike: socket => socket.write('HTTP/1.1 204 No Content\r\n\r\n'), only: atHead },
 } as const satisfies Record<string, Fault>;
-/** A fault's name. */
+/** The name of a fault. */
 export type FaultName = keyof typeof faults;
 
-/** A wrong usage of an upstream, and what is charged for it if that is not the gateway's own estimate. */
+/** A usage that an upstream reports (missing, wrong or unusual), and the tokens that are charged for it; absent: the gateway's estimate. */
 export interface UsageCase {
-  /** Undefined: none is sent. */
+  /** The usage that is sent; undefined: none. */
   readonly sent: unknown;
-  /** What is sent while the answer runs. */
+  /** A usage that is sent while the answer runs; absent: none. */
   readonly before?: unknown;
   readonly charged: ChargedUsage;
 }
 
-/** Every usage, of an upstream of the protocol. */
+/** Returns every usage for an upstream of the protocol. */
 export function listUsages({ counts, countsApart }: Wire): Readonly<Record<UsageName, UsageCase>> {
   const right = { input: 30, cacheRead: 10, output: 20 };
   const tooMuchCached = countsApart ? { cacheRead: 400, output: 20 } : { input: 40, cacheRead: 0, output: 20 };
@@ -228,7 +228,7 @@ export function listUsages({ counts, countsApart }: Wire): Readonly<Record<Usage
   };
 }
 
-/** Their names. */
+/** The names of all usages. */
 export const usageNames = [
   'right',
   'missing',
@@ -249,18 +249,18 @@ export const usageNames = [
 /** The name of a usage. */
 export type UsageName = (typeof usageNames)[number];
 
-/** Tokens that are charged as reported; what is absent is estimated. */
+/** Tokens that are charged as reported; absent ones are estimated. */
 export interface ChargedUsage {
   readonly input?: number;
   readonly cacheRead?: number;
   readonly output?: number;
 }
 
-/** An answer that is complete except for its usage. */
+/** Returns an upstream's behaviour: a complete answer with the named usage. */
 export function answerWith(wire: Wire, name: UsageName): Behaviour {
   const given = listUsages(wire)[name];
   const { begun, texts, call, finish, end, withoutUsage } = wire;
-  // Running counts are only sent by protocols that send them separately from the finish.
+  // Counts while the answer runs are sent only if the protocol sends usage separately from the finish reason.
   const before = given.before === undefined || finish === undefined ? '' : wire.usage(given.before);
   const after = given.sent === undefined ? withoutUsage : wire.usage(given.sent);
   const output = texts.join('') + call.map(({ frame }) => frame).join('');
@@ -268,7 +268,7 @@ export function answerWith(wire: Wire, name: UsageName): Behaviour {
   return socket => void socket.write(Buffer.concat([streamed(text), Buffer.from(lastChunk)]));
 }
 
-/** Writes what comes before the fault, then does it. */
+/** Returns an upstream's behaviour: it writes what comes before the fault, then causes it. */
 export function failWith(wire: Wire, faultName: FaultName, momentName: MomentName): Behaviour {
   const fault: Fault = faults[faultName];
   const { sent }: Moment = listMoments(wire)[momentName];

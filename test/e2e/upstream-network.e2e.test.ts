@@ -1,4 +1,4 @@
-/** The way to a provider: certificates, proxies, and the errors that clients and the operator get when it is blocked. A real process, a real TLS server, a real proxy. */
+/** The network between the gateway and a provider: certificates, proxies, and the errors that clients and the operator get if it is blocked. With a real process, a real TLS server and a real proxy. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer as createHttpServer, type IncomingMessage, type Server } from 'node:http';
@@ -22,7 +22,7 @@ const answer = JSON.stringify({
   usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
 });
 
-/** The provider, over TLS with a certificate that no authority has signed, and without TLS. */
+/** The requests that the provider received, over TLS with a certificate that no authority has signed, and without TLS. */
 const seen: string[] = [];
 const serve = (request: IncomingMessage, response: { end(text: string): void }): void => {
   seen.push(request.headers['authorization'] ?? '');
@@ -32,7 +32,7 @@ const serve = (request: IncomingMessage, response: { end(text: string): void }):
 const secure = createTlsServer({ key: pem, cert: pem }, serve);
 const plain = createHttpServer(serve);
 
-/** A proxy as it is deployed: it tunnels, passes plain requests on, and wants a password. It can be set to send all names to the provider. */
+/** The requests that the proxy received. Like a deployed proxy it tunnels, forwards plain requests and requires a password. It can be set to send every host to the provider. */
 const proxied: { line: string; authorization: string | undefined; credential: string | undefined }[] = [];
 const tunnels = new Set<Socket>();
 let isOpen = true;
@@ -70,9 +70,9 @@ const provider = (name: string, address: string): string =>
 const model = (name: string): string =>
   `  - { id: acme/${name}, endpoints: [/v1/chat/completions], pricing: { input: 1, output: 1 }, routes: [{ provider: ${name}, model: m }] }\n`;
 
-/** Does not trust the certificate. Its operator has switched off the checks of Node.js, which must make no difference. */
+/** A gateway that does not trust the certificate. Node.js's checks are switched off by the environment, which must make no difference. */
 let distrustful: Gateway;
-/** Is configured to trust it. */
+/** A gateway that is configured to trust the certificate. */
 let trustful: Gateway;
 beforeAll(async () => {
   for (const server of [secure, plain, proxy]) {
@@ -129,7 +129,7 @@ async function ask(gateway: Gateway, name: string): Promise<[number, string]> {
   return [status, status === 200 ? text : `${answered.body.error.code}: ${answered.body.error.message}`];
 }
 
-/** Returns the provider's last failure as the operator sees it, once it contains `reason`. */
+/** Waits until the last failure that the operator sees of a provider contains `reason`, and returns it. */
 async function failure(of: string, reason: RegExp): Promise<Record<string, unknown>> {
   const read = (): Record<string, unknown> | undefined =>
     distrustful
@@ -146,7 +146,7 @@ const unreachable = 'upstream_error: The model’s provider could not be reached
 const proxyUrl = (credential = ''): string => `http://${credential}127.0.0.1:${readPort(proxy)}`;
 
 describe('a certificate', () => {
-  test('that nobody has signed is refused, nothing is sent, and the log says which provider and why', async () => {
+  test('that no authority has signed is refused, nothing is sent, and the log names the provider and the reason', async () => {
     expect(await ask(distrustful, 'secure')).toEqual([502, unreachable]);
     const streamed = await stream(distrustful, { model: 'acme/secure', messages: [{ role: 'user', content: 'hi' }] });
     expect([streamed.status, seen, proxied]).toEqual([502, [], []]);
@@ -165,7 +165,7 @@ describe('a certificate', () => {
 });
 
 describe('a proxy', () => {
-  test('gets the names of TLS providers and nothing that is sent to them; hosts of NO_PROXY are reached directly', async () => {
+  test('sees the host names of TLS providers but nothing that is sent to them; hosts in NO_PROXY are reached directly', async () => {
     expect(await ask(trustful, 'secure')).toEqual([200, 'safe']);
     expect(proxied.splice(0)).toEqual([
       {
@@ -180,7 +180,7 @@ describe('a proxy', () => {
     expect(proxied.map(({ line }) => line)).toEqual(['POST http://models.example/v1/chat/completions']);
   });
 
-  test('that answers instead of a provider is not believed, and one that refuses is named as the reason', async () => {
+  test('that answers in place of a provider is not trusted; if it refuses, the failure names the proxy', async () => {
     expect(await ask(distrustful, 'named')).toEqual([502, unreachable]);
     expect([proxied.map(({ line }) => line), seen]).toEqual([['CONNECT models.example:443'], []]);
     await failure('named', /certificate/);
@@ -190,7 +190,7 @@ describe('a proxy', () => {
   });
 });
 
-test('a provider of the environment is called at its own address, over TLS; its models are listed with their prices', async () => {
+test('a provider that an environment variable enables is called at its address, over TLS; its models are listed with their prices', async () => {
   isOpen = false;
   const models = ['openai/gpt-5', 'anthropic/claude-sonnet-5', 'google/gemini-2.5-pro', 'mistral/codestral-2508'];
   for (const id of models) expect(await ask(distrustful, id)).toEqual([502, unreachable]);
@@ -210,7 +210,7 @@ test('a provider of the environment is called at its own address, over TLS; its 
   ]);
 });
 
-test('nothing that was printed has a key or the proxy’s password', async () => {
+test('the gateways’ output has no key and no proxy password', async () => {
   await failure('mistral', /Proxy response/);
   const printed = distrustful.printed() + trustful.printed();
   expect(printed.split('\n').length).toBeGreaterThan(10);

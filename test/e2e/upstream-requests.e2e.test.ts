@@ -1,4 +1,4 @@
-/** What an upstream is sent: the client's request, changed only where it must be (docs/interfaces/README.md "Translation"; docs/accounting.md "Holds"). */
+/** Requests to upstreams are the client's request, changed only where necessary (docs/interfaces/README.md "Translation"; docs/accounting.md "Holds"). */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeEach, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
@@ -55,7 +55,7 @@ const sent = (): SeenRequest => upstream.requests.at(-1) ?? expect.fail('nothing
 const bodySent = (): Record<string, unknown> => JSON.parse(sent().body) as Record<string, unknown>;
 const toNanoUsd = (outputTokens: number): bigint => BigInt(outputTokens) * 10_000n;
 
-test('the client’s request goes through with the model’s own name, the stream and the usage requested', async () => {
+test('the client’s request is passed on with the upstream’s name of the model, as a stream with usage', async () => {
   const body = ask('Is it?', { model: 'acme/limited', my_field: { deep: [1.5, null, 'é'] }, temperature: 0.5 });
   await complete(gateway, body);
   const changed = { model: 'own/name', stream: true, stream_options: { include_usage: true } };
@@ -64,7 +64,7 @@ test('the client’s request goes through with the model’s own name, the strea
   expect(bodySent()).toEqual({ ...body, ...changed });
 });
 
-test('the same request makes the same bytes, for every key and whatever balance is left', async () => {
+test('the same request is sent as the same bytes, for every key and whatever its balance', async () => {
   const { key } = await makeKey(gateway, { balanceNanoUsd: 1_000_000_000n });
   for (const model of ['acme/limited', 'acme/unlimited']) {
     upstream.requests.length = 0;
@@ -77,7 +77,7 @@ test('the same request makes the same bytes, for every key and whatever balance 
   }
 });
 
-test('credentials and headers are the provider’s, never the client’s', async () => {
+test('credentials and headers are those configured for the provider, never the client’s', async () => {
   const headers = {
     cookie: 'c=1',
     'x-forwarded-for': '10.0.0.1',
@@ -106,7 +106,7 @@ test('credentials and headers are the provider’s, never the client’s', async
   expect(Object.keys(sent().headers).filter(name => !known.includes(name))).toEqual([]);
 });
 
-test('a limit above the model’s is lowered to it, another is left alone under its own name', async () => {
+test('an output limit above the model’s is lowered to it; a lower one is unchanged and keeps its name', async () => {
   await complete(gateway, ask('Is it?', { model: 'acme/limited', max_tokens: 5_000 }));
   expect(bodySent()).toMatchObject({ max_tokens: 2_000 });
   await complete(gateway, ask('Is it?', { model: 'acme/limited', max_completion_tokens: 700 }));
@@ -115,7 +115,7 @@ test('a limit above the model’s is lowered to it, another is left alone under 
 });
 
 test.each([complete, stream])(
-  'an answer without end ends where its funds do, though no limit was sent (%#)',
+  'an endless answer is ended when the money is used up, although no limit was sent (%#)',
   async send => {
     const { key, id } = await makeKey(gateway, { balanceNanoUsd: toNanoUsd(6_000) });
     const { status, finish, headers } = await send(gateway, ask('Go on without end', { model: 'acme/unlimited' }), {
@@ -133,10 +133,13 @@ test.each([complete, stream])(
   },
 );
 
-test.each(['acme/limited', 'acme/unlimited'])('where funds bind, the limit is what they pay: %s', async model => {
-  const { key } = await makeKey(gateway, { balanceNanoUsd: toNanoUsd(500) });
-  await complete(gateway, ask('Is it?', { model }), { key });
-  const limit = Number(bodySent()['max_completion_tokens'] ?? bodySent()['max_tokens']);
-  expect(limit).toBeGreaterThan(450);
-  expect(limit).toBeLessThan(500);
-});
+test.each(['acme/limited', 'acme/unlimited'])(
+  'if the balance pays for less than the limit, the limit that is sent is what it pays for: %s',
+  async model => {
+    const { key } = await makeKey(gateway, { balanceNanoUsd: toNanoUsd(500) });
+    await complete(gateway, ask('Is it?', { model }), { key });
+    const limit = Number(bodySent()['max_completion_tokens'] ?? bodySent()['max_tokens']);
+    expect(limit).toBeGreaterThan(450);
+    expect(limit).toBeLessThan(500);
+  },
+);

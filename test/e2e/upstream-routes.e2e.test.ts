@@ -1,4 +1,4 @@
-/** Routes, retries, keys and limits of providers as clients see them (docs/architecture.md "Routing"): no error while another route is up, and one charge whatever was tried. */
+/** Routes, retries, keys and limits of providers as clients see them (docs/architecture.md "Routing"): no error while another route works, and one charge, whatever was tried. */
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -8,7 +8,7 @@ import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from
 import { type Answer, ask, complete, stream, type Streamed } from './chat-client.ts';
 import { eventually } from './upstream-callers.ts';
 
-/** How long an open breaker keeps a route closed (docs/architecture.md "Routing"). */
+/** How long an open circuit breaker keeps a route from being used, in ms (docs/architecture.md "Routing"). */
 const openMs = 10_000;
 
 function frame(choice: object | undefined, more: object = {}): string {
@@ -21,7 +21,7 @@ const rest =
   frame({ delta: {}, finish_reason: 'stop' }) +
   frame(undefined, { usage: { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9 } }) +
   'data: [DONE]\n\n';
-/** What one answer costs at the prices below: 7 tokens of input, 2 of output. */
+/** The cost of an answer (7 tokens of input, 2 of output) at the prices below, in nano-dollars. */
 const price = 7n * 1_000n + 2n * 10_000n;
 
 const answers: Behaviour = socket =>
@@ -70,7 +70,7 @@ const routesByModel: Record<string, string> = {
   pair: '[{ provider: first, model: m, priority: 1 }, { provider: second, model: m, priority: 2 }]',
   alone: '[{ provider: alone, model: m }]',
   weighed: '[{ provider: heavy, model: m, weight: 3 }, { provider: light, model: m, weight: 1 }]',
-  // The state of a key stays with its provider, so each test has a provider of its own.
+  // The state of a key belongs to its provider, so each test has a separate provider.
   ...Object.fromEntries(keyedNames.map(name => [name, `[{ provider: ${name}, model: m }]`])),
   narrow: '[{ provider: narrow, model: m }]',
   moody: '[{ provider: moody, model: m }]',
@@ -98,7 +98,7 @@ models:${Object.entries(routesByModel)
     .join('')}
 `,
 });
-/** Ends what a failed test has left running. */
+/** Functions that stop what a failed test has left running. */
 const stops: (() => Promise<unknown>)[] = [];
 afterAll(async () => {
   for (const stop of stops) await stop();
@@ -129,14 +129,14 @@ async function paidOnce(answer: Answer | Streamed): Promise<ActivityRecord> {
 
 let seeds = 0;
 
-/** Clients that send requests without a pause, half of them for streams, until they are stopped. */
+/** Starts clients that send requests without a pause, half of them for streams, until `stop` is called, which returns the answers. */
 function load(id: string, key: string, clients: number): { stop(): Promise<(Answer | Streamed)[]> } {
   let isOver = false;
   const done = Promise.all(
     Array.from({ length: clients }, async (_, index) => {
       const seen: (Answer | Streamed)[] = [];
       const [send, user] = index % 2 === 0 ? [complete, 'takes whole answers'] : [stream, 'streams'];
-      // Repeats of one request count once for the breaker.
+      // Repeats of the same request count only once for the circuit breaker.
       while (!isOver) seen.push(await send(gateway, { ...body(id), user, seed: (seeds += 1) }, { key }));
       return seen;
     }),
@@ -150,16 +150,16 @@ function load(id: string, key: string, clients: number): { stop(): Promise<(Answ
 }
 
 describe.concurrent('a route that dies', () => {
-  test('under load makes no request fail while another route works, and gets its traffic back', async () => {
+  test('under load makes no request fail while another route works, and gets its traffic back later', async () => {
     const [first, second] = [findUpstream('first'), findUpstream('second')];
     const { key, id } = await makeKey(gateway);
     const running = load('pair', key, 6);
     await eventuallyWithin(15_000, () => first.count > 10);
     expect(second.count).toBe(0);
-    // Streams break before their first event, the only moment at which they can be repeated; other answers break in the middle.
+    // Streams break before their first event, because later they can't be repeated; other answers break in the middle.
     first.now = (socket, request) => (request.body.includes(':streams"') ? dies(socket, request) : breaks(socket));
     const diedAtMs = performance.now();
-    // The breaker opens, and after the last attempts of requests that were on their way, the dead route gets no more requests.
+    // The circuit breaker opens; after the last attempts of running requests, the dead route gets no more requests.
     let requested = first.count;
     await eventuallyWithin(openMs - 1_000, async () => {
       const before = first.count;
@@ -175,12 +175,12 @@ describe.concurrent('a route that dies', () => {
     expect([...new Set(seen.map(({ text }) => text))]).toEqual(['Well done']);
     const last = await complete(gateway, body('pair'), { key });
     expect(readRoute(last)).toBe('first');
-    // Every client paid once for each answer, however many attempts it took.
+    // Each answer was paid once, however many attempts it took.
     const { balanceNanoUsd } = await spentBy(id, seen.length + 1);
     expect(balanceNanoUsd).toBe(BigInt(seen.length + 1) * price);
   });
 
-  test('and is the model’s only one makes the model unavailable at the fifth failure in a row, and available again later', async () => {
+  test('and is the model’s only route makes the model unavailable after five failures in a row, and available again later', async () => {
     const alone = findUpstream('alone');
     expect(await isAvailable('alone')).toBe(true);
     alone.now = refuses(500);
@@ -236,13 +236,13 @@ async function spentBy(apiKeyId: bigint, requests: number): Promise<{ balanceNan
   return { balanceNanoUsd: records.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n) };
 }
 
-test('routes of one priority share the traffic by weight', async () => {
+test('routes with the same priority share the traffic by weight', async () => {
   const seen = [];
   for (let index = 0; index < 10; index += 1) {
     seen.push(...(await Promise.all(Array.from({ length: 20 }, () => complete(gateway, body('weighed'))))));
   }
   const heavy = seen.filter(answer => readRoute(answer) === 'heavy').length;
-  // 150 are expected of 200; 120 to 180 is five standard deviations.
+  // 150 of 200 are expected; 120 to 180 is five standard deviations.
   expect([heavy > 120, heavy < 180, findUpstream('heavy').count === heavy]).toEqual([true, true, true]);
 });
 
@@ -273,7 +273,7 @@ describe('keys of a provider', () => {
     expect(all.filter(key => key !== 'key-c').toSorted()).toEqual(['key-a', 'key-b']);
   });
 
-  test('that are all refused are 502 and free, each tried once, and open no breaker; then they rest', async () => {
+  test('that are all refused are each tried once; the answer is 502 and free, no circuit breaker opens, and the keys are not used for a while', async () => {
     findUpstream('refused').now = refuses(401);
     const failed = await stream(gateway, body('refused'));
     expect([failed.status, readErrorCode(failed)]).toEqual([502, 'upstream_error']);
@@ -288,7 +288,7 @@ describe('keys of a provider', () => {
     expect(metrics).toContain('tollgate_route_breaker{provider="refused",model="acme/refused"} 0');
   });
 
-  test('one at its limit (429) is passed over for another at once', async () => {
+  test('that are at their limit (429) are skipped at once for another key', async () => {
     findUpstream('limited').now = (socket, request) =>
       request.headers['authorization'] === 'Bearer key-c' ? answers(socket, request) : refuses(429)(socket, request);
     const began = performance.now();
@@ -297,7 +297,7 @@ describe('keys of a provider', () => {
   });
 });
 
-test('no more calls run at once than a provider takes: further ones wait in a queue, and beyond the queue they are refused', async () => {
+test('no more calls run at once than the provider’s limit: further ones wait in a queue, and beyond the queue they are refused', async () => {
   const narrow = findUpstream('narrow');
   const held: (() => void)[] = [];
   let most = 0;
@@ -343,7 +343,7 @@ describe('a request that is tried again', () => {
     ['after two errors', [refuses(500), refuses(503)]],
     ['after 408 and 409', [refuses(408), refuses(409)]],
     ['after two resets', [dies, dies]],
-    ['after the pause that it requested', [refuses(429, { 'retry-after': '1' })]],
+    ['after the pause that the upstream requested', [refuses(429, { 'retry-after': '1' })]],
   ])('is answered and paid once: %s', async (_, faults) => {
     for (const send of [complete, stream]) {
       inTurn(...faults);
@@ -353,14 +353,14 @@ describe('a request that is tried again', () => {
     }
   });
 
-  test('is the same request to the byte each time', async () => {
+  test('is sent as the same bytes each time', async () => {
     inTurn(refuses(500), refuses(500));
     await complete(gateway, { ...body('moody'), my_own_field: [1.5, 'é'] });
     expect(new Set(moody.raw.requests.map(request => request.body)).size).toBe(1);
     expect(JSON.parse(moody.raw.requests[0]?.body ?? '')).toMatchObject({ my_own_field: [1.5, 'é'] });
   });
 
-  test('after a failure in the middle begins again if the answer is whole, never if it is a stream', async () => {
+  test('is repeated after a failure in the middle if the answer is whole, but not if it is a stream', async () => {
     inTurn(breaks, breaks);
     const answer = await complete(gateway, body('moody'));
     expect([answer.status, answer.text, moody.count]).toEqual([200, 'Well done', 3]);
@@ -376,7 +376,7 @@ describe('a request that is tried again', () => {
     expect((await readRecord(gateway, readRequestId(broken))).usage?.outputTokens).toBe(1);
   });
 
-  /** Leaves in the pause after the first attempt; undefined if the next attempt came earlier, because the pause is random. */
+  /** Disconnects in the pause after the first attempt, and returns the cost; undefined if the next attempt came earlier, because the pause is random. */
   const leaveInPause = async (fault: Behaviour): Promise<bigint | undefined> => {
     inTurn(fault, fault, fault);
     const { key, id } = await makeKey(gateway);
@@ -404,7 +404,7 @@ describe('a request that is tried again', () => {
     expect(records.map(({ state, costNanoUsd }) => [state, costNanoUsd])).toEqual([[RecordState.CLIENT_ABORTED, 0n]]);
   });
 
-  test('and fails for good is free', async () => {
+  test('and fails every time is free', async () => {
     inTurn(breaks, breaks, breaks);
     const failed = await complete(gateway, body('moody'));
     expect([failed.status, readErrorCode(failed), moody.count]).toEqual([502, 'upstream_error', 3]);

@@ -1,8 +1,8 @@
-/** The same answer as upstreams of each protocol write it, in the pieces between which something can go wrong. */
+/** The same answer as upstreams of each protocol write it, in pieces between which a fault can happen. */
 
-/** The content of the whole answer: five words, then one call. */
+/** The text of the answer: five words. One call follows. */
 export const words = [' one', ' two', ' three', ' four', ' five'] as const;
-/** The call's arguments, in the pieces in which some protocols send them. */
+/** The arguments of the call, in the pieces in which some protocols send them. */
 export const argumentParts = ['{"city"', ':"Par', 'is"}'] as const;
 
 /** Token counts; the input includes tokens read from a cache. Absent counts are not sent. */
@@ -10,7 +10,7 @@ export interface Counts {
   readonly input?: number;
   readonly cached?: number;
   readonly output?: number;
-  /** The counts are sent as strings. */
+  /** If true, the counts are sent as strings. */
   readonly asText?: true;
 }
 
@@ -20,29 +20,29 @@ export type FaultProtocol = 'chat' | 'responses' | 'messages' | 'gemini';
 /** How a protocol writes the answer. */
 export interface Wire {
   readonly protocol: FaultProtocol;
-  /** What follows the origin of the server in the configuration. */
+  /** The path of the base URL in the configuration. */
   readonly basePath: string;
-  /** The upstream's model of a request. */
+  /** Returns the upstream's model in a request. */
   readModel(request: { readonly line: string; readonly body: string }): string;
-  /** An event without output. */
+  /** A first event without output. */
   readonly begun: string;
   readonly texts: readonly string[];
-  /** The frames of the call, and how much of it each has shown. */
+  /** The frames of the call, and the arguments that were sent up to the end of each. */
   readonly call: readonly { readonly frame: string; readonly shown: string }[];
-  /** Undefined if the protocol sends the finish together with the usage. */
+  /** The frame with the finish reason; undefined if the protocol sends it together with the usage. */
   readonly finish: string | undefined;
-  /** The formal end; '' if there is none. */
+  /** The formal end of a stream; '' if the protocol has none. */
   readonly end: string;
-  /** Without its formal end an answer is not whole, whatever came before. */
+  /** Whether an answer counts as whole only with its formal end. */
   readonly needsEnd: boolean;
   usage(value: unknown): string;
-  /** What comes in its place in an answer without usage. */
+  /** What an answer without usage has in its place. */
   readonly withoutUsage: string;
   counts(counts: Counts): unknown;
-  /** Whether cached input is counted beside the input rather than inside of it. */
+  /** Whether cached input is not included in the input tokens. */
   readonly countsApart: boolean;
   error(message: string, status: number): string;
-  /** The same answer, not streamed, with its usage. */
+  /** Returns the same answer, not streamed, with a usage. */
   whole(usage: unknown): string;
 }
 
@@ -141,7 +141,7 @@ const completedWith = (members: object): string =>
 const argumentsDelta = (text: string): string =>
   numbered('response.function_call_arguments.delta', { ...atCall, delta: text });
 
-/** OpenAI's Responses: the finish comes with the usage. */
+/** OpenAI's Responses: the finish reason comes with the usage. */
 export const responsesWire: Wire = {
   protocol: 'responses',
   basePath: '/v1',

@@ -1,4 +1,4 @@
-/** Sums of requests that pass several filters at once: over REST, RPC and the command line they are those of the records. */
+/** Sums of requests that match several filters at once: over REST, RPC and the command line they equal the sums of the records. */
 import { afterAll, expect, test } from 'vitest';
 import type { AnalyticsFilterSchema, ActivityRecord } from '../../src/gen/tollgate/v1/account_pb.ts';
 import type { MessageInitShape } from '@bufbuild/protobuf';
@@ -12,7 +12,7 @@ const { group } = await gateway.admin.createAccountGroup({ accountId: 1n, settin
 const inGroup = await makeKey(gateway, { label: 'in a group', ...(group && { groupId: group.groupId }) });
 const alone = await makeKey(gateway, { tags: { tags: { team: 'search' } } });
 
-/** A settled request, and what the test knows of it. */
+/** A settled request, with the properties that filters use. */
 interface Sent {
   readonly record: ActivityRecord;
   readonly keyId: bigint;
@@ -40,7 +40,7 @@ async function send(index: number): Promise<Sent> {
 const sent = await Promise.all(Array.from({ length: 24 }, (_, index) => send(index)));
 const groupId = group?.groupId ?? 0n;
 
-/** The filters with what passes them. */
+/** Filters, each with a predicate for the requests that match it. */
 const cases: readonly (readonly [
   filter: MessageInitShape<typeof AnalyticsFilterSchema>,
   passes: (each: Sent) => boolean,
@@ -59,7 +59,7 @@ const cases: readonly (readonly [
   [{ endpoint: '/v1/messages' }, () => false],
 ];
 
-/** The filter as REST names it. */
+/** Returns the filter as query parameters of REST. */
 function toQuery(filter: (typeof cases)[number][0]): URLSearchParams {
   const { model, apiKeyId, groupId: inside, tag, endUser, endpoint } = filter;
   const fields = { model, api_key_id: apiKeyId, group_id: inside, tag, end_user: endUser, endpoint };
@@ -90,7 +90,7 @@ test.each(cases)('sums of %o', async (filter, passes) => {
   expect(data.reduce((sum, { requests }) => sum + requests, 0)).toBe(kept.length);
 });
 
-test('a key’s holder sums that key’s requests, whatever key the filter names', async () => {
+test('with an API key, only the requests of that key are summed, whatever key the filter names', async () => {
   const own = sent.filter(({ keyId, model }) => keyId === alone.id && model === 'sim/small');
   const answer = await fetch(`${gateway.url}/v1/key/analytics?api_key_id=${inGroup.id}&model=sim/small`, {
     headers: { authorization: `Bearer ${alone.key}` },
@@ -99,7 +99,7 @@ test('a key’s holder sums that key’s requests, whatever key the filter names
   expect(metrics.requests).toBe(own.length);
 });
 
-test('a filter that is none is refused', async () => {
+test('an invalid filter is refused', async () => {
   const answer = await fetch(`${gateway.url}/v1/account/analytics?tag=team`, {
     headers: { authorization: `Bearer ${gateway.managementKey}` },
   });

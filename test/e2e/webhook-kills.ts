@@ -1,4 +1,4 @@
-/** Kill -9 of a gateway between the commit of an event and its delivery, again and again: each event arrives, with one id. */
+/** Kills a gateway (kill -9) before, during and after the delivery of events, many times: each event arrives, always with the same id. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
@@ -7,7 +7,7 @@ import { WebhookReceiver } from './webhook-receiver.ts';
 
 const config = 'simulator: { enabled: true }\nwebhooks: { allow_private: true }\n';
 
-/** Kills a gateway that many times. Returns how many events arrived, and in how many deliveries. */
+/** Kills a gateway `times` times. Returns how many events arrived, and in how many deliveries. */
 export async function killAroundDelivery(times: number): Promise<{ events: number; deliveries: number }> {
   const receiver = new WebhookReceiver();
   await receiver.open();

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { expect } from 'vitest';
 
-/** A delivery that was verified. */
+/** A delivery whose signature is valid. */
 export interface Received {
   readonly id: string;
   readonly type: string;
@@ -13,20 +13,20 @@ export interface Received {
   readonly atMs: number;
 }
 
-/** How the next deliveries are answered. */
+/** What the receiver does with the next deliveries. */
 export type Mood = 'well' | 'failing' | 'hanging' | 'redirecting' | 'closing';
 
 export class WebhookReceiver {
   readonly received: Received[] = [];
   readonly refused: string[] = [];
-  /** Attempts of any outcome. */
+  /** The number of delivery attempts, of any outcome. */
   attempts = 0;
   mood: Mood = 'well';
   secret = '';
   #server: Server | undefined;
   #port = 0;
 
-  /** Opens it, at the port that it had before. */
+  /** Starts listening, at the same port as before. */
   async open(): Promise<void> {
     const server = createServer((request, response) => {
       let body = '';
@@ -65,7 +65,7 @@ export class WebhookReceiver {
     });
   }
 
-  /** Waits for events, counting each once however often it came; fails with the events that came instead. */
+  /** Waits for events of these types, each counted once even if it came several times; fails with the events that came instead. */
   async expectTypes(types: readonly string[], timeout = 15_000): Promise<readonly Received[]> {
     const unique = (): Received[] => [...new Map(this.received.map(each => [each.id, each])).values()];
     await expect.poll(() => unique().map(({ type }) => type), { timeout, interval: 50 }).toEqual(types);

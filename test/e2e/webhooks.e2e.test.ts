@@ -78,7 +78,7 @@ test.each([
   [{ url: 'https://a.example/', events: [] }, 'events'],
   [{ url: 'https://a.example/', events: ['route.opened'] }, 'events.0'],
   [{ url: 'https://a.example/', colour: 'red' }, 'colour'],
-])('a bad webhook is 422 and names its field: %j', async (body, field) => {
+])('a bad webhook is refused with 422, and the error names its field: %j', async (body, field) => {
   const reply = await call(gateway, 'POST', '/webhooks', { body });
   expect([reply.status, reply.body.detail.map(({ loc }) => loc.slice(1).join('.'))]).toEqual([422, [field]]);
 });
@@ -110,7 +110,7 @@ test('each change of keys, limits and balances is delivered once, in the order i
   );
 });
 
-test('a limit that only alerts lets every request through and sends its events', async () => {
+test('a limit with the action `alert` refuses no request and sends its events', async () => {
   const { key, id } = await makeKey(gateway);
   const limit = {
     scope: { type: 'key', id: Number(id) },
@@ -128,7 +128,7 @@ test('a limit that only alerts lets every request through and sends its events',
   ]);
 });
 
-test('a balance that falls below what its owner named is reported, and again when it was above', async () => {
+test('a balance that falls below the configured threshold is reported, and again once it was above it', async () => {
   const key = await newKey(gateway, { balance: 1, low_balance: 0.5 });
   expect(key).toMatchObject({ low_balance: 0.5 });
   const set = (balance: number) => call(gateway, 'PATCH', `/keys/${key.api_key_id}`, { body: { balance } });
@@ -139,7 +139,7 @@ test('a balance that falls below what its owner named is reported, and again whe
   await newKey(gateway, { balance: 2 });
   const isLow = ({ type }: { readonly type: string }): boolean => type === 'balance.low';
   await expect.poll(() => receiver.received.filter(isLow).length, { timeout: 15_000 }).toBe(3);
-  // Scopes are compared separately: only events of one scope are in order.
+  // Scopes are compared separately, because only events of the same scope are in order.
   const of = ({ data }: { readonly data: Readonly<Record<string, unknown>> }): number => ('api_key_id' in data ? 0 : 1);
   const events = receiver.received.filter(isLow).toSorted((a, b) => of(a) - of(b));
   expect(events.map(({ data }) => [data['scope'], data['balance'], data['low_balance']])).toEqual([
@@ -167,7 +167,7 @@ test('a key that expires soon is reported once', async () => {
   ]);
 }, 60_000);
 
-test('a receiver that fails, closes, redirects or is away is tried again with the same id, and later events of its scope wait', async () => {
+test('if the receiver fails, closes the connection, redirects or is down, the delivery is tried again with the same id, and later events of its scope wait', async () => {
   const { api_key_id: id } = await newKey(gateway, {});
   await receiver.expectTypes(['key.created']);
   receiver.mood = 'failing';
@@ -181,7 +181,7 @@ test('a receiver that fails, closes, redirects or is away is tried again with th
   expect(Date.now() - startedMs).toBeLessThan(6_000);
   expect(receiver.received.map(({ type }) => type)).toEqual(['key.created', 'key.rotated', 'key.rotated']);
   await receiver.close();
-  // An operator who has repaired the receiver need not wait for the next attempt.
+  // An operator who has repaired the receiver does not have to wait for the next attempt.
   await receiver.open();
   receiver.mood = 'well';
   const [waiting] = (await listEvents('?state=pending')).filter(({ type }) => type === 'key.rotated');
@@ -195,14 +195,14 @@ test('a receiver that fails, closes, redirects or is away is tried again with th
   expect(replayed.status).toBe(200);
   const events = await receiver.expectTypes(['key.created', 'key.rotated', 'key.revoked']);
   expect(new Set(receiver.received.filter(({ type }) => type === 'key.rotated').map(each => each.id)).size).toBe(1);
-  // A delivered event is delivered again on request.
+  // A delivered event can be delivered again on request.
   const before = receiver.received.length;
   await call(gateway, 'POST', `/webhooks/${hook.webhook_id}/events/${events[0]?.id ?? ''}/replay`);
   await expect.poll(() => receiver.received.length, { timeout: 5_000 }).toBe(before + 1);
   expect(receiver.received.at(-1)).toMatchObject({ id: events[0]?.id, type: 'key.created', data: events[0]?.data });
 }, 60_000);
 
-test('a receiver that hangs is left after ten seconds, and holds up no other scope', async () => {
+test('a receiver that hangs is cut off after ten seconds, and does not delay other scopes', async () => {
   receiver.mood = 'hanging';
   const first = await newKey(gateway, {});
   await expect.poll(() => receiver.attempts).toBe(1);
@@ -218,11 +218,11 @@ test('a receiver that hangs is left after ten seconds, and holds up no other sco
   expect(receiver.received.filter(({ data }) => data['api_key_id'] === first.api_key_id)).toHaveLength(2);
 }, 60_000);
 
-test('a gateway that is killed between commit and delivery delivers after its next start, each event with one id', async () => {
+test('a gateway that is killed around a delivery delivers after its next start, each event always with the same id', async () => {
   expect(await killAroundDelivery(3)).toMatchObject({ events: 3 });
 }, 120_000);
 
-test('the operator’s webhook gets the events of all accounts, and an account’s only its own', async () => {
+test('the operator’s webhook gets the events of all accounts, and an account’s webhook only those of the account', async () => {
   const own = new WebhookReceiver();
   await own.open();
   const made = await gateway.cli([

@@ -1,4 +1,4 @@
-/** Who pays for what (docs/accounting.md "Settlement"): every way in which an answer can end, for every interface, streamed and not, as the account's records show it. */
+/** Who pays for what (docs/accounting.md "Settlement"): every way in which an answer can end, for every interface, streamed and not. The account's records are checked. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
@@ -21,20 +21,20 @@ const interfaces: readonly Interface[] = [
   { name: 'Messages', path: '/v1/messages', more: { max_tokens: 3000 } },
 ];
 
-/** The expected record of a request. `some`: more than nothing, less than all. */
+/** The expected record of a request. `some`: more than nothing and less than all. */
 interface Row {
   readonly what: string;
   /** The steering line. */
   readonly line: string;
-  /** Fields of the request. */
+  /** Additional fields of the request. */
   readonly more?: object;
-  /** When the client leaves; absent: it stays. */
+  /** When the client disconnects; absent: it does not. */
   readonly leaveAfterMs?: number;
   readonly status?: { readonly streamed: number; readonly whole: number };
   readonly state: { readonly streamed: string; readonly whole: string };
-  /** Output tokens that are paid. */
+  /** The output tokens that are charged. */
   readonly output: { readonly streamed: number | 'some'; readonly whole: number | 'some' };
-  /** Whether the input is paid. */
+  /** Whether the input is charged. */
   readonly input: { readonly streamed: boolean; readonly whole: boolean };
   /** Who counted the tokens; default `reported`. */
   readonly source?: string;
@@ -135,7 +135,7 @@ const table: readonly Row[] = [
   },
 ];
 
-/** An account of its own, so that its only record is the request's. */
+/** Makes an account for one request, so that the request's record is its only one. */
 async function makeAccount() {
   const { managementKey } = await newAccount(gateway, 1);
   const { key } = await newKey(gateway, {}, managementKey);
@@ -193,7 +193,7 @@ describe.each(interfaces)('$name', requested => {
         expect(body.output_tokens).toBe(output);
       }
       if (row.source !== undefined) expect(body.usage_source).toBe(row.source);
-      // sim/large: 1 dollar a million tokens of input, 4 of output.
+      // sim/large costs 1 dollar per million tokens of input and 4 of output.
       const nano = body.input_tokens * 1000 + body.output_tokens * 4000;
       expect([Math.round(body.cost * 1e9), body.written_off]).toEqual([nano, 0]);
       expect(Math.round((1 - (await readDollars(gateway, managementKey))) * 1e9)).toBe(nano);
@@ -216,7 +216,7 @@ test.each(interfaces)(
 
 describe.each([false, true])('streamed: %s', stream => {
   test.each(interfaces)(
-    'an answer that reaches the end of the money is cut there, and nothing is written off ($name)',
+    'an answer is cut when the money is used up, and nothing is written off ($name)',
     async requested => {
       const { managementKey } = await newAccount(gateway, 0.0002);
       const { key } = await newKey(gateway, {}, managementKey);

@@ -53,7 +53,7 @@ test('a whole answer has no headers for windows, warnings and route if there are
   expect(names.toSorted()).toEqual(['x-content-type-options', 'x-request-id', 'x-tollgate-cost']);
 });
 
-test('more warnings than a header holds are cut, and marked', async () => {
+test('if there are more warnings than a header can hold, the list is cut and marked as cut', async () => {
   const names = Array.from({ length: 2000 }, (_, index) => `field_${index}`).join(',');
   const listener = await startListener({ generate: answering('x', { warnings: [`dropped=${names}`] }) });
   const warnings = String((await chat(listener)).headers['x-tollgate-warnings']);
@@ -61,7 +61,7 @@ test('more warnings than a header holds are cut, and marked', async () => {
   expect(warnings.length).toBeLessThan(4200);
 });
 
-test('the core gets the endpoint, and the delivery that the client wants, whole or streamed', async () => {
+test('the core gets the endpoint and the delivery that the client requested, whole or streamed', async () => {
   const listener = await startListener();
   await chat(listener);
   await chat(listener, { stream: true });
@@ -75,10 +75,10 @@ const refusals: readonly [string, string, Ask & { draining?: boolean }, number, 
   ['an unknown path', '/v1/nothing', {}, 404, 'not_found'],
   ['an unknown path without a key', '/nothing', { key: null }, 404, 'not_found'],
   ['an unknown path with a body', '/v1/nothing', { body: '{' }, 404, 'not_found'],
-  ['a path that is no path', '/v1/models/%E0%A4%A', {}, 404, 'not_found'],
+  ['an invalid path', '/v1/models/%E0%A4%A', {}, 404, 'not_found'],
   ['a wrong method', '/v1/chat/completions', { method: 'GET' }, 404, 'not_found'],
   ['another wrong method', '/v1/models', { method: 'DELETE' }, 404, 'not_found'],
-  ['OPTIONS that is no preflight', '/v1/models', { method: 'OPTIONS' }, 404, 'not_found'],
+  ['OPTIONS that is not a preflight', '/v1/models', { method: 'OPTIONS' }, 404, 'not_found'],
   ['an unknown model in the path', '/v1/models/acme/none', {}, 404, 'not_found'],
   ['no key', '/v1/models', { key: null }, 401, 'invalid_api_key'],
   ['a disabled key', '/v1/models', { key: disabledKey }, 403, 'key_disabled'],
@@ -91,7 +91,7 @@ const refusals: readonly [string, string, Ask & { draining?: boolean }, number, 
 ];
 
 test.each(refusals)(
-  '%s is refused with the envelope, all ten fields, and the request’s id',
+  '%s is refused with the error envelope, which has all ten fields and the request id',
   async (...[, path, how, status, code]) => {
     const listener = await startListener({ draining: () => how.draining === true });
     const reply = await ask(listener, path, how);
@@ -111,7 +111,7 @@ test.each(refusals)(
   },
 );
 
-test('texts that the operator has not configured are null, a configured tip replaces the table’s', async () => {
+test('texts that the operator has not configured are null, and a configured tip replaces that of the error table', async () => {
   const listener = await startListener({
     texts: { docs: null, support: null, community: null, tips: { not_found: 'Ask us.' } },
   });
@@ -124,7 +124,7 @@ test('texts that the operator has not configured are null, a configured tip repl
   });
 });
 
-test('a configured tip also replaces the tip that an error has itself', async () => {
+test('a configured tip also replaces the tip of a single error', async () => {
   const listener = await startListener({
     generate: refusing(new GatewayError('insufficient_balance', 'No.', { tip: 'Ask the operator.' })),
     texts: { docs: null, support: null, community: null, tips: { insufficient_balance: 'Top up.' } },
@@ -182,8 +182,8 @@ test.each(retries)('%s %j: whether and when to try again', async (code, facts, .
 
 test.each([
   ['of the admission', { limits: [{ ...minuteWindow, remaining: 0 }] }, '0'],
-  ['as the core tells them, where the error brought none', {}, '7'],
-])('a refusal tells the windows %s', async (_name, facts, remaining) => {
+  ['as the core returns them, if the error has none', {}, '7'],
+])('a refusal has the windows %s', async (_name, facts, remaining) => {
   const listener = await startListener({ generate: refusing(new GatewayError('rate_limit', 'Slow down.', facts)) });
   const reply = await chat(listener, {}, { key: limitedKey });
   expect(reply.headers['x-ratelimit-remaining-requests']).toBe(remaining);
@@ -201,7 +201,7 @@ test('an unexpected exception is 500 without its cause, which is only in the log
   });
 });
 
-test('every answer has a request id of its own, whatever the client sends', async () => {
+test('every answer has a new request id, whatever the client sends', async () => {
   const listener = await startListener();
   const replies = await Promise.all([
     ask(listener, '/healthz', { key: null }),
@@ -225,7 +225,7 @@ test('HEAD is GET without its body', async () => {
 });
 
 test.each([
-  ['no HTTP at all', 'GET / SMTP/9\r\n\r\n', /not valid HTTP/],
+  ['bytes that are not HTTP', 'GET / SMTP/9\r\n\r\n', /not valid HTTP/],
   [
     'two lengths',
     'POST /v1/models HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n',
@@ -254,7 +254,7 @@ test.each([
 test.each([
   ['no Host', 'GET /nothing HTTP/1.1\r\n\r\n'],
   ['HTTP/1.0', 'GET /nothing HTTP/1.0\r\n\r\n'],
-  ['an expectation that nobody knows', 'GET /nothing HTTP/1.1\r\nhost: x\r\nexpect: wonders\r\n\r\n'],
+  ['an unknown expectation', 'GET /nothing HTTP/1.1\r\nhost: x\r\nexpect: wonders\r\n\r\n'],
   ['an upgrade', 'GET /nothing HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n'],
 ])('a request with %s is answered like any other', async (_name, bytes) => {
   const listener = await startListener();
@@ -263,7 +263,7 @@ test.each([
   expect(await connection.until(/\}$/)).toMatch(/^HTTP\/1\.1 404 Not Found\r\nx-request-id: req_/);
 });
 
-test('garbage after a request on the same connection never becomes part of its answer', async () => {
+test('garbage after a request on the same connection does not affect its answer', async () => {
   const listener = await startListener({
     generate: async function* generate(request, context) {
       await sleep(50);
@@ -336,7 +336,7 @@ test('metrics are public only where configured', async () => {
   );
 });
 
-test('public paths are found without their version, and /health is /healthz', async () => {
+test('public paths also work without /v1, and /health is /healthz', async () => {
   const listener = await startListener();
   for (const path of [
     '/chat/completions',
@@ -362,7 +362,7 @@ test('public paths are found without their version, and /health is /healthz', as
   expect((await ask(listener, '/healthy', { key: null })).status).toBe(404);
 });
 
-test('every refusal that a retry can’t help says so', async () => {
+test('every refusal for which a retry can’t help says so', async () => {
   const codes = Object.entries(errorTable).filter(([, { http }]) => [400, 401, 403, 404, 413, 422].includes(http));
   expect(codes.length).toBeGreaterThan(12);
   for (const [code, { http }] of codes) {
@@ -372,7 +372,7 @@ test('every refusal that a retry can’t help says so', async () => {
   }
 });
 
-test('a client that names a version of the Anthropic interface gets its envelope on every path except the account’s', async () => {
+test('a client that sends `anthropic-version` gets the error envelope of Messages on every path except account endpoints', async () => {
   const listener = await startListener();
   const headers = { 'anthropic-version': '2023-06-01' };
   for (const path of ['/v1/files', '/v1/skills', '/nothing', '/v1/messages/nothing']) {

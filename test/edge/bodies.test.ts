@@ -6,7 +6,7 @@ const type = (value: string): Record<string, string> => ({ 'content-type': value
 const refused: readonly [string, string | Buffer, Record<string, string>, RegExp][] = [
   ['another content type', chatBody(), type('text/plain'), /must be application\/json/],
   ['a form', 'model=x', type('application/x-www-form-urlencoded'), /must be application\/json/],
-  ['a content type that is none', chatBody(), type('json'), /Content-Type/],
+  ['an invalid content type', chatBody(), type('json'), /Content-Type/],
   ['an empty content type', chatBody(), type(''), /Content-Type/],
   ['another charset', chatBody(), type('application/json; charset=utf-16'), /charset must be UTF-8/],
   ['a compressed body', gzipSync(chatBody()), { 'content-encoding': 'gzip' }, /Content-Encoding is not accepted/],
@@ -14,7 +14,7 @@ const refused: readonly [string, string | Buffer, Record<string, string>, RegExp
   ['malformed JSON', '{\n "model": "a",\n "messages": [}', {}, /line 3, column 15: expected a value or “]”\.$/],
   ['a body that is cut', '{"model":"acme', {}, /line 1, column 15: expected “"” at the end of the string\.$/],
   ['more than one value', '{} {}', {}, /line 1, column 4: expected the end of the body\.$/],
-  ['bytes that are no UTF-8', Buffer.from([0x22, 0xff, 0x22]), {}, /not valid UTF-8/],
+  ['bytes that are not UTF-8', Buffer.from([0x22, 0xff, 0x22]), {}, /not valid UTF-8/],
   ['JSON that nests too deeply', `${'['.repeat(600)}${']'.repeat(600)}`, {}, /nests deeper than 512 levels/],
 ];
 
@@ -73,7 +73,7 @@ test('a body of exactly the limit is read', async () => {
   expect([refusal.status, refusal.headers['x-should-retry']]).toEqual([413, 'false']);
 });
 
-test('members that would poison a prototype are data, and reach the core as they were sent', async () => {
+test('members that could change a prototype are treated as data, and reach the core unchanged', async () => {
   const listener = await startListener();
   const body = `{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},${chatBody().slice(1)}`;
   const reply = await ask(listener, '/v1/chat/completions', { body });
@@ -104,7 +104,7 @@ test('a body with broken chunks is 400 with the envelope', async () => {
   await eventually(() => connection.closed);
 });
 
-test('a field that breaks the schema is 422 naming it, with the windows of the key', async () => {
+test('a field that does not match the schema is refused with 422, its name and the windows of the key', async () => {
   const listener = await startListener();
   const reply = await chat(listener, { temperature: 7 }, { key: limitedKey });
   expect(reply.json.error).toMatchObject({ code: 'validation_error', status_code: 422, param: 'temperature' });
@@ -120,7 +120,7 @@ test.each([
   ['the configuration', true, {}, true],
   ['another value of the header', false, { 'x-tollgate-strict': 'yes' }, false],
   ['the header, against the configuration', true, { 'x-tollgate-strict': 'false' }, true],
-])('strict by %s', async (_name, strict, headers, expected) => {
+])('a request is strict or not because of %s', async (_name, strict, headers, expected) => {
   const listener = await startListener({ strict });
   await chat(listener, {}, { headers });
   expect(listener.requests[0]?.strict).toBe(expected);

@@ -20,13 +20,13 @@ const cases: readonly [string, Record<string, string>, number, string][] = [
   ['Authorization without a scheme', { authorization: apiKey }, 401, 'invalid_api_key'],
   ['another scheme', { authorization: 'Basic YWJj' }, 401, 'invalid_api_key'],
   [
-    'another scheme beside a valid x-api-key',
+    'another scheme and a valid x-api-key',
     { authorization: 'Basic YWJj', 'x-api-key': apiKey },
     401,
     'invalid_api_key',
   ],
   ['Bearer without a key', { authorization: 'Bearer ' }, 401, 'invalid_api_key'],
-  ['a key with a blank', { authorization: 'Bearer a b' }, 401, 'invalid_api_key'],
+  ['a key with a space', { authorization: 'Bearer a b' }, 401, 'invalid_api_key'],
   ['an unknown key', { authorization: `Bearer sk-tg-${'z'.repeat(43)}` }, 401, 'invalid_api_key'],
   ['an unknown x-api-key', { 'x-api-key': `sk-tg-${'z'.repeat(43)}` }, 401, 'invalid_api_key'],
   ['two different valid keys', { authorization: `Bearer ${apiKey}`, 'x-api-key': limitedKey }, 401, 'invalid_api_key'],
@@ -36,7 +36,7 @@ const cases: readonly [string, Record<string, string>, number, string][] = [
   ['a key after “bearer”', { authorization: `bearer ${apiKey}` }, 200, ''],
   ['a key as x-api-key', { 'x-api-key': apiKey }, 200, ''],
   ['the same key twice', { authorization: `Bearer ${apiKey}`, 'x-api-key': apiKey }, 200, ''],
-  ['a key beside an empty x-api-key', { authorization: `Bearer ${apiKey}`, 'x-api-key': '' }, 200, ''],
+  ['a key and an empty x-api-key', { authorization: `Bearer ${apiKey}`, 'x-api-key': '' }, 200, ''],
 ];
 
 test.each(cases)('generation with %s', async (_name, headers, status, code) => {
@@ -51,7 +51,7 @@ test.each(cases)('generation with %s', async (_name, headers, status, code) => {
 test.each([
   ['Authorization', { authorization: `Bearer ${apiKey}` }],
   ['x-api-key', { 'x-api-key': apiKey }],
-])('HD-01: Messages take a key in %s alone', async (_name, headers) => {
+])('HD-01: Messages accepts a key that is only in %s', async (_name, headers) => {
   const listener = await startListener();
   const body = JSON.stringify({ model: 'acme/large', max_tokens: 9, messages: [{ role: 'user', content: 'Hi.' }] });
   expect((await ask(listener, '/v1/messages', { key: null, headers, body })).status).toBe(200);
@@ -68,21 +68,21 @@ test.each([
   expect((await ask(listener, '/v1/models/acme/large', { key })).status).toBe(status);
 });
 
-test('a failing look-up of the key is the core’s error, not a 401', async () => {
+test('if the look-up of the key fails, the answer is the core’s error, not a 401', async () => {
   const overloaded = new GatewayError('overloaded', 'The ledger is busy.', { retryAfterMs: 2500 });
   const listener = await startListener({ authenticationFailure: overloaded });
   const reply = await chat(listener);
   expect([reply.status, reply.json.error.code, reply.headers['retry-after']]).toEqual([503, 'overloaded', '3']);
 });
 
-test('a key is looked up before the body is read: a body that never comes is refused at once', async () => {
+test('the key is looked up before the body is read, so a refusal does not wait for the body', async () => {
   const listener = await startListener();
   const connection = new Connection(listener.port);
   connection.send('POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 60000000\r\n\r\n');
   await connection.until(/^HTTP\/1\.1 401 [^]*connection: close[^]*invalid_api_key/i);
 });
 
-test('a client that sends a huge body without a key reads the refusal, then the connection closes', async () => {
+test('a client that sends a huge body without a key can read the refusal, then the connection is closed', async () => {
   const listener = await startListener();
   const size = 50_000_000;
   const socket = connect({ port: listener.port, host: '127.0.0.1' });

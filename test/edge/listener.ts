@@ -1,4 +1,4 @@
-/** A public listener over a small core of real services in the same process; each test provides the core's answers. */
+/** A public listener with a small core of real services in the same process. Each test provides the core's answers. */
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Writable } from 'node:stream';
@@ -60,7 +60,7 @@ export const minuteWindow: WindowState = {
   unit: 'requests',
   max: 60,
   remaining: 7,
-  // A getter, because the files of a worker share this module for minutes.
+  // A getter, because the test files of a worker share this module for minutes, and the time must be current.
   get resetAtMs() {
     return Date.now() + 3_600_000;
   },
@@ -75,10 +75,10 @@ export type Generate = (
 /** Changes to the default listener. */
 export interface ListenerOptions extends Partial<Omit<EdgeOptions, 'transport'>> {
   readonly generate?: Generate;
-  /** Pushes the core's answer, instead of `generate`. */
+  /** Pushes the core's answer; replaces `generate`. */
   readonly push?: (sink: Sink<GenerateResponse>) => StreamControl;
   readonly models?: readonly Model[];
-  /** Every authentication fails with this error. */
+  /** An error with which every authentication fails. */
   readonly authenticationFailure?: Error;
 }
 
@@ -92,7 +92,7 @@ export interface Listener {
   readonly log: Record<string, unknown>[];
   /** The requests that the core received. */
   readonly requests: GenerateRequest[];
-  /** The request ids that came with the calls of the core. */
+  /** The request ids that the core received. */
   readonly requestIds: string[];
 }
 
@@ -130,14 +130,14 @@ export function ending(value: Partial<Omit<Completed, '$typeName'>> = {}): Gener
   ];
 }
 
-/** A core that answers `text` in one batch. */
+/** Returns a core that answers `text` in one batch. */
 export function answering(text = 'Hello.', from: Partial<Started> = {}, to: Partial<Completed> = {}): Generate {
   return async function* generate() {
     yield makeEvents(text, from, to);
   };
 }
 
-/** A core that refuses, before any event. */
+/** Returns a core that refuses before the first event. */
 export function refusing(error: Error): Generate {
   // oxlint-disable-next-line require-yield -- it fails before it could
   return async function* generate() {
@@ -302,7 +302,7 @@ export interface Ask {
   readonly body?: string | Buffer;
 }
 
-/** Sends one request on a connection of its own. `key` null: without a key. With a body it is a POST of JSON. */
+/** Sends a request over a new connection: a POST of JSON if it has a body. `key` null: without a key. */
 export function ask(listener: Listener, path: string, how: Ask = {}): Promise<Reply> {
   const { body, key = apiKey, headers = {} } = how;
   return new Promise((resolve, reject) => {

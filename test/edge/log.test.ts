@@ -4,7 +4,7 @@ import { answering, apiKey, ask, chat, refusing, startListener } from './listene
 
 const canary = 'canary-4711';
 
-test('an answered request is one line: who, what, how long, how much', async () => {
+test('an answered request has one log line with account, model, times and cost', async () => {
   const listener = await startListener();
   const { headers } = await chat(listener, { stream: true });
   expect(listener.log).toEqual([
@@ -28,7 +28,7 @@ test('an answered request is one line: who, what, how long, how much', async () 
   ]);
 });
 
-test('a refused request is one line with its code and field', async () => {
+test('a refused request has one log line with its code and field', async () => {
   const listener = await startListener();
   await chat(listener, { temperature: 'hot' });
   expect(listener.log).toHaveLength(1);
@@ -73,7 +73,7 @@ test('keys, prompts, outputs and raw bodies reach neither log nor metrics, whate
   }
 });
 
-test('an upstream’s failure is logged by its kind', async () => {
+test('the log line of an upstream’s failure has its kind', async () => {
   const cause = Object.assign(new Error('the prompt, quoted'), { name: 'UpstreamFailure', kind: 'truncated' });
   const listener = await startListener({
     generate: refusing(new GatewayError('upstream_error', 'Failed.', { cause })),
@@ -84,11 +84,11 @@ test('an upstream’s failure is logged by its kind', async () => {
     status: 502,
     code: 'upstream_error',
   });
-  // Routine: no stack.
+  // Such failures are expected, so they have no stack.
   expect(listener.log[0]?.['error']).toEqual({ name: 'UpstreamFailure', kind: 'truncated' });
 });
 
-test('a defect of the gateway’s own has its stack', async () => {
+test('a defect of the gateway is logged with its stack', async () => {
   const listener = await startListener({ generate: refusing(new Error('read failed')) });
   await chat(listener);
   expect(listener.log[0]).toMatchObject({
@@ -98,7 +98,7 @@ test('a defect of the gateway’s own has its stack', async () => {
   });
 });
 
-test('a client’s own request id and trace are in the line', async () => {
+test('the request id and the trace that a client sends are in the log line', async () => {
   const listener = await startListener();
   const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
   await ask(listener, '/v1/chat/completions', {

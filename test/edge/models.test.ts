@@ -44,7 +44,7 @@ const image = {
   pricing: { input: null, output: null, image: 0.042000001, caching: null, above: [] },
 };
 
-test('the list has all models and all members that both official clients read', async () => {
+test('the list has all models, with all members that both official clients read', async () => {
   const reply = await ask(await startListener(), '/v1/models');
   expect(reply.json).toEqual({
     object: 'list',
@@ -68,7 +68,7 @@ test.each(['acme/large', 'acme%2Flarge', 'acme/image:free', 'acme%2Fimage%3Afree
   },
 );
 
-test('a page is cut by limit and cursors, and says whether more follows', async () => {
+test('a page has the range of limit and cursors, and says whether more follows', async () => {
   const models = ['a', 'b', 'c', 'd'].map(id => create(ModelSchema, { id, pricing: {} }));
   const listener = await startListener({ models });
   const page = async (query: string): Promise<unknown> => {
@@ -106,7 +106,7 @@ test.each([
   ['after_id=none', 'after_id'],
   ['before_id=none', 'before_id'],
   ['after_id=acme/large&before_id=acme/large', 'before_id'],
-])('%s is refused with 400 naming %s', async (query, param) => {
+])('%s is refused with 400, and the error names %s', async (query, param) => {
   const reply = await ask(await startListener(), `/v1/models?${query}`);
   expect(reply.json.error).toMatchObject({ status_code: 400, code: 'invalid_request', param });
 });

@@ -1,4 +1,4 @@
-/** Streams whose core is the test itself: its messages, and the edge's control calls. */
+/** Streams in which the test takes the place of the core: it pushes messages and records the edge's control calls. */
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -10,11 +10,11 @@ import type { GenerateResponse } from '../../src/gen/tollgate/v1/generation_pb.t
 import type { Sink } from '../../src/lib/push.ts';
 import { Connection, deltas, ending, eventually, type Listener, opening, rawChat, startListener } from './listener.ts';
 
-/** One call of the core. */
+/** A call that the core received. */
 interface Pushed {
   readonly listener: Listener;
   readonly connection: Connection;
-  /** The server's side of the connection, and the answer on it. */
+  /** The server's side of the connection. */
   readonly socket: Socket;
   readonly response: ServerResponse;
   /** The edge's control calls, in order. */
@@ -49,7 +49,7 @@ async function open(keepAliveMs: number): Promise<Pushed> {
 
 const large = 'x'.repeat(3_000_000);
 
-/** Pushes until the client, which does not read, has to catch up: the kernel's buffers take some megabytes first. */
+/** Pushes until the edge pauses the core because the client does not read. The kernel's buffers take some megabytes first. */
 async function pushUntilPaused({ controls, push }: Pushed): Promise<void> {
   do {
     controls.length = 0;
@@ -71,7 +71,7 @@ test('events that the core pushes are written in the same call', async () => {
   await connection.until(/"content":"a"[^]*"content":"b"[^]*\[DONE\]/);
 });
 
-test('a write that the client reads at once causes no control call; one that it does not read pauses the core until it does', async () => {
+test('a write that the client reads at once causes no control call; if the client does not read, the core is paused until it does', async () => {
   const pushed = await open(60_000);
   const { connection, controls, push, end } = pushed;
   connection.socket.pause();
@@ -131,7 +131,7 @@ test('nothing follows the end: no keep-alive, no second status line', async () =
   expect(text).not.toContain(': keepalive');
 });
 
-test('a stream that fails before it began has the error’s status, and is no event stream', async () => {
+test('a stream that fails before its first event has the error’s status and is not an event stream', async () => {
   const { connection, end } = await open(40);
   end(new GatewayError('rate_limit', 'Slow down.'));
   const text = await connection.until(/^HTTP\/1\.1 429 [^]*\}$/);

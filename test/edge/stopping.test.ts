@@ -27,11 +27,11 @@ test('while the gateway stops, streams in flight end as usual and new requests a
   release();
   await connection.until(/"content":"b"[^]*\[DONE\]/);
   await listener.app.idle();
-  // The connection was kept alive for more requests: none can be answered any more.
+  // The connection was kept alive, but no more requests are answered on it.
   await eventually(() => connection.closed);
 });
 
-test('a refused body that is still coming does not keep the connection', async () => {
+test('a refused request whose body is still arriving does not keep its connection open', async () => {
   const listener = await startListener({ draining: () => true });
   const connection = new Connection(listener.port);
   connection.send(rawChat());
@@ -50,7 +50,7 @@ test('closing does not wait for idle connections', async () => {
   await eventually(() => connection.closed);
 });
 
-test('closing cuts connections that are still open after two seconds, that of a client that never reads included', async () => {
+test('closing cuts connections that are still open after two seconds, even that of a client that never reads', async () => {
   let aborted = false;
   const listener = await startListener({
     generate: async function* generate(_request, { signal }) {
@@ -73,7 +73,7 @@ test('closing cuts connections that are still open after two seconds, that of a 
   await eventually(() => aborted && listener.app.openAnswers() === 0);
 });
 
-test('idle resolves at once where nothing is answered', async () => {
+test('`idle` resolves at once if no request is being answered', async () => {
   const listener = await startListener();
   await listener.app.idle();
   expect(listener.app.openAnswers()).toBe(0);

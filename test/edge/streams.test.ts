@@ -21,7 +21,7 @@ import {
   startListener,
 } from './listener.ts';
 
-/** Data of each frame of a stream. */
+/** Returns the data of each frame of a stream. */
 function frames(text: string): string[] {
   return text.split('\n\n').flatMap(frame => (frame.startsWith('data: ') ? [frame.slice(6)] : []));
 }
@@ -33,7 +33,7 @@ function readText(stream: string): string {
     .join('');
 }
 
-/** A core that continues until it is cancelled, and records what it received. */
+/** Returns a core that sends deltas until it is cancelled, and what it has seen. */
 function endless(size = 10): { generate: Generate; seen: { pulls: number; aborted: boolean; settled: boolean } } {
   const seen = { pulls: 0, aborted: false, settled: false };
   const generate: Generate = async function* generate(_request, { signal }) {
@@ -72,7 +72,7 @@ test('a stream is answered as server-sent events that no proxy may buffer or com
 test('the status line waits for the first event, and a failure before it is an HTTP error', async () => {
   const { promise: failed, resolve: fail } = Promise.withResolvers<void>();
   const listener = await startListener({
-    // oxlint-disable-next-line require-yield -- it fails before it could
+    // oxlint-disable-next-line require-yield -- it fails before it could yield
     generate: async function* generate() {
       await failed;
       throw new GatewayError('upstream_error', 'The provider failed.');
@@ -126,7 +126,7 @@ test('a stream that ends without completed is an internal error, never a finish'
   expect(JSON.parse(frames(reply.text).at(-1) ?? '')).toMatchObject({ error: { code: 'internal' } });
 });
 
-test('the frames of a batch are written together, and the last ones with what closes the stream', async () => {
+test('the frames of a batch are written together, and the last ones together with the end of the stream', async () => {
   const listener = await startListener({
     generate: async function* generate() {
       yield [...opening(), ...deltas(['a', 'b'])];
@@ -149,9 +149,9 @@ test('the frames of a batch are written together, and the last ones with what cl
   expect(contents[2]).toMatch(/"finish_reason":"stop"[^]*data: \[DONE\]\n\n/);
 });
 
-test('a quiet stream gets its status line and a comment after the keep-alive time, and one more each time after', async () => {
+test('a quiet stream gets its status line and a comment after the keep-alive time, and another comment after each further keep-alive time', async () => {
   const listener = await startListener({
-    // Timers are coarse: some ticks each.
+    // Timers are not exact, so each interval gets some tolerance.
     keepAliveMs: 200,
     generate: async function* generate() {
       await sleep(550);
@@ -173,7 +173,7 @@ test('a stream that flows gets no keep-alive', async () => {
     keepAliveMs: 1_000,
     generate: async function* generate() {
       yield opening();
-      // Longer than the interval, all together; between two of them a busy machine may take some time.
+      // All deltas together take longer than the keep-alive interval; a busy machine may take some time between two of them.
       for (let index = 0; index < 30; index += 1) {
         await sleep(50);
         yield deltas(['x']);
@@ -199,7 +199,7 @@ test('the answer has the windows of a key even if the status line is sent before
 test('a failure after an early status line is an error frame', async () => {
   const listener = await startListener({
     keepAliveMs: 20,
-    // oxlint-disable-next-line require-yield -- it fails before it could
+    // oxlint-disable-next-line require-yield -- it fails before it could yield
     generate: async function* generate() {
       await sleep(60);
       throw new GatewayError('upstream_timeout', 'The provider took too long.');
@@ -254,7 +254,7 @@ test.each([true, false])(
   async stream => {
     let aborted = false;
     const listener = await startListener({
-      // oxlint-disable-next-line require-yield -- the client leaves before it could
+      // oxlint-disable-next-line require-yield -- the client disconnects before it could yield
       generate: async function* generate(_request, { signal }) {
         await once(signal, 'abort');
         aborted = true;
@@ -300,7 +300,7 @@ test.each([false, true])(
     connection.send(rawChat({ stream }));
     await eventually(() => listener.requests.length === 1);
     const leftAtMs = performance.now();
-    // The client has read all that came, so its system sends only FIN, and no reset.
+    // The client has read everything, so its system sends FIN instead of a reset.
     connection.socket.destroySoon();
     connection.socket.on('finish', () => connection.socket.destroy());
     await eventually(() => abortedAtMs < Infinity);
@@ -308,7 +308,7 @@ test.each([false, true])(
   },
 );
 
-test('if a client never reads, the edge requests no more from the core and buffers hardly anything', async () => {
+test('if a client never reads, the edge stops requesting from the core and buffers hardly anything', async () => {
   const { generate, seen } = endless(65_536);
   const listener = await startListener({ generate, keepAliveMs: 20 });
   const sockets: Socket[] = [];
@@ -350,7 +350,7 @@ test('a slow reader gets every delta, in order', async () => {
   expect(contents).toEqual(parts.map((_, index) => index));
 });
 
-test('requests sent ahead on one connection are answered in order, streams included', async () => {
+test('pipelined requests are answered in order, also streams', async () => {
   const listener = await startListener({ generate: answering('one') });
   const connection = new Connection(listener.port);
   connection.send(rawChat({ stream: true }) + rawChat() + rawChat({ stream: true }));
@@ -358,7 +358,7 @@ test('requests sent ahead on one connection are answered in order, streams inclu
   expect(text.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(3);
 });
 
-test('a connection that goes away ends every request that was sent ahead on it', async () => {
+test('if a connection is closed, all requests that were pipelined on it end', async () => {
   const { generate, seen } = endless();
   let streams = 0;
   const listener = await startListener({
@@ -375,7 +375,7 @@ test('a connection that goes away ends every request that was sent ahead on it',
   expect(seen.aborted).toBe(true);
 });
 
-test('a connection is used again after a stream, an error and a whole answer', async () => {
+test('a connection can be reused after a stream, an error and a whole answer', async () => {
   let round = 0;
   const listener = await startListener({
     generate: async function* generate(request, context) {

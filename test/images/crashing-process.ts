@@ -1,23 +1,23 @@
-/** A process that dies at a chosen moment: from then on its calls have no effect and never return. */
+/** Simulates a process that crashes at a chosen call: from then on its calls have no effect and never return. */
 export class CrashingProcess {
-  /** How many calls it has made. */
+  /** How many calls of watched methods it has made. */
   calls = 0;
   readonly #diesAt: number;
   readonly #completesLastCall: boolean;
   readonly #died = Promise.withResolvers<void>();
 
-  /** Dies at its call number `diesAt`, from 1; `completesLastCall`: that call is still done, but its answer never comes. */
+  /** Crashes at call number `diesAt` (the first is 1). If `completesLastCall`, that call still takes effect, but never returns. */
   constructor(diesAt: number, completesLastCall: boolean) {
     this.#diesAt = diesAt;
     this.#completesLastCall = completesLastCall;
   }
 
-  /** Resolves when it is dead. */
+  /** Resolves once the process has crashed. */
   get died(): Promise<void> {
     return this.#died.promise;
   }
 
-  /** Returns the port, with calls of the named methods counted. */
+  /** Returns `target`, wrapped so that calls of the named methods are counted and stop at the crash. */
   watch<Target extends object>(target: Target, methods: readonly (keyof Target & string)[]): Target {
     return new Proxy(target, {
       get: (proxied, name) => {

@@ -1,4 +1,4 @@
-/** A process that dies at any step of an image task: the next one finishes the task, charges it once and keeps no more files than were written. */
+/** A process crashes at any step of an image task: the next process finishes the task, charges it once and leaves no files behind. */
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -43,12 +43,12 @@ afterAll(async () => {
 const runtime: Runtime = { ...systemRuntime, now: () => fixture.clock.now() };
 
 const processes: Images[] = [];
-// Otherwise they would look for tasks after their stores are closed.
+// Otherwise they would poll for tasks after their stores are closed.
 afterEach(() => {
   for (const images of processes.splice(0)) void images.drain();
 });
 
-/** A process on the stores, which lives until `crashing` dies. */
+/** Opens the image service on the shared stores, as a process that ends when `crashing` does. */
 function processOn(crashing: CrashingProcess) {
   const { ledger } = fixture;
   const files = openDiskFiles({
@@ -113,30 +113,30 @@ const balance = async (): Promise<bigint> => (await fixture.ledger.findAccount(1
 const held = async (): Promise<bigint> => (await fixture.ledger.findAccount(1))?.held ?? 0n;
 const filesNow = (): number => readdirSync(folder).length;
 
-/** A task's state as it is stored: reading it is not a call of the process. */
+/** Reads a task's stored state. This is not a call of the process. */
 async function readState(id: string): Promise<string | undefined> {
   return (await documents.find({ kind: 'image_task', id }))?.state;
 }
 
-/** Waits up to 10 s. */
+/** Waits up to 10 s until the task has completed. */
 async function completed(id: string): Promise<void> {
   for (const deadline = performance.now() + 10_000; (await readState(id)) !== 'completed'; await sleep(5)) {
     if (performance.now() > deadline) throw new Error(`the task is ${await readState(id)}`);
   }
 }
 
-/** Creates a task in a process that may die meanwhile. Returns the task's id; undefined if the caller never got it. */
+/** Creates a task in a process that may crash meanwhile. Returns the task's id; undefined if the caller never got it. */
 async function createIn(crashing: CrashingProcess): Promise<string | undefined> {
   const { createTask, files } = processOn(crashing);
   const made = await Promise.race([createTask(), crashing.died]);
   const id = made?.task?.id;
   if (id !== undefined) await Promise.race([completed(id), crashing.died]);
-  // A call that is to have an effect may still be running.
+  // A call that takes effect may still be running.
   await files.close();
   return id;
 }
 
-/** How many calls a task makes in a process that does not die. */
+/** A run without a crash, whose calls are counted. */
 const whole = withoutCrash();
 await createIn(whole);
 const moments = Array.from({ length: whole.calls }, (_, index) => [
@@ -144,15 +144,15 @@ const moments = Array.from({ length: whole.calls }, (_, index) => [
   { call: index + 1, completesLastCall: true },
 ]).flat();
 
-test('a task takes at least nine steps at which a process can die', () => {
+test('a task makes at least nine calls at which a process can crash', () => {
   expect(whole.calls).toBeGreaterThanOrEqual(9);
 });
 
-describe('a process that dies', () => {
-  test.each(moments)('at call $call, done: $completesLastCall', async ({ call, completesLastCall }) => {
+describe('a process that crashes', () => {
+  test.each(moments)('at call $call, which takes effect: $completesLastCall', async ({ call, completesLastCall }) => {
     const [before, filesBefore] = [await balance(), filesNow()];
     const returned = await createIn(new CrashingProcess(call, completesLastCall));
-    // The next process releases the holds of the dead one.
+    // The next process releases the holds of the crashed one.
     await fixture.reopen();
     const left = await documents.unfinished('image_task');
     const next = processOn(withoutCrash());
@@ -165,7 +165,7 @@ describe('a process that dies', () => {
     expect(before - (await balance())).toBe(known === undefined ? 0n : 2n * price);
     expect(await held()).toBe(0n);
     expect(await documents.unfinished('image_task')).toEqual([]);
-    // Files of the dead process are swept after an hour; nothing refers to them.
+    // Files of the crashed process to which nothing refers are swept after an hour.
     expect(filesNow() - filesBefore).toBeLessThanOrEqual(4);
     fixture.clock.step(3_600_001);
     await next.files.sweep();

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { AnalyticsQuery, AnalyticsRow, GroupRow, LargestGroups } from '../../src/ledger/ledger.ts';
 import { makeAdmitCommand, type LedgerFixture, makeHash, openFixture, makeSettleCommand } from './fixture.ts';
 
-/** What the test knows of a record. */
+/** The properties of a record that the test uses. */
 interface Known {
   readonly atMs: number;
   readonly model: string;
@@ -15,7 +15,7 @@ interface Known {
   readonly provider: string;
   readonly endUser: string | undefined;
   readonly team: string | undefined;
-  /** Its key's group and those around it, the nearest first. */
+  /** The key's group and the groups above it, nearest first. */
   readonly groups: readonly number[];
 }
 
@@ -27,7 +27,7 @@ const keyNames = ['key', 'second', 'third'];
 const known: Known[] = [];
 let fixture: LedgerFixture;
 
-/** Edges of hours and days, a millisecond before and after them, and anything else within three days. */
+/** Times at the edges of hours and days, a millisecond before and after them, and any others within three days. */
 const times = fc.oneof(
   fc.tuple(fc.nat(72), fc.integer({ min: -1, max: 1 })).map(([hour, beside]) => firstMs + hour * hourMs + beside),
   fc.nat(3 * dayMs).map(ms => firstMs + ms),
@@ -47,7 +47,7 @@ beforeAll(async () => {
   for (const [index, atMs] of fc.sample(times, { numRuns: 90, seed: 1 }).entries()) {
     const [id, keyId, model] = [index + 1, 1 + ((index * 5) % 3), `m${(index * 11) % 4}`];
     const state = index % 7 === 0 ? 'upstream_failed' : 'completed';
-    // Provider costs: some above the price, some below it, some unknown.
+    // Some provider costs are above the price, some below it, some unknown.
     const providerCost = index % 3 === 0 ? undefined : BigInt(index) * 150_000n;
     fixture.clock.nowMs = atMs;
     const provider = `p${index % 2}`;
@@ -72,7 +72,7 @@ function expectGroupId(group: GroupRow | string): number {
   return group.groupId;
 }
 
-/** Returns what a record is grouped by; null: it has none. */
+/** Returns the value by which a record is grouped; null if it has none. */
 function readGroup(record: Known, groupBy: AnalyticsQuery['groupBy']): string | number | null {
   if (typeof groupBy === 'object') return record.team ?? null;
   if (groupBy === 'none') return null;
@@ -93,7 +93,7 @@ function passes(record: Known, { keyId, model, provider, endUser, groupId, tag }
   );
 }
 
-/** Returns the same sums, computed as simply as possible. */
+/** Returns the sums for a query, computed as simply as possible. */
 function summed(query: AnalyticsQuery): AnalyticsRow[] {
   const { startMs, endMs, granularity, groupBy } = query;
   const rows = new Map<string, AnalyticsRow>();
@@ -134,7 +134,7 @@ const queries = fc.record({
   groupBy: fc.constantFrom('none', 'model', 'api_key'),
   limit: fc.oneof(fc.constant(1000), fc.nat(30)),
 });
-/** None, some or all filters at once, mostly few: with all of them hardly a record is left. Some match no record. */
+/** No filter, some or all filters at once, mostly few, because hardly any record matches all of them. Some match no record. */
 const filtered = fc
   .tuple(
     fc.record({
@@ -161,7 +161,7 @@ const groupings = fc.constantFrom<AnalyticsQuery['groupBy']>(
   { tag: 'team' },
 );
 
-test('the sums of any span are those of its records, wherever it begins and ends; a span with too many rows is refused', async () => {
+test('the sums of any time span equal those of its records, wherever it begins and ends; a span with too many rows is refused', async () => {
   await fc.assert(
     fc.asyncProperty(queries, async query => {
       const expected = summed(query);
@@ -171,7 +171,7 @@ test('the sums of any span are those of its records, wherever it begins and ends
   );
 });
 
-test('sums by anything of requests that pass any filters are those of their records', async () => {
+test('sums with any grouping and any filters equal those of the matching records', async () => {
   await fc.assert(
     fc.asyncProperty(queries, filtered, groupings, async (span, filter, groupBy) => {
       const query = { ...span, ...filter, groupBy, limit: 1000 };
@@ -266,7 +266,7 @@ test('another account sees none of these records', async () => {
   expect(await fixture.ledger.analytics(all)).toEqual([]);
 });
 
-test('names with characters that an engine can’t store are counted and found as others are', async () => {
+test('names with characters that an engine can’t store are counted and found like others', async () => {
   const odd = await openFixture();
   try {
     const { ledger, clock } = odd;
@@ -290,7 +290,7 @@ test('names with characters that an engine can’t store are counted and found a
   }
 });
 
-test('above 10,000 end users a day of one account, further ones are summed as (other); records keep their names', async () => {
+test('beyond 10,000 end users of an account on a day, further ones are summed as `(other)`; records keep their names', async () => {
   const day = await openFixture({ balance: 10n ** 12n });
   try {
     const { ledger, clock } = day;
@@ -299,7 +299,7 @@ test('above 10,000 end users a day of one account, further ones are summed as (o
       await ledger.settle(makeSettleCommand(id, 1));
     };
     const users = Array.from({ length: 10_003 }, (_, index) => `user ${index}`);
-    // 1,000 at a time: an admission that waits for seconds is refused.
+    // 1,000 at a time, because an admission that waits for seconds is refused.
     for (let from = 0; from < users.length; from += 1000)
       await Promise.all(users.slice(from, from + 1000).map((user, index) => serve(from + index + 1, user)));
     await serve(20_000, 'user 1');
@@ -317,7 +317,7 @@ test('above 10,000 end users a day of one account, further ones are summed as (o
       const requests = new Map(rows.map(row => [row.group, row.requests]));
       expect([requests.get('(other)'), requests.get('user 1'), requests.get('user 2')]).toEqual([3, 2, 1]);
     }
-    // If some requests of a name may be counted under `(other)`, the sums are computed from the records.
+    // If some requests of an end user may be counted under `(other)`, the sums are computed from the records.
     for (const only of [{ endUser: 'user 10002' }, { tag: { name: 'of', value: 'user 10002' } }]) {
       expect(await ledger.analytics({ ...query, ...only, groupBy: 'none' })).toMatchObject([{ requests: 1 }]);
     }

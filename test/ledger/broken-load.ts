@@ -8,16 +8,16 @@ import { makeAdmitCommand, amount, openFixture, plans, settleAmount } from './fi
 const callers = 4;
 const rounds = 3;
 
-/** Returns whether a command was refused because of the ledger itself; anything else is rethrown. */
+/** Returns true if a command was refused as `overloaded`; rethrows any other error. */
 function isOverloaded(error: unknown): boolean {
   if (error instanceof GatewayError && error.code === 'overloaded') return true;
   throw error;
 }
 
 /**
- * Callers admit, extend, settle and void while one step of the writer fails. Throws if a reply was wrong: an
- * acknowledged charge or credit that is missing or doubled, a refused admit or an ended request that is still held.
- * Returns how often the fault came and how many admits were refused.
+ * Runs callers that admit, extend, settle and void while a step of the writer fails. Throws if a reply was wrong: an
+ * acknowledged charge or credit is missing or doubled, or a refused admit or an ended request is still held.
+ * Returns how many times the step failed and how many admits were refused.
  */
 export async function brokenLoad(plan: Omit<FaultPlan, 'fired'>): Promise<{ fired: number; refused: number }> {
   const fixture = await openFixture();

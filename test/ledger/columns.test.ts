@@ -31,7 +31,7 @@ let db: Connection;
 let store: ColumnStore;
 let builder: ColumnBuilder;
 
-/** Serves a request admitted at that time, in many combinations of the values that requests are grouped by. */
+/** Admits and settles a request at a time. The values by which requests are grouped depend on `index`, in many combinations. */
 async function serve(index: number, atMs: number): Promise<void> {
   const key = ['key', 'second', 'third'][index % 3];
   const tags = index % 5 === 0 ? {} : { team: `t${index % 2}` };
@@ -42,7 +42,7 @@ async function serve(index: number, atMs: number): Promise<void> {
   await fixture.ledger.admit(makeAdmitCommand(index + 1, requested, key));
   fixture.clock.step(1000);
   const state = index % 9 === 0 ? 'upstream_failed' : 'completed';
-  // Provider costs: above 4 bytes, above the price, and unknown.
+  // Some provider costs need more than 4 bytes, some are above the price, some are unknown.
   const providerCost = [undefined, 5_000_000_000n, 70_000n][index % 3];
   const order = {
     state,
@@ -53,7 +53,7 @@ async function serve(index: number, atMs: number): Promise<void> {
   await fixture.ledger.settle(makeSettleCommand(index + 1, index * 3, order));
 }
 
-// In PostgreSQL there are no column files.
+// On PostgreSQL there are no column files.
 describe.skipIf(isOnPostgres)('column files', () => {
   beforeEach(async () => {
     fixture = await openFixture({ balance: 10n ** 12n });
@@ -69,7 +69,7 @@ describe.skipIf(isOnPostgres)('column files', () => {
       settings: { groupId: outer.groupId },
     });
     await ledger.createKey({ accountId: 1, hash: makeHash('third'), masked: '', settings: { groupId: inner.groupId } });
-    // The third day is so full that it has several files; the last hours are not over.
+    // The third day has so many records that it has several files; the last hours are not over.
     const at = fc.sample(
       fc.oneof(
         fc.nat(endMs - firstMs - 1),
@@ -130,10 +130,10 @@ describe.skipIf(isOnPostgres)('column files', () => {
     return builder.run(nowMs, true);
   }
 
-  test('sums from column files and the rest of the ledger are those of the records, for every span, filter and grouping', () => {
+  test('sums from column files and the rest of the ledger equal those of the records, for every span, filter and grouping', () => {
     expect(build()).toBeGreaterThan(5);
     const files = store.list(1);
-    // Spans of whole days, and of parts of the full day.
+    // Spans of whole days, and of parts of the third day.
     expect(new Set(files.map(({ from, to }) => from % 24 === 0 && to % 24 === 0))).toEqual(new Set([true, false]));
     const both = [new Analytics(db, store), new Analytics(db)];
     fc.assert(
@@ -156,7 +156,7 @@ describe.skipIf(isOnPostgres)('column files', () => {
     expect(read(untilLast, store)).toEqual(read({ ...untilLast, recordsMax: 1000 }));
   });
 
-  test('pages of any filters are the same with column files, wherever they begin and end', () => {
+  test('pages with any filters are the same with column files, wherever they begin and end', () => {
     build();
     const both = [new Activity(db, store), new Activity(db)];
     fc.assert(
@@ -178,7 +178,7 @@ describe.skipIf(isOnPostgres)('column files', () => {
   });
 
   test('entries and charges and the balances after them are the same with column files, wherever the span ends', async () => {
-    // Two keys pay from balances of their own now and then.
+    // Two keys have separate balances, from which some requests are paid.
     for (const [keyId, from] of [
       [2, requestsMax],
       [3, requestsMax + 1],

@@ -1,7 +1,6 @@
 /**
- * A process that is killed: `node crash-child.ts DIRECTORY FILE`. Opens the ledger there, drives a mixed load, and
- * writes each acknowledgement to the file, a line each, before it continues: `opened MS`, `settled ID COST`, `voided
- * ID`, `credited AMOUNT`.
+ * The process that the kill tests kill: `node crash-child.ts DIRECTORY FILE`. It opens the ledger in the directory, sends a mixed load, and writes each acknowledgement to the file, one per line,
+ * before it continues: `opened CPU_MS VIOLATIONS`, `settled ID COST`, `voided ID`, `credited AMOUNT`.
  */
 import { openSync, writeSync } from 'node:fs';
 import { systemClock } from '../../src/lib/clock.ts';
@@ -14,7 +13,7 @@ const [dataDir = '', file = ''] = process.argv.slice(2);
 const said = openSync(file, 'w');
 const say = (text: string): number => writeSync(said, `${text}\n`);
 
-// CPU time: other work on the machine does not count.
+// CPU time, so that other work on the machine does not count.
 const before = process.cpuUsage();
 const ledger = await openSqliteLedger({ dataDir, clock: systemClock, dailyLimitUnit: 'dollars', plans });
 const { user, system } = process.cpuUsage(before);
@@ -40,7 +39,7 @@ async function caller(number: number): Promise<never> {
   }
 }
 
-/** Runs requests that a free request of the day pays, then the plan's tokens. */
+/** Runs one request, paid by one of the day's free requests or by the plan's tokens. */
 async function payByPlan(id: number, round: number): Promise<void> {
   const funds = estimate({ outputTokensWanted: 20, freeDaily: round % 8 === 0 });
   await ledger.admit(makeAdmitCommand(id, { funds }, 'planned'));

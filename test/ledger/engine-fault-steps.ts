@@ -33,7 +33,7 @@ export function closeDatabase(): void {
   db?.close();
 }
 
-/** A ledger file with empty tables, made once: making it takes longer than a whole run. */
+/** A ledger file with empty tables. It is made only once, because that takes longer than a whole run. */
 const empty = ((): Buffer => {
   const opened = openForWriting(':memory:');
   migrateLedger(opened, now);
@@ -42,7 +42,7 @@ const empty = ((): Buffer => {
   return file;
 })();
 
-/** Returns a new ledger in memory; the one before is closed. */
+/** Closes the previous ledger and returns a new one in memory. */
 export function newDatabase(): Connection {
   db?.close();
   const opened = new Database(empty);
@@ -52,7 +52,7 @@ export function newDatabase(): Connection {
   return opened;
 }
 
-/** Returns batches that touch every table, each command as it would be sent. */
+/** Returns batches of commands that change every table, encoded as they are sent to the engine. */
 function workload(): WireCommand[][] {
   let seq = 0;
   const admin = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): WireCommand => [
@@ -129,7 +129,7 @@ function planned(next: () => number): WireCommand[][] {
   ];
 }
 
-/** Runs the workload, and sends failed commands again, as the calling thread would. Returns the last reply to each command. */
+/** Runs the workload, and sends failed commands again, as the calling thread does. Returns the last reply to each command, and how many commands had to be sent again. */
 export function runAll(engine: Engine): { replies: Map<string, unknown>; undone: number } {
   const replies = new Map<string, unknown>();
   let undone = 0;
@@ -176,7 +176,7 @@ function dump(connection: Connection): unknown {
   ];
 }
 
-/** Returns an engine on the connection, which fails as planned. */
+/** Returns an engine on the connection that fails as the plan says. */
 export function engineWith(connection: Connection, plan?: FaultPlan): Engine {
   const faults = plan === undefined ? {} : { faults: new Faults(plan, sqliteFailure) };
   return new Engine(connection, { dailyLimitUnit: 'dollars', plans: smallPlans, ...faults });
@@ -193,7 +193,7 @@ export const faultPlans = [
 ];
 
 /**
- * Lets the plan's failure happen at the steps `from`, `from + by`, … of the workload, a ledger for each, and expects that what is sent again ends as if nothing had failed.
+ * Makes the steps `from`, `from + by`, … of the workload fail as the plan says, each in a new ledger, and expects that after the failed commands are sent again, the result is the same as without the failure.
  */
 export function failAtSteps(plan: (typeof faultPlans)[number], { from, by }: { from: number; by: number }): void {
   const clean = newDatabase();

@@ -16,14 +16,14 @@ import { amount, makeAdmitCommand } from './fixture.ts';
 
 afterEach(closeDatabase);
 
-// Each statement fails with one of the kinds. In test/long each statement fails with every kind.
+// Here each statement fails with one kind of failure, in `test/long` with every kind.
 test.each(faultPlans.map((plan, index) => ({ ...plan, index })))(
-  'whichever $point fails with $kind ($times in a row), sending the commands again ends as if nothing had failed',
+  'after a failure ($kind, $times times in a row) at any $point, sending the commands again has the same result as without the failure',
   ({ index, ...plan }) =>
     failAtSteps(plan, plan.point === 'commit' ? { from: 1, by: 1 } : { from: 1 + (index % 5), by: 5 }),
 );
 
-test('a command that breaks fails alone: the others of its batch are done', () => {
+test('a command that throws fails alone; the others of its batch are done', () => {
   const connection = newDatabase();
   const engine = engineWith(connection);
   runAll(engine);
@@ -39,7 +39,7 @@ test('a command that breaks fails alone: the others of its batch are done', () =
   ]);
 });
 
-test('a disk that is full refuses the batch, keeps what was done, and continues when there is room', () => {
+test('while the disk is full, batches are refused and earlier ones stay; when there is room, the engine continues', () => {
   const connection = newDatabase();
   const engine = engineWith(connection);
   runAll(engine);

@@ -18,7 +18,7 @@ afterEach(() => fixture.end());
 const key = { accountId: 1, hash: makeHash('new'), masked: 'sk-tg-new' };
 const ofNewKey = { key: { hash: makeHash('new') } };
 
-test('a key is admitted until its expiry and not from that millisecond on, and a later expiry lets it work again', async () => {
+test('a key is refused from the millisecond of its expiry on, and works again with a later expiry', async () => {
   const { ledger, clock } = fixture;
   const expiresAtMs = clock.nowMs + 1000;
   expect(await ledger.createKey({ ...key, settings: { expiresAtMs } })).toMatchObject({ keyId: 2, expiresAtMs });
@@ -35,7 +35,7 @@ test('a key is admitted until its expiry and not from that millisecond on, and a
   await ledger.settle(settleAmount(2, 0n));
 });
 
-test('an expired key’s balance goes back to its account (held money when its hold ends), also if the process was down', async () => {
+test('an expired key’s balance moves back to its account (held money when its hold ends), even if the process was not running at the time', async () => {
   const { ledger, clock } = fixture;
   const expiresAtMs = clock.nowMs + 1000;
   await ledger.createKey({ ...key, settings: { balance: 4n * dollar, expiresAtMs } });
@@ -54,7 +54,7 @@ test('an expired key’s balance goes back to its account (held money when its h
   expect(await fixture.ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 3n });
 });
 
-test('a balance is back when the account is next looked at, without any other command', async () => {
+test('an expired key’s balance has moved back when the account is next read, without any other command', async () => {
   const { ledger, clock } = fixture;
   await ledger.createKey({ ...key, settings: { balance: 4n * dollar, expiresAtMs: clock.nowMs + 1000 } });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 6n * dollar });

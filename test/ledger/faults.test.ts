@@ -4,7 +4,7 @@ import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { brokenLoad } from './broken-load.ts';
 import { makeAdmitCommand, amount, type LedgerFixture, dollar, openFixture, plans, settleAmount } from './fixture.ts';
 
-/** If a step of the writer's thread fails, replies to callers stay true. `test/long` lets every step fail in turn. */
+/** If a step of the writer's thread fails, replies to callers are still correct. In `test/long` every step fails in turn. */
 
 test.each([
   ['message', 'exit'],
@@ -41,11 +41,11 @@ test('while the disk is full, admits are refused at once and settles wait; both 
   fixture = await openFixture();
   const { dataDir, clock } = fixture;
   await fixture.ledger.close();
-  // The first commit is the admit. The next four fail: the settle, the credit, and the first repeats.
+  // The first commit is that of the admit. The next four fail: the settle, the credit, and the first repeat of each.
   const fault = { point: 'commit', kind: 'SQLITE_FULL', nth: 2, times: 4 } as const;
   fixture.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans, fault });
   const { ledger } = fixture;
-  // Starts the reader's thread now, because that may take longer than the disk stays full.
+  // Starts the reader's thread now, because that may take longer than the disk is full.
   await ledger.findAccount(1);
   expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }))).toMatchObject({ kind: 'admitted' });
   let settled = false;

@@ -23,7 +23,7 @@ import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 import { openForReading } from '../../src/lib/sqlite/database.ts';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 
-/** Shared parts of the ledger's tests: a clock that they set, short functions that make commands, a temporary directory. */
+/** Shared parts of the ledger's tests: a ledger, a clock that tests set, functions that make commands, a temporary directory. */
 
 /** A clock that stands until it is set. */
 export class TestClock implements Clock {
@@ -37,7 +37,7 @@ export class TestClock implements Clock {
     return this.nowMs;
   }
 
-  /** Moves by that many ms; back if negative. */
+  /** Moves the clock by `byMs`; back if negative. */
   step(byMs: number): void {
     this.nowMs += byMs;
   }
@@ -72,7 +72,7 @@ export function makeHash(name: string): Uint8Array {
   return createHash('sha256').update(name).digest();
 }
 
-/** 1 dollar per million input tokens, 4 per million output tokens: a token costs 1,000 and 4,000 nano-dollars. */
+/** 1 dollar per million input tokens and 4 per million output tokens, which are 1,000 and 4,000 nano-dollars per token. */
 export const sheet: PriceSheet = {
   input: 1_000_000n,
   cacheRead: null,
@@ -117,7 +117,7 @@ export function amount(nanoUsd: bigint): FundsEstimate {
   };
 }
 
-/** Returns an admit of the key named `key`. */
+/** Returns a command that admits a request with the key named `key`. */
 export function makeAdmitCommand(id: number, change: Partial<AdmitCommand> = {}, key = 'key'): AdmitCommand {
   return {
     id,
@@ -130,7 +130,7 @@ export function makeAdmitCommand(id: number, change: Partial<AdmitCommand> = {},
   };
 }
 
-/** Returns a settle of a whole answer of 100 input and `output` output tokens at `sheet`. */
+/** Returns a command that settles a whole answer with 100 input and `output` output tokens at the prices of `sheet`. */
 export function makeSettleCommand(id: number, output: number, change: Partial<SettleCommand> = {}): SettleCommand {
   return {
     id,
@@ -148,7 +148,7 @@ export function makeSettleCommand(id: number, output: number, change: Partial<Se
   };
 }
 
-/** Returns a settle that costs exactly that much. */
+/** Returns a command that settles a request at a cost of exactly `nanoUsd`. */
 export function settleAmount(id: number, nanoUsd: bigint, change: Partial<SettleCommand> = {}): SettleCommand {
   return makeSettleCommand(id, 0, { usage: noUsage, costNanoUsd: nanoUsd, ...change });
 }
@@ -162,12 +162,12 @@ export function temporaryDirectory(): { path: string; remove(): void } {
 /** A ledger of either engine. */
 export type TestLedger = SqliteLedger | PostgresLedger;
 
-/** A ledger with account 1 and its key 1 (named "key"), in a directory of its own. */
+/** A ledger with account 1 and its key 1 (named "key"), in a temporary directory. */
 export interface LedgerFixture {
   readonly clock: TestClock;
   readonly dataDir: string;
   ledger: TestLedger;
-  /** CPU time of the last opening, in ms, over all threads: other work on the machine does not count. */
+  /** CPU time of the last opening, in ms, over all threads. It does not include other work on the machine. */
   openingCpuMs: number;
   /** Opens the ledger after it was closed. */
   open(): Promise<void>;
@@ -175,7 +175,7 @@ export interface LedgerFixture {
   reopen(): Promise<void>;
   /** Runs a query on the file or the database. */
   query(text: string): Promise<readonly Record<string, unknown>[]>;
-  /** Makes the database fail until the returned function is called; undefined on SQLite, for which there is the option `fault`. */
+  /** Makes the database fail until the returned function is called; undefined on SQLite, where the option `fault` does that. */
   readonly failDatabase: (() => Promise<() => Promise<void>>) | undefined;
   /** Closes the ledger, checks every invariant, and removes its directory. */
   end(): Promise<void>;
@@ -246,21 +246,21 @@ export async function openFixture(
   return fixture;
 }
 
-/** Returns whether the tests of the ledger run on PostgreSQL: `npm run test:postgres`. */
+/** Whether the tests of the ledger run on PostgreSQL (`npm run test:postgres`). */
 export const isOnPostgres = process.env['TOLLGATE_TEST_ENGINE'] === 'postgres';
 
 interface TestEngine {
-  /** The variables that name the ledger's database to a command. */
+  /** Environment variables with the URL of the ledger's database, for commands. */
   readonly environment: Readonly<Record<string, string>>;
   open(): Promise<TestLedger>;
-  /** Returns the violations of an open ledger; undefined: its file is read once it is closed. */
+  /** Returns the violations in an open ledger; undefined on SQLite, where its file is checked after it is closed. */
   verify(ledger: TestLedger): Promise<string[] | undefined>;
   query(text: string): Promise<readonly Record<string, unknown>[]>;
   /** Only on PostgreSQL. */
   readonly failDatabase: LedgerFixture['failDatabase'];
 }
 
-/** Returns how to open a ledger of the engine that the tests run on; on PostgreSQL, in a database of its own. */
+/** Returns how to open a ledger of the engine on which the tests run; on PostgreSQL, in a new database. */
 export async function chooseEngine(options: SqliteLedgerOptions): Promise<TestEngine> {
   if (!isOnPostgres) {
     const query = (text: string): Promise<readonly Record<string, unknown>[]> => {
@@ -278,7 +278,7 @@ export async function chooseEngine(options: SqliteLedgerOptions): Promise<TestEn
     };
   }
   const { dataDir: _, fault: __, ...same } = options;
-  // Vitest's own, which the processes that tests start don't have.
+  // Imported lazily: it needs Vitest, which processes that tests start don't have.
   const { closeDatabase, createLedgerDatabase } = await import('../postgres/ledger-database.ts');
   const url = await createLedgerDatabase();
   return {

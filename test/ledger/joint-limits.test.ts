@@ -3,6 +3,6 @@ import fc from 'fast-check';
 import { test } from 'vitest';
 import { jointProperty } from './joint-run.ts';
 
-test('limits that are counted together decide and show the same as each counted by itself', async () => {
+test('limits that are counted together give the same replies and the same use as limits that are counted separately', async () => {
   await fc.assert(await jointProperty(resolve(import.meta.dirname, '../../src')), { numRuns: 40 });
 });

@@ -1,4 +1,4 @@
-/** Runs the same commands, with many limits on their path, through the rules, which count each limit by itself, and the engine, which counts some together. */
+/** Sends the same commands, to which many limits apply, to the rules (which count each limit separately) and to the engine (which counts some limits together), and compares them. */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { LimitScope, LimitUnit, LimitWindow, NewLimit } from '../../src/ledger/ledger.ts';
@@ -27,7 +27,7 @@ const shapes: readonly (readonly [LimitUnit, LimitWindow | null])[] = [
 const limit = fc.record({
   scope: fc.constantFrom(...scopes),
   shape: fc.constantFrom(...shapes),
-  /** Multiples of the least amount that a request takes. */
+  /** The maximum, in multiples of `least`. */
   times: fc.integer({ min: 0, max: 12 }),
   timeZone: fc.constantFrom('UTC', 'Asia/Kolkata'),
   models: fc.constantFrom(null, null, null, ['acme/other']),
@@ -93,7 +93,7 @@ function toLimit(
   return { accountId: 1, scope, scopeId, unit, window, max, locked: false, raised: lift, ...rest };
 }
 
-/** Sends the same batches of commands to both. */
+/** Sends the same batches of commands to the rules and to the engine. */
 class Pair {
   readonly #subjects: readonly Subject[];
   #batch: TimedCommand[] = [];
@@ -112,7 +112,7 @@ class Pair {
   }
 
   administer<N extends AdminCall['name']>(name: N, command: Extract<AdminCall, { name: N }>['command']): Promise<void> {
-    return this.send({ kind: 'admin', order: { id: `order ${this.#seq}`, name, command } as AdminCall });
+    return this.send({ kind: 'admin', call: { id: `admin ${this.#seq}`, name, command } as AdminCall });
   }
 
   async flush(): Promise<void> {
@@ -130,7 +130,7 @@ class Pair {
     }
   }
 
-  /** Ends both without closing them. */
+  /** Restarts both as after a crash, without closing them first. */
   async restart(): Promise<void> {
     await this.flush();
     const [plain, joint] = await this.#each(subject => subject.restart(this.nowMs));
@@ -231,7 +231,7 @@ async function runStep(pair: Pair, each: Step): Promise<void> {
   }
 }
 
-/** Returns the property for the modules in `src`: both answer and show the same. */
+/** Returns the property for the modules in `src`: the rules and the engine give the same replies and count the same use of limits. */
 export async function jointProperty(src: string): Promise<fc.IAsyncProperty<[SomeLimit[], Step[]]>> {
   const [openPlain, openJoint] = [await subjects.rules(src), await subjects.engine(src)];
   const limits = fc.array(limit, { minLength: 4, maxLength: 16 });

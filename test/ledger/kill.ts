@@ -11,34 +11,34 @@ import { makeHash, openFixture } from './fixture.ts';
 
 const child = join(import.meta.dirname, 'crash-child.ts');
 
-/** How much a process has reported at least when it is killed. */
+/** The least number of lines that a process has reported when it is killed. */
 const linesMin = 12;
 
 const countLines = (file: string): number => readFileSync(file, 'utf8').split('\n').length;
 
-/** The output of all killed processes. */
+/** What the killed processes reported. */
 interface Acknowledged {
   readonly settled: Map<string, bigint>;
   readonly voided: Set<string>;
   credited: bigint;
-  /** How long the openings took. */
+  /** CPU time of each opening of the ledger, in ms. */
   readonly openingCpuMs: number[];
 }
 
-/** Starts the load, kills it with SIGKILL some time after it is ready, and notes what it reported. */
+/** Starts a process with the load, kills it `afterMs` after it is ready, and adds what it reported to `said`. */
 async function runAndKill(dataDir: string, afterMs: number, said: Acknowledged): Promise<void> {
   const file = join(dataDir, 'said.txt');
   writeFileSync(file, '');
   const load = spawn(process.execPath, [child, dataDir, file], { stdio: 'inherit' });
   while (statSync(file).size === 0 && load.exitCode === null) await wait(2);
   await wait(afterMs);
-  // A busy machine does little in that time.
+  // A busy machine does little in `afterMs`.
   while (countLines(file) < linesMin && load.exitCode === null) await wait(2);
   assert.equal(load.exitCode, null, 'the load ran until it was killed');
   load.kill('SIGKILL');
   await once(load, 'close');
   const text = readFileSync(file, 'utf8');
-  // Anything after the last line end was cut.
+  // What follows the last line end was cut off.
   for (const line of text.split('\n').slice(0, -1)) {
     const [word, first = '', second = ''] = line.split(' ');
     if (word === 'opened') {
@@ -51,15 +51,15 @@ async function runAndKill(dataDir: string, afterMs: number, said: Acknowledged):
 }
 
 /**
- * Kills a process under load that often on one directory. Throws if something acknowledged is missing or doubled, to
- * the nano-dollar, or an invariant is broken. Returns how much was acknowledged and the median time of an opening
- * (the slowest depends on the machine).
+ * Runs and kills processes under load, `times` times on the same directory. Throws if something acknowledged is missing or doubled, to
+ * the nano-dollar, or if an invariant is violated. Returns how many settles were acknowledged and the median CPU time of an opening
+ * (the slowest one depends on the machine).
  */
 export async function killOften(times: number): Promise<{ settled: number; openingCpuMs: number }> {
   const fixture = await openFixture();
   const { accountId } = await fixture.ledger.createAccount({ name: 'planned', balance: 20_000_000_000n });
   await fixture.ledger.createKey({ accountId, hash: makeHash('planned'), masked: '', settings: {} });
-  // By the clock of the killed processes, which is the system's.
+  // The killed processes use the system clock.
   fixture.clock.nowMs = systemClock.now();
   await fixture.ledger.startSubscription({ accountId, plan: 'core', period: 'monthly' });
   await fixture.ledger.close();

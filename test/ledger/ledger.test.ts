@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 afterEach(async () => fixture.end());
 
-test('a hold is the input and the first slice of output, and settling replaces it by the real cost', async () => {
+test('a hold covers the input and the first slice of output, and a settle replaces it with the real cost', async () => {
   const { ledger } = fixture;
   const admitted = await ledger.admit(makeAdmitCommand(1));
   expect(admitted).toEqual({
@@ -41,7 +41,7 @@ test('a hold is the input and the first slice of output, and settling replaces i
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 9_999_700_000n, held: 0n });
 });
 
-test('a record keeps its arithmetic and is found by its request id, by its own account only', async () => {
+test('a record keeps the tokens, prices and multipliers of its cost, and is found by its request id, only in its own account', async () => {
   const { ledger } = fixture;
   const requestId = publicRequestId(7);
   await ledger.admit(makeAdmitCommand(7, { requestId }));
@@ -57,6 +57,7 @@ test('a record keeps its arithmetic and is found by its request id, by its own a
   ]);
   await ledger.createAccount({ name: 'other', balance: 0n });
   expect(await ledger.findActivity(2, requestId)).toBeUndefined();
+  // Another public id of the same request: a part of it is random.
   expect(await ledger.findActivity(1, publicRequestId(7))).toBeUndefined();
 });
 
@@ -101,13 +102,14 @@ test('a voided hold is released and leaves no record; a repeated void returns th
   expect(await ledger.settle(makeSettleCommand(1, 50))).toMatchObject({ kind: 'not_held' });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar, held: 0n });
   expect(await ledger.listActivity({ accountId: 1, limit: 10, offset: 0 })).toEqual([]);
+  // Only holds that a restart or an expiry voided are listed.
   expect(await ledger.listVoidedHolds(10)).toEqual([]);
 });
 
-test('funds for less than the wanted slice grant what they can pay; a request that they can’t pay at all is refused', async () => {
+test('if the balance pays for less than the wanted slice, the request gets the tokens that it pays for; a request that can’t be paid at all is refused', async () => {
   const { ledger } = fixture;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 1_000_000n, note: '' });
-  // 1,000,000 − 100,000 of input pays 225 output tokens at 4,000: 100 leave room for another request like it, an extension takes the rest.
+  // After 100,000 for the input, 900,000 pay for 225 output tokens at 4,000. 100 are granted first, so that another such request fits; an extension gets the other 125.
   expect(await ledger.admit(makeAdmitCommand(1))).toMatchObject({
     kind: 'admitted',
     outputTokens: 100,
@@ -135,7 +137,7 @@ test('funds for less than the wanted slice grant what they can pay; a request th
   });
 });
 
-test('what cannot pay for the input and the least output is refused, to the nano-dollar', async () => {
+test('a request is refused if the balance does not cover its input and the least output, to the nano-dollar', async () => {
   const { ledger } = fixture;
   const least = 100_000n + 16n * 4000n;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + least - 1n, note: '' });
@@ -148,7 +150,7 @@ test('what cannot pay for the input and the least output is refused, to the nano
   });
 });
 
-test('a request that costs nothing needs no money; one that costs next to nothing needs a positive balance', async () => {
+test('a request without a price needs no money; one with a price needs a positive balance, even if its estimate is 0', async () => {
   const { ledger } = fixture;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar, note: '' });
   expect(await ledger.admit(makeAdmitCommand(1, { funds: undefined }))).toMatchObject({
@@ -163,7 +165,7 @@ test('a request that costs nothing needs no money; one that costs next to nothin
   expect(await ledger.settle(makeSettleCommand(1, 50, { multiplierPermille: 0 }))).toMatchObject({ costNanoUsd: 0n });
 });
 
-test('extend grants tokens in part and amounts wholly or not at all', async () => {
+test('`extend` may grant a part of the tokens, but an amount only completely', async () => {
   const { ledger } = fixture;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 200_000n, note: '' });
   await ledger.admit(makeAdmitCommand(1, { funds: estimate({ outputTokensWanted: 20 }) }));

@@ -1,4 +1,4 @@
-/** Which limits bind a request, what they count, and who pays: cases that random traces hardly ever meet. */
+/** Which limits apply to a request, what they count, and who pays: cases that hardly ever occur in random traces. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Admitted, Denied, LimitRow, NewLimit } from '../../src/ledger/ledger.ts';
 import {
@@ -35,7 +35,7 @@ async function makeGroup(settings: { parentId?: number; balance?: bigint } = {})
 const putKeyInto = async (groupId: number): Promise<unknown> =>
   fixture.ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId } });
 
-test('the limits of all groups above the key’s group bind', async () => {
+test('the limits of all groups above the key’s group apply', async () => {
   const top = await makeGroup();
   const middle = await makeGroup({ parentId: top });
   await putKeyInto(await makeGroup({ parentId: middle }));
@@ -67,7 +67,7 @@ test('if two groups have a balance, the one nearest to the key pays', async () =
   expect(await fixture.ledger.findGroup(far, 1)).toMatchObject({ balance: 100n, held: 0n });
 });
 
-test('a removed group takes its limits with it', async () => {
+test('the limits of a removed group no longer apply', async () => {
   const group = await makeGroup();
   const kept = await makeGroup();
   const { limitId } = await limit({ scope: 'group', scopeId: group });
@@ -90,12 +90,12 @@ test('a new limit of a group counts its own requests, not those of a group whose
   expect(await limit({ scope: 'group', scopeId: last, max: 5n })).toMatchObject({ used: 1n });
 });
 
-test('if two limits that count the same are used up, the one that is first in the order is shown, not the tightest', async () => {
+test('if two limits that count the same are used up, the refusal names the first one in the order, not the tightest', async () => {
   const funds = estimate({ inputTokens: 100, outputTokensMin: 100, outputTokensWanted: 100 });
   await limit({ unit: 'tokens', window: 'month', max: 290n });
   const hour = await limit({ unit: 'tokens', window: 'hour', max: 295n });
   expect(await admit({ funds, text: funds })).toMatchObject({ windows: [{ max: 290, remaining: 90 }] });
-  // More than was held: the estimate of the input missed.
+  // More than was held, because the estimate of the input was too low.
   await fixture.ledger.settle(makeSettleCommand(1, 0, { usage: { ...noUsage, input: 300 } }));
   expect(await admit({ funds, text: funds })).toMatchObject({
     denial: { row: { id: hour.limitId }, used: 300, max: 295 },

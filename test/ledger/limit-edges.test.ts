@@ -32,7 +32,7 @@ const admit = (change: Parameters<typeof makeAdmitCommand>[1] = {}, key = 'key')
 const shown = async (limitId: number): Promise<LimitRow | undefined> => fixture.ledger.findLimit(limitId, 1);
 const passed = (replies: readonly (Admitted | Denied)[]): number =>
   replies.filter(({ kind }) => kind === 'admitted').length;
-/** The whole output is held at once. */
+/** An estimate with which the whole output is held at once. */
 const text = { inputTokens: 100, outputTokensMin: 100, outputTokensWanted: 100 };
 
 const units: readonly LimitUnit[] = ['usd', 'requests', 'tokens', 'concurrent'];
@@ -41,14 +41,14 @@ const edges = units.flatMap((unit): { unit: LimitUnit; window: LimitWindow | nul
   unit === 'concurrent' ? [{ unit, window: null }] : windows.map(window => ({ unit, window })),
 );
 
-/** The code is the same for all scopes: the full number is sent at one of them. */
+/** The full number of requests is sent for one scope, and fewer for the others, because their code is the same. */
 const scopes = [
   { scope: 'key', atOnce: 1000 },
   { scope: 'group', atOnce: 150 },
   { scope: 'account', atOnce: 150 },
 ] as const;
 
-/** Makes an account with a key of that name in a group. Returns the id of each scope. */
+/** Makes an account, a group in it and a key named `name` in the group. Returns the ids. */
 async function makeOwner(name: string): Promise<Record<'account' | 'group' | 'key', number>> {
   const { accountId: account } = await fixture.ledger.createAccount({ name, balance: 1000n * dollar });
   const group = await fixture.ledger.createGroup({ accountId: account, settings: { name: 'team' } });
@@ -84,7 +84,7 @@ test.each(edges)(
   },
 );
 
-test('running requests count until they end, however they end, and a kill frees them', async () => {
+test('running requests count in a `concurrent` limit until they end in any way, or until a restart after a kill', async () => {
   const { limitId } = await limit({ unit: 'concurrent', window: null, max: 3n });
   for (let n = 0; n < 3; n++) expect(await admit()).toMatchObject({ kind: 'admitted' });
   expect(await admit()).toMatchObject({
@@ -113,11 +113,11 @@ test('running requests count until they end, however they end, and a kill frees 
   expect(await admit()).toMatchObject({ kind: 'admitted' });
 });
 
-test('tokens are held for input and slices, counted as reported, and the correction of a wrong estimate is shown and counts', async () => {
+test('tokens are held for the input and slices, then counted as reported; a corrected estimate is shown and counted', async () => {
   const { limitId } = await limit({ unit: 'tokens', window: 'hour', max: 1500n });
   const funds = estimate();
   expect(await admit({ funds, text: funds })).toMatchObject({
-    // The slice leaves room for another such request, input included.
+    // The slice is so small that another such request fits, with its input.
     outputTokens: 650,
     outputTokensAvailable: 750,
     windows: [{ limit: 'limit', unit: 'tokens', max: 1500, remaining: 750 }],
@@ -131,7 +131,7 @@ test('tokens are held for input and slices, counted as reported, and the correct
     code: 'rate_limit',
     denial: { limit: 'limit', unit: 'tokens', used: 1500, max: 1500 },
   });
-  // Requests that count no tokens are not limited.
+  // Requests without an estimate of tokens are not limited.
   expect(await admit()).toMatchObject({ kind: 'admitted' });
   const usage = { ...noUsage, input: 100, cacheRead: 900, output: 600, reasoning: 100 };
   await fixture.ledger.settle(makeSettleCommand(1, 0, { usage }));
@@ -140,7 +140,7 @@ test('tokens are held for input and slices, counted as reported, and the correct
   expect(await shown(limitId)).toMatchObject({ used: 0n, remaining: 1500n });
 });
 
-test('a token limit also binds free requests, which are extended as far as it allows', async () => {
+test('a token limit also applies to free requests, which are extended as far as it allows', async () => {
   await limit({ unit: 'tokens', window: 'total', max: 500n });
   const free = { funds: undefined, free: true, model: 'acme/small:free', text: estimate() };
   expect(await admit(free)).toMatchObject({ heldNanoUsd: 0n, outputTokens: 150, outputTokensAvailable: 250 });
@@ -164,7 +164,7 @@ test('an answer that lasts longer than a minute never uses more than the limit o
     if (kind === 'denied') break;
     more += BigInt(outputTokens);
   }
-  // Both were admitted within 60 s, and the other one keeps what it holds.
+  // Both requests were admitted within 60 s, and the other one keeps what it holds.
   expect([first.kind, (before?.held ?? 0n) + more]).toEqual(['admitted', 2000n]);
   expect(await admit({ funds, text: funds })).toMatchObject({ kind: 'admitted' });
 });
@@ -179,7 +179,7 @@ test('use beyond a request’s first hold counts in the minute of its admission 
   expect(await shown(limitId)).toMatchObject({ used: 0n, remaining: 10n });
 });
 
-test('a clock that steps back never gives the same allowance twice, whatever the window', async () => {
+test('a step back of the clock never makes the same part of a limit available twice, for every window', async () => {
   for (const window of windows) await limit({ window, max: 5n });
   fixture.clock.set('2026-10-25T00:30:00Z');
   const times = ['2026-10-25T00:59:59Z', '2026-10-24T23:59:59Z', '2026-10-25T00:30:00Z', '2026-10-25T00:59:59Z'];
@@ -191,9 +191,9 @@ test('a clock that steps back never gives the same allowance twice, whatever the
   expect(all).toBe(5);
 });
 
-test('days are those of the time zone, of 23 and 25 hours too, and no day counts twice', async () => {
+test('days are those of the time zone, even if they have 23 or 25 hours, and no day counts twice', async () => {
   await limit({ window: 'day', timeZone: 'Europe/Berlin', max: 2n });
-  // The clocks of Berlin go back at 01:00 UTC: its 25th of October lasts from 22:00 UTC to 23:00 UTC on the next day.
+  // In Berlin, daylight saving time ends at 01:00 UTC: October 25 lasts from 22:00 UTC on the 24th to 23:00 UTC on the 25th.
   for (const [time, admits] of [
     ['2026-10-24T21:59:59.999Z', 2],
     ['2026-10-24T22:00:00.000Z', 1],
@@ -213,7 +213,7 @@ test('days are those of the time zone, of 23 and 25 hours too, and no day counts
   }
 });
 
-test('patterns count and bind only matching models; each end user is counted separately, and requests without one together', async () => {
+test('a limit with a pattern counts and limits only matching models; end users are counted separately, and requests without an end user together', async () => {
   await limit({ models: ['acme/large*', 'other/one'], max: 1n });
   expect(passed([await admit({ model: 'acme/large-2' }), await admit({ model: 'other/one' })])).toBe(1);
   expect(passed([await admit({ model: 'acme/small' }), await admit({ model: 'other/one-2' })])).toBe(2);
@@ -226,7 +226,7 @@ test('patterns count and bind only matching models; each end user is counted sep
   expect(passed(await Promise.all([by('ann'), by('ann'), by('ben')]))).toBe(2);
 });
 
-test('a raise lifts the maximum until its end and no longer; an alert never refuses; 0 refuses all', async () => {
+test('a raise applies until its end; a limit with action `alert` never refuses; a maximum of 0 refuses everything', async () => {
   const raised = { max: 2n, untilMs: fixture.clock.nowMs + 1000 };
   const { limitId } = await limit({ max: 1n, raised });
   await limit({ max: 0n, action: 'alert' });
@@ -240,7 +240,7 @@ test('a raise lifts the maximum until its end and no longer; an alert never refu
   expect(await admit()).toMatchObject({ denial: { max: 0 } });
 });
 
-test('a new limit counts what its window already has; a changed time zone or pattern is counted anew', async () => {
+test('a new limit counts the earlier requests of its window; after a change of time zone or pattern, they are counted again', async () => {
   for (const model of ['a', 'a', 'b']) await admit({ model });
   const made = await limit({ max: 10n });
   expect(made).toMatchObject({ used: 3n, remaining: 7n });
@@ -276,7 +276,7 @@ test('the limits of a request refuse in a fixed order, and a refused request cou
   for (const { limitId } of [...rows, running]) expect(await shown(limitId)).toMatchObject({ used: 1n });
 });
 
-test('an account does not change the operator’s limits, and no one the free windows; fields of keys are views of their limits', async () => {
+test('an account can’t change the operator’s limits, and no one can change the windows of free models; fields of keys show their limits', async () => {
   const { ledger } = fixture;
   const locked = await limit({ locked: true });
   const [free] = await ledger.listLimits({ accountId: 1, scope: 'account' });
@@ -316,7 +316,7 @@ test('an account does not change the operator’s limits, and no one the free wi
   expect(await shown(daily)).toMatchObject({ max: dollar / 2n });
 });
 
-test('a rotated key keeps its id, money and limits; its old secret works until the overlap ends, whatever follows', async () => {
+test('a rotated key keeps its id, money and limits; its old secret works until the overlap ends, even after another rotation', async () => {
   const { ledger, clock } = fixture;
   await ledger.updateKey({ keyId: 1, accountId: 1, settings: { balance: dollar, minuteLimit: 3 } });
   const rotate = (to: string, overlapMs: number) =>
@@ -336,7 +336,7 @@ test('a rotated key keeps its id, money and limits; its old secret works until t
   expect(await ledger.findCredential(makeHash('third'))).toBeUndefined();
 });
 
-test('groups are nested at most 5 deep, never in themselves; their money pays before the account’s and returns to it', async () => {
+test('groups can be nested at most 5 deep and not in themselves; their money pays before the account’s and moves back to it', async () => {
   const { ledger } = fixture;
   const make = async (parentId: number | null, settings = {}): Promise<number> => {
     const made = await ledger.createGroup({ accountId: 1, settings: { name: 'group', parentId, ...settings } });
@@ -374,10 +374,10 @@ test('if a group is removed while its request runs, the rest of the hold returns
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 1000n * dollar - 5n });
 });
 
-test('slices leave room where funds are short: $0.03 run most of a hundred small answers at once, and never spend a cent more', async () => {
+test('slices are smaller if money is short: $0.03 is enough for most of a hundred small answers at once, and is not exceeded', async () => {
   const { ledger } = fixture;
   await ledger.addCredit({ accountId: 1, amount: -1000n * dollar + 30_000_000n, note: '' });
-  // 30,000,000 nano-dollars pay 20 slices of 1,024 output tokens; an input costs 10 tokens.
+  // 30,000,000 nano-dollars pay for 20 slices of 1,024 output tokens; an input costs as much as 10 tokens.
   const funds = estimate({ inputTokens: 40, inputNanoUsd: 14_000n, outputPicoUsd: 1_450_000n });
   const replies = await Promise.all(Array.from({ length: 200 }, () => admit({ funds })));
   const running = replies.flatMap(reply => (reply.kind === 'admitted' ? [reply] : []));
@@ -390,7 +390,7 @@ test('slices leave room where funds are short: $0.03 run most of a hundred small
   expect(spent <= 30_000_000n).toBe(true);
 });
 
-test('a remaining balance that pays five answers lets five run', async () => {
+test('if the balance pays for five answers, five can run', async () => {
   const { ledger } = fixture;
   const funds = estimate({ inputTokens: 40, inputNanoUsd: 40_000n });
   await ledger.addCredit({ accountId: 1, amount: -1000n * dollar + 5n * (40_000n + 100n * 4000n), note: '' });

@@ -29,7 +29,7 @@ describe('with daily limits in dollars', () => {
     fixture = await openFixture();
   });
 
-  test('a minute limit admits exactly its number in any 60 s, and says when the next may come', async () => {
+  test('a minute limit admits exactly its maximum in any 60 s, and a refusal says when to retry', async () => {
     await limit({ minuteLimit: 3 });
     const start = fixture.clock.nowMs;
     for (const remaining of [2, 1, 0]) {
@@ -60,7 +60,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit()).toMatchObject({ kind: 'denied', retryAfterMs: 1000 });
   });
 
-  test('a clock that steps back gives no second minute, and waits stay within 61 s', async () => {
+  test('a step back of the clock does not start another minute, and waits stay within 61 s', async () => {
     await limit({ minuteLimit: 2 });
     await admit();
     await admit();
@@ -68,12 +68,12 @@ describe('with daily limits in dollars', () => {
     expect(await admit()).toMatchObject({ kind: 'denied', retryAfterMs: 61_000 });
     fixture.clock.step(3_600_000 + 60_000);
     expect(await admit()).toMatchObject({ kind: 'admitted' });
-    // Back to a time at which the first two still count in addition to the third.
+    // Back to a time at which the first two requests still count, in addition to the third.
     fixture.clock.step(-1);
     expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 3, max: 2 } });
   });
 
-  test('a minute limit that is removed and set again counts what was admitted in the meantime', async () => {
+  test('a minute limit that is removed and set again counts the requests that were admitted in the meantime', async () => {
     await admit();
     await limit({ minuteLimit: 2 });
     expect(await admit()).toMatchObject({ kind: 'admitted' });
@@ -85,7 +85,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 4 } });
   });
 
-  test('a limit lowered below its use opens when enough requests have left the window', async () => {
+  test('a limit that is lowered below its use admits again once enough requests have left the window', async () => {
     await limit({ minuteLimit: 3 });
     const start = fixture.clock.nowMs;
     for (let i = 0; i < 3; i++) {
@@ -106,7 +106,7 @@ describe('with daily limits in dollars', () => {
     expect(await fixture.ledger.findKey(1, 1)).toMatchObject({ usageMinute: 2 });
   });
 
-  test('free windows belong to the account: 20 requests a minute and 200 a day over all keys and free models', async () => {
+  test('the windows of free models belong to the account: 20 requests a minute and 200 a day for all keys and free models together', async () => {
     await fixture.ledger.createKey({ accountId: 1, hash: makeHash('second'), masked: '', settings: {} });
     await fixture.ledger.createAccount({ name: 'other', balance: 0n });
     await fixture.ledger.createKey({ accountId: 2, hash: makeHash('other'), masked: '', settings: {} });
@@ -143,7 +143,7 @@ describe('with daily limits in dollars', () => {
     expect(await free(0)).toMatchObject({ kind: 'admitted' });
   });
 
-  test('a daily limit counts settled plus held of this key and day, names itself, and ends at midnight UTC', async () => {
+  test('a daily limit counts the key’s settled and held amounts of the day, is named in refusals, and ends at midnight UTC', async () => {
     await limit({ dailyLimit: 1 });
     await fixture.ledger.admit(makeAdmitCommand(900, { funds: amount(400_000_000n) }));
     await fixture.ledger.settle(settleAmount(900, 300_000_000n));
@@ -168,13 +168,13 @@ describe('with daily limits in dollars', () => {
     expect(await fixture.ledger.findKey(1, 1)).toMatchObject({ usageToday: 300_000_000n });
     fixture.clock.set('2026-05-11T00:00:00Z');
     expect(await admit({ funds: amount(dollar) })).toMatchObject({ kind: 'admitted' });
-    // Request 901 counts on the day of its admission, so settling it frees nothing today.
+    // Request 901 counts on the day of its admission, so its settle makes no room today.
     await fixture.ledger.settle(settleAmount(901, 1n));
     expect(await admit()).toMatchObject({ code: 'spending_limit', denial: { used: dollar } });
     expect(await fixture.ledger.findKey(1, 1)).toMatchObject({ usageToday: 0n });
   });
 
-  test('a daily limit bounds the output like funds, and an extension of a request counts on the day of its admission', async () => {
+  test('a daily limit shortens the output like a balance, and an extension counts on the day of the request’s admission', async () => {
     await limit({ dailyLimit: 1 });
     await fixture.ledger.admit(makeAdmitCommand(900, { funds: amount(dollar - 200_000n) }));
     expect(await admit({ funds: estimate() })).toMatchObject({
@@ -188,7 +188,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit({ funds: estimate() })).toMatchObject({ kind: 'admitted', outputTokens: 1024 });
   });
 
-  test('a cost over the hold is debited only up to the cap, the rest written off', async () => {
+  test('a cost above the hold is debited only up to the limit, and the rest is written off', async () => {
     await limit({ dailyLimit: 1 });
     await fixture.ledger.admit(makeAdmitCommand(900, { funds: amount(900_000_000n) }));
     await fixture.ledger.admit(makeAdmitCommand(901, { funds: amount(60_000_000n) }));
@@ -200,7 +200,7 @@ describe('with daily limits in dollars', () => {
     expect(await fixture.ledger.settle(settleAmount(900, 950_000_000n))).toMatchObject({ costNanoUsd: 950_000_000n });
   });
 
-  test('a cap that is lowered while a request runs does not touch what that request holds', async () => {
+  test('lowering a limit while a request runs does not change what that request holds', async () => {
     await fixture.ledger.admit(makeAdmitCommand(900, { funds: amount(3n * dollar) }));
     await limit({ dailyLimit: 1 });
     expect(await fixture.ledger.settle(settleAmount(900, 3n * dollar + 5n))).toMatchObject({
@@ -255,7 +255,7 @@ describe('with daily limits in dollars', () => {
     }
   });
 
-  test('limits refuse in a fixed order, and a refusal by one uses nothing of the others', async () => {
+  test('limits refuse in a fixed order, and a refused request counts in no other limit', async () => {
     await fixture.ledger.setMonthlyLimit({ keyId: 1, limit: 1n });
     await limit({ minuteLimit: 1, dailyLimit: 1, allowedModels: ['acme/large'] });
     expect(await admit({ model: 'acme/small' })).toMatchObject({ code: 'model_not_allowed' });
@@ -272,7 +272,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit({ model: 'acme/small' })).toMatchObject({ code: 'key_disabled' });
   });
 
-  test('allowed models of a key: null allows all, a list those, an empty list none', async () => {
+  test('allowed models of a key: null allows all, a list only those in it, an empty list none', async () => {
     await limit({ allowedModels: ['a', 'b'] });
     expect(await admit({ model: 'b' })).toMatchObject({ kind: 'admitted' });
     expect(await admit({ model: 'c' })).toMatchObject({ code: 'model_not_allowed' });
@@ -364,7 +364,7 @@ describe('with daily limits in requests', () => {
     fixture = await openFixture({ dailyLimitUnit: 'requests' });
   });
 
-  test('a daily limit counts admitted requests of the UTC day, free ones too, and shows as a window', async () => {
+  test('a daily limit counts the admitted requests of the UTC day, also free ones, and is listed as a window', async () => {
     await limit({ dailyLimit: 2, minuteLimit: 10 });
     expect(await fixture.ledger.findCredential(makeHash('key'))).toMatchObject({ hasWindow: true });
     expect(await admit()).toMatchObject({

@@ -104,7 +104,7 @@ export function checkRows(rows: MemoryRows): string[] {
   return found;
 }
 
-/** Returns a message for each id of the gateway that two requests have: a live and a settled one, or one of another key or model than a voided one. */
+/** Returns a message for each id of the gateway that two requests have: a live one and a settled one, or a voided one and another with a different key or model. */
 function checkIds(rows: MemoryRows): string[] {
   const [holds, usage] = [rows.holds.all(), rows.usage.all()];
   const settled = new Set(usage.map(({ id }) => id));
@@ -117,8 +117,7 @@ function checkIds(rows: MemoryRows): string[] {
 }
 
 /**
- * Returns a message for each entry whose balance is not the previous balance plus its amount; for a balance that requests were debited from,
- * only if it is higher than that.
+ * Returns a message for each entry whose balance is not the previous balance plus its amount. If requests were debited from the balance in between, it may be lower.
  */
 function checkEntries({ entries, usage }: MemoryRows): string[] {
   const debited = new Set(

@@ -18,7 +18,7 @@ import type {
   WebhookEvent,
 } from '../../src/ledger/rows.ts';
 
-/** Rows in memory, as simple as possible, to test the rules without an engine. */
+/** A simple implementation of the rows in memory, to test the rules without an engine. */
 
 class MemoryTable<R, K extends readonly (number | string)[]> implements Table<R, K> {
   rows = new Map<string, R>();
@@ -93,7 +93,7 @@ export class MemoryRows implements Rows {
     use.number,
     use.endUser,
   ]);
-  /** Texts in the order of their numbers. */
+  /** Sets of tags, in the order of their numbers. */
   readonly tagSets: string[] = [];
   readonly tags: string[] = [];
   readonly kinds: string[] = [];

@@ -11,7 +11,7 @@ import { makeAdmitCommand, dollar, estimate, plans, settleAmount, temporaryDirec
 
 /**
  * A data directory as commit 0c78f51 wrote it (16 days of requests by four keys of two accounts, plans, voids, write-offs, a revoked key with held money, live
- * holds of the gateway and of another service), and the answers of that commit's ledger. Both were written by a program that ran on that commit.
+ * holds of the gateway and of another service), and the results that the ledger of that commit returned. Both were written by a program that ran on that commit.
  */
 const folder = join(import.meta.dirname, 'fixtures');
 const rows = readFileSync(join(folder, '0c78f51.sql'), 'utf8');
@@ -86,7 +86,7 @@ test('a file of an older version keeps its keys, records, sums and plans', async
   writeOldFile();
   const opened = await open();
   expect(opened.violationsAtStart).toEqual([]);
-  // The gateway's own holds are voided, as after any end of a process.
+  // The holds of the gateway are voided, as at every start.
   expect(opened.voidedHoldsAtStart).toBe(6);
   expect(plain([await opened.listKeys(1), await opened.listKeys(2)])).toEqual(
     oldAnswers.keys.map(keys =>
@@ -114,7 +114,7 @@ test('a file of an older version keeps its keys, records, sums and plans', async
 });
 
 test('a file of an older version keeps its limits and windows', async () => {
-  // The script that made the fixture marked requests of any model as free; in the gateway only those of `:free` models are, so they are moved to one.
+  // The program that made the fixture marked requests of any model as free; in the gateway only requests of `:free` models are free, so they get such a model.
   const tables = ['usage', 'hold', 'voided'];
   writeOldFile(`INSERT INTO model (id, name) VALUES (6, 'acme/large:free');
     DROP TRIGGER usage_is_never_changed; DROP TRIGGER voided_is_never_changed;
@@ -138,7 +138,7 @@ test('a file of an older version keeps its limits and windows', async () => {
   ]);
 });
 
-test('accounts keep their balance, and only the holds of other services', async () => {
+test('accounts keep their balance and the holds of other services, but not those of the gateway', async () => {
   writeOldFile();
   const opened = await open();
   const [first, second] = oldAnswers['accounts'] as unknown as { balance: bigint }[];
@@ -148,7 +148,7 @@ test('accounts keep their balance, and only the holds of other services', async 
   expect(await opened.settle(settleAmount(202, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
 });
 
-test('commands from before the upgrade are recognised when repeated, and ids continue', async () => {
+test('repeats of commands from before the upgrade are recognized, and new ids follow the old ones', async () => {
   writeOldFile();
   const opened = await open();
   expect(await opened.admit(makeAdmitCommand(219, { funds: estimate() }))).toMatchObject({ kind: 'admitted', id: 219 });

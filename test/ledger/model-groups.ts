@@ -34,7 +34,7 @@ export class GroupBook {
     );
   }
 
-  /** Returns the nearest group with a balance of its own. */
+  /** Returns the nearest group with a balance. */
   findPayer(groupId: number | null): number | undefined {
     return this.findPath(groupId).find(each => this.all.some(({ id, balance }) => id === each && balance !== null));
   }
@@ -58,7 +58,7 @@ export class GroupBook {
     const { parentId, balance } = settings;
     if (typeof parentId === 'number') {
       if (this.find(parentId, group.accountId) === undefined) return 'no_group';
-      // How many levels are below the group.
+      // The number of levels below the group.
       const deepest = Math.max(...this.all.map(({ id }) => this.findPath(id).indexOf(groupId)));
       if (this.findPath(parentId).includes(groupId) || this.findPath(parentId).length + deepest + 1 > depthMax)
         return 'conflict';
@@ -86,7 +86,7 @@ export class GroupBook {
     return groupId;
   }
 
-  /** Returns the money of removed groups to their accounts, except for what holds cover. */
+  /** Moves the money of removed groups back to their accounts, except what is held. */
   sendBack(): void {
     for (const group of this.all) {
       const account = this.#owners.accounts.get(group.accountId);

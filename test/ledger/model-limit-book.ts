@@ -13,7 +13,7 @@ import {
 } from './model-limits.ts';
 import type { ModelAccount, ModelKey, ModelRequest } from './model-types.ts';
 
-/** What decides which limits bind a request. */
+/** The properties of a request that decide which limits apply to it. */
 export type Binding = Pick<ModelRequest, 'key' | 'model' | 'endUser' | 'groups'>;
 
 /** The requests and their owners. */
@@ -24,7 +24,7 @@ interface Owners {
   readonly groups: GroupBook;
 }
 
-/** The limits of the reference model: which there are, which bind a request, and what they decide. */
+/** The limits of the reference model: which limits exist, which apply to a request, and what they decide. */
 export class LimitBook {
   readonly all: ModelLimit[] = [];
   readonly #unit: 'dollars' | 'requests';
@@ -35,7 +35,7 @@ export class LimitBook {
     this.#of = of;
   }
 
-  /** The limits that bind a request, in the order in which they refuse. */
+  /** Returns the limits that apply to a request, in the order in which they refuse. */
   bound({ key, model, groups }: Pick<Binding, 'key' | 'model' | 'groups'>): ModelLimit[] {
     const bound = this.all.filter(limit => {
       const { scope, scopeId } = limit;
@@ -50,7 +50,7 @@ export class LimitBook {
     return inOrder(bound, groups);
   }
 
-  /** Returns what a limit counts, of an end user if it holds for each. */
+  /** Returns the requests that a limit counts; if it counts each end user separately, those of `endUser`. */
   counted(limit: ModelLimit, endUser: string | undefined): ModelRequest[] {
     const { scope, scopeId, endUsers } = limit;
     return this.#of.requests.filter(
@@ -69,7 +69,7 @@ export class LimitBook {
     const shown = this.bound(binding).filter(
       ({ unit, action }) => action === 'refuse' && (unit === 'requests' || unit === 'tokens'),
     );
-    // The limits of key fields, and of either unit the tightest of the others; the first if two are equally tight.
+    // The limits of key fields, and of the other limits the tightest of each unit; if two are equally tight, the first.
     const states = shown.map(limit => toState(limit, this.counted(limit, binding.endUser), now));
     const isTightest = (index: number): boolean => {
       const [limit, state] = [shown[index], states[index]];
@@ -81,7 +81,7 @@ export class LimitBook {
     return states.filter((_, index) => isTightest(index)).sort((a, b) => a.remaining - b.remaining);
   }
 
-  /** Returns the tokens that limits leave to a request that was admitted then. */
+  /** Returns how many tokens limits leave to a request that was admitted at `at`. */
   room(binding: Binding, at: number, now: number): number {
     const rooms = this.bound(binding)
       .filter(({ unit, action }) => unit === 'tokens' && action === 'refuse')
@@ -89,7 +89,7 @@ export class LimitBook {
     return Math.max(0, Math.min(Infinity, ...rooms));
   }
 
-  /** Returns the refusal of the first limit, other than of money, that has no room. */
+  /** Returns the refusal of the first limit without room, except limits of money. */
   refusal(
     { free, requests = 1, text }: AdmitCommand,
     binding: Binding,
@@ -106,7 +106,7 @@ export class LimitBook {
     return undefined;
   }
 
-  /** Changes the limit that a field of a key has made, if it was not edited since. */
+  /** Changes the limit that a field of a key has made, unless it was edited since. */
   setField(key: ModelKey, field: 'minute_limit' | 'daily_limit' | 'monthly_limit', value: bigint): void {
     const isDollars = field === 'monthly_limit' || (field === 'daily_limit' && this.#unit === 'dollars');
     const max = field === 'daily_limit' && isDollars ? value * 1_000_000_000n : value;
@@ -123,7 +123,7 @@ export class LimitBook {
     }
   }
 
-  /** Returns the value of a key's field; null: its limit was edited so that it can't express it; 0: there is none. */
+  /** Returns the value of a key's field; 0: there is no limit; null: its limit was edited so that the field can't express it. */
   readField(key: ModelKey, field: 'minute_limit' | 'daily_limit' | 'monthly_limit'): bigint | null {
     const made = this.all.find(limit => !limit.removed && limit.field === field && limit.scopeId === key.id);
     if (made === undefined) return 0n;
@@ -179,7 +179,7 @@ export class LimitBook {
     return limitId;
   }
 
-  /** Limits of a removed group are gone with it. */
+  /** Removes the limits of a removed group. */
   removeGroup(groupId: number): void {
     for (const limit of this.all) if (limit.scope === 'group' && limit.scopeId === groupId) limit.removed = true;
   }
@@ -192,7 +192,7 @@ export class LimitBook {
   }
 }
 
-/** The common fields of limits that key fields make. */
+/** The fields that all limits made by key fields have in common. */
 const plainLimit = {
   timeZone: 'UTC',
   models: null,

@@ -40,7 +40,7 @@ function localParts(zone: string, ms: number): Record<string, string> {
   return Object.fromEntries(format.formatToParts(ms).map(({ type, value }) => [type, value]));
 }
 
-/** Returns a name of the window that a time is in, which differs from the names of the limit's other windows. */
+/** Returns the name of the window that contains a time. No two windows of a limit have the same name. */
 export function windowName(per: LimitWindow | null, zone: string, ms: number): string {
   if (per === null || per === 'total' || per === 'minute') return 'always';
   const { year = '', month = '', day: date = '', hour = '', timeZoneName = '' } = localParts(zone, ms);
@@ -53,7 +53,7 @@ export function windowName(per: LimitWindow | null, zone: string, ms: number): s
 
 const ends = new Map<string, number>();
 
-/** Returns when the window of a time ends: the first moment of the next one. */
+/** Returns when the window that contains a time ends, which is the first moment of the next window. */
 export function windowEnd(per: LimitWindow | null, zone: string, ms: number): number {
   const name = windowName(per, zone, ms);
   if (name === 'always') return Infinity;
@@ -133,8 +133,8 @@ export function usedNow(limit: ModelLimit, counted: readonly ModelRequest[], now
 }
 
 /**
- * Returns the use that counts if a request admitted at `at` is to use more: that of its window, or the highest of the rolling minutes up to
- * now that include it.
+ * Returns the use that counts if a request that was admitted at `at` wants to use more: that of its window or, for a rolling minute, the highest of all minutes up to
+ * now that include the request.
  */
 export function usedBeside(limit: ModelLimit, counted: readonly ModelRequest[], at: number, now: number): bigint {
   if (limit.window !== 'minute') return usedNow(limit, counted, at);
@@ -151,14 +151,14 @@ export function usedBeside(limit: ModelLimit, counted: readonly ModelRequest[], 
   return [present, ...peaks].reduce((most, each) => (each > most ? each : most));
 }
 
-/** Returns when the window ends; for a rolling minute, when requests have left it so that `need` fits (at least the oldest request). */
+/** Returns when the window ends; for a rolling minute, when so many requests have left it (at least the oldest) that `need` fits. */
 export function resetAt(limit: ModelLimit, counted: readonly ModelRequest[], need: bigint, now: number): number {
   if (limit.window !== 'minute') return windowEnd(limit.window, limit.timeZone, now);
   const young = counted.filter(isYoung(now)).filter(request => sumRequests(limit.unit, [request]) !== 0n);
   young.sort((a, b) => a.admittedAtMs - b.admittedAtMs);
   const fits = maxAt(limit, now) - need;
   for (let left = 1; left <= young.length; left++) {
-    // All requests of one millisecond leave together.
+    // All requests of the same millisecond leave together.
     const last = young[left - 1]?.admittedAtMs ?? 0;
     if (young[left]?.admittedAtMs === last) continue;
     if (sumRequests(limit.unit, young.slice(left)) <= fits) return Math.min(last + 60_000, now + 61_000);
@@ -222,7 +222,7 @@ export function limitDenial(
   };
 }
 
-/** A bound of what money can pay: a balance or a limit of dollars. */
+/** What limits the money that a request can spend: a balance or a limit of dollars. */
 export interface Pool {
   readonly limit: DenialFacts['limit'];
   readonly row?: NonNullable<DenialFacts['row']>;
@@ -231,7 +231,7 @@ export interface Pool {
   readonly resetAtMs?: number;
 }
 
-/** Returns a limit of dollars as a bound of what money can pay. */
+/** Returns a limit of dollars as a pool. */
 export function measurePool(limit: ModelLimit, counted: readonly ModelRequest[], at: number, now: number): Pool {
   const resetAtMs =
     limit.window === 'minute' ? resetAt(limit, counted, 1n, now) : windowEnd(limit.window, limit.timeZone, at);
@@ -244,7 +244,7 @@ export function measurePool(limit: ModelLimit, counted: readonly ModelRequest[],
   };
 }
 
-/** Returns the least that a pool has left, at least 0. */
+/** Returns what the emptiest pool has left, at least 0. */
 export function smallest(pools: readonly Pool[]): bigint {
   const left = pools.map(pool => pool.max - pool.used).reduce((least, each) => (each < least ? each : least));
   return left < 0n ? 0n : left;

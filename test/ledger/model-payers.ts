@@ -1,12 +1,12 @@
 import type { FundsEstimate, SettleCommand } from '../../src/ledger/ledger.ts';
 import type { PlanPeriodName } from '../../src/ledger/plans.ts';
 
-/** Computes how payers share a request, by trying and by counting token by token. */
+/** Computes how payers share the cost of a request, by trying numbers and by counting token by token. */
 
 /** The payers, in the order in which they pay. */
 export type Order = 'money' | 'plan' | 'plan_money' | 'money_plan' | 'free_request';
 
-/** What the payers have. */
+/** What the payers have left. */
 export interface Left {
   readonly plan: number;
   readonly money: bigint;
@@ -25,13 +25,13 @@ export function tokenCost(tokens: number, price: bigint): bigint {
   return pico % 1000n === 0n ? pico / 1000n : pico / 1000n + 1n;
 }
 
-/** Returns the most tokens besides the `held` ones whose additional cost is within `money`, found by trying. */
+/** Returns the largest number of tokens, in addition to the `held` ones, whose additional cost is at most `money`. Found by trying. */
 export function mostTokens(money: bigint, held: number, price: bigint): number {
   if (price === 0n) return Infinity;
   return most(tokens => tokenCost(held + tokens, price) - tokenCost(held, price) <= money);
 }
 
-/** Returns the largest number that fits. 0 fits, and no number above one that does not fit. */
+/** Returns the largest number that fits. 0 must fit, and no number above one that does not fit may fit. */
 export function most(fits: (number: number) => boolean): number {
   let low = 0;
   let high = 1;
@@ -50,7 +50,7 @@ function inputCost({ inputNanoUsd, inputTokens }: FundsEstimate, tokens: number)
   return exact % BigInt(inputTokens) === 0n ? exact / BigInt(inputTokens) : exact / BigInt(inputTokens) + 1n;
 }
 
-/** Returns how the payers share the input and that much output; undefined if they can't pay it. */
+/** Returns how the payers share the input and `output` output tokens; undefined if they can't pay for them. */
 export function computeShare(order: Order, left: Left, funds: FundsEstimate, output: number): Share | undefined {
   const { inputTokens, inputNanoUsd, outputPicoUsd } = funds;
   const all = inputNanoUsd + tokenCost(output, outputPicoUsd);
@@ -85,7 +85,7 @@ export function computeShare(order: Order, left: Left, funds: FundsEstimate, out
   return planInput + output <= left.plan ? { planInput, planOutput: output, money } : undefined;
 }
 
-/** Returns the payer of each of the wanted tokens, one after the other. */
+/** Returns how many of the wanted tokens each payer pays for, computed token by token. */
 export function shareMore(
   order: Order,
   left: Left,
@@ -104,7 +104,7 @@ export function shareMore(
   return { plan, money, nanoUsd: costs(money) };
 }
 
-/** Yields a plan's start, then the ends of its periods. */
+/** Yields the start of a plan, then the ends of its periods. */
 export function* boundaries(startedAt: number, period: PlanPeriodName): Generator<number, never, undefined> {
   const start = new Date(startedAt);
   for (let number = 0; ; number++) {
@@ -114,7 +114,7 @@ export function* boundaries(startedAt: number, period: PlanPeriodName): Generato
     }
     const month = start.getUTCMonth() + number;
     let day = start.getUTCDate();
-    // The 30th of February is in March: the day before is tried until the month is right.
+    // A day that the month does not have, like February 30, becomes a day of the next month; earlier days are tried until the month is right.
     while (new Date(Date.UTC(start.getUTCFullYear(), month, day)).getUTCMonth() !== month % 12) day--;
     yield Date.UTC(start.getUTCFullYear(), month, day) + (startedAt % 86_400_000);
   }

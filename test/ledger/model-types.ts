@@ -27,7 +27,7 @@ export interface ModelGroup {
   removed: boolean;
 }
 
-/** Whose money: the account's, the key's, or that of the group with this id. */
+/** Whose money pays: the account's, the key's, or that of the group with this id. */
 export type PaidBy = 'account' | 'key' | number;
 
 /** A period of a plan that was paid for. */
@@ -60,14 +60,14 @@ export interface Paying {
   readonly discount: number;
 }
 
-/** One admission; an id that was voided may be admitted again. */
+/** An admission. An id that was voided may be admitted again. */
 export interface ModelRequest {
   readonly id: number;
   readonly key: ModelKey;
   readonly model: string;
   readonly free: boolean;
   readonly text: TextEstimate | undefined;
-  /** How many requests it counts as, if it is free. */
+  /** If it is free, how many requests it counts as. */
   readonly requests: number;
   readonly endUser: string | undefined;
   /** The key's group at admission, and the groups above it. */

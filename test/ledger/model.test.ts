@@ -6,7 +6,7 @@ import { subjects } from './subjects.ts';
 import { traces } from './trace.ts';
 
 test.each(Object.entries(subjects))(
-  'the %s: it returns and stores the same as the reference model, for any commands at any times in any batches',
+  'the %s returns and stores the same as the reference model, for any commands at any times in any batches',
   async (_, openSubject) => {
     const open = await openSubject(resolve(import.meta.dirname, '../../src'));
     let steps = 0;
@@ -18,6 +18,6 @@ test.each(Object.entries(subjects))(
     );
     expect(steps).toBeGreaterThan(3000);
   },
-  // It takes a minute if three other files run on two cores.
+  // This test takes a minute if three other files run on two cores.
   180_000,
 );

@@ -29,8 +29,8 @@ import {
 import type { ModelAccount, ModelKey, ModelPeriod, ModelPlan, ModelRequest, Paying } from './model-types.ts';
 
 /**
- * A reference model of the ledger, as simple as possible: lists that are never pruned, every result computed from all
- * of them, limits found by trial. Slow and obvious; the engine must return the same results.
+ * A simple reference model of the ledger: lists that are never shortened, every result computed from all
+ * of them, limits found by trying. It is slow and obvious, and the engine must return the same results.
  */
 export class Model {
   readonly unit: 'dollars' | 'requests';
@@ -139,7 +139,7 @@ export class Model {
     }
   }
 
-  /** Buys the current period of a plan. Returns false if the balance that is not held is too small. */
+  /** Buys the current period of a plan. Returns false if the part of the balance that is not held is too small. */
   #buy(
     accountId: number,
     { name, length, startedAtMs }: Pick<ModelPlan, 'name' | 'length' | 'startedAtMs'>,
@@ -167,7 +167,7 @@ export class Model {
     for (const request of due) this.#void(request, 'expired', now);
   }
 
-  /** Models a restart: voids the live holds that have no expiry. Returns their number. */
+  /** Voids the holds without an expiry, as a restart does. Returns their number. */
   restart(now: number): number {
     this.#expire(now);
     const own = this.requests.filter(request => request.state === 'live' && request.expiresAtMs === undefined);
@@ -176,7 +176,7 @@ export class Model {
     return own.length;
   }
 
-  /** Returns the states of a key's limits, for free or for other models. */
+  /** Returns the states of a key's limits, for free models or for other models. */
   windows(key: ModelKey, free: boolean, now: number): WindowState[] {
     const groups = this.groups.findPath(key.groupId);
     return this.limits.states({ key, model: free ? ':free' : '', endUser: undefined, groups }, now);
@@ -254,7 +254,7 @@ export class Model {
     return { order: key.fallbackToPayg ? order : 'plan', paidBy, period, discount };
   }
 
-  /** Returns what a request's payers have left, in the periods in which it was admitted. */
+  /** Returns what the payers of a request have left, in the periods in which it was admitted. */
   #left(request: Drawing, now: number): Left {
     const { order, period } = request;
     const plan = order === 'money' || order === 'free_request' || period === undefined ? 0 : this.#planLeft(period);
@@ -332,7 +332,7 @@ export class Model {
     };
   }
 
-  /** Returns the output tokens that the payers could still pay besides those that money holds. */
+  /** Returns how many output tokens the payers could still pay for, in addition to the `moneyTokens` that are held. */
   #available(request: ModelRequest, moneyTokens: number, now: number): number {
     if (request.tokens === Infinity) return Infinity;
     const left = this.#left(request, now);
@@ -464,7 +464,7 @@ export class Model {
     return this.#answer(request, tokens - planOutput, now);
   }
 
-  /** `moneyTokens`: output tokens that money holds. */
+  /** Returns the reply to an admission. `moneyTokens`: output tokens that are held with money. */
   #answer(request: ModelRequest, moneyTokens: number, now: number): Admitted {
     const { key, expiresAtMs, admittedTokens } = request;
     return {
@@ -497,7 +497,7 @@ export class Model {
     this.#sendBack(request.key, now);
   }
 
-  /** Moves the balance of a revoked or expired key to its account, except for what its holds cover. */
+  /** Moves the balance of a revoked or expired key to its account, except what is held. */
   #sendBack(key: ModelKey, now: number): void {
     if ((key.state !== 'revoked' && !isOver(key, now)) || key.balance === null) return;
     const kept = this.held({ key: key.id });
@@ -535,7 +535,7 @@ export class Model {
   }
 }
 
-/** What an admitted request is granted. Absent plan tokens: 0. */
+/** What an admitted request is granted. Absent plan tokens mean 0. */
 interface Grant {
   readonly paying: Paying;
   readonly held: bigint;
@@ -545,10 +545,10 @@ interface Grant {
   readonly firstSpent?: boolean;
 }
 
-/** The members that determine what a request draws on. */
+/** The properties of a request that determine who pays and which limits apply. */
 type Drawing = Binding & Pick<ModelRequest, 'order' | 'paidBy' | 'period' | 'admittedAtMs'>;
 
-/** Returns the size of the first slice: what is available is shared by this request, the running ones and one more; at least 64 tokens if available. */
+/** Returns the size of the first slice: an equal share for this request, the running ones and one more, but at least 64 tokens if available. */
 function chooseSlice(
   wanted: number,
   { most: available, input, running }: { most: number; input: number; running: number },
@@ -567,7 +567,7 @@ function isOver({ expiresAtMs }: ModelKey, now: number): boolean {
   return expiresAtMs !== null && expiresAtMs <= now;
 }
 
-/** Returns the order in which more output is paid. A first payer that could not pay the input alone is spent; a settled request does not show that. */
+/** Returns the order in which more output is paid. If the first payer could not pay for the input alone, it has nothing left (this is not known for a settled request). */
 function orderNow({ order, firstSpent, state }: ModelRequest): Order {
   if (!firstSpent || state === 'settled') return order;
   return order === 'plan_money' ? 'money' : 'plan';
@@ -582,11 +582,11 @@ function discounted(funds: FundsEstimate, permille: number): FundsEstimate {
 /** Returns what a settled request would have cost with the command's usage if the plan had paid the same number of tokens. */
 function totalAgain(command: SettleCommand, done: ModelRequest): bigint {
   const { order, discount, planPaid } = done;
-  // If money pays first, the plan pays the last tokens: without any money, as many as it did.
+  // If money pays first, the plan pays for the last tokens; without money, for as many as it did.
   return makeBill(command, order, discount, { plan: planPaid, money: 0n }).total;
 }
 
-/** Returns the estimated cost of the command, with all the output that it wants; 0 if it is free. */
+/** Returns the estimated cost of the command with all wanted output; 0 if it is free. */
 function requestedAmount(command: AdmitCommand): bigint {
   const { funds } = command;
   return funds === undefined ? 0n : funds.inputNanoUsd + tokenCost(funds.outputTokensWanted, funds.outputPicoUsd);

@@ -21,7 +21,7 @@ const settings = (change: Parameters<LedgerFixture['ledger']['updateKey']>[0]['s
   settings: change,
 });
 
-test('a key’s balance is moved out of the account’s and back; only it pays, even if it is 0', async () => {
+test('a key’s balance is moved from the account’s and back; only the key’s balance pays, even if it is 0', async () => {
   const { ledger } = fixture;
   expect(await ledger.updateKey(settings({ balance: 3n * dollar }))).toMatchObject({ balance: 3n * dollar });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 7n * dollar });
@@ -41,7 +41,7 @@ test('a key’s balance is moved out of the account’s and back; only it pays, 
   expect(await ledger.admit(makeAdmitCommand(3, { funds: amount(8n * dollar) }))).toMatchObject({ kind: 'admitted' });
 });
 
-test('a change that moves money fails as a whole if holds cover that money', async () => {
+test('a change that moves money fails completely if that money is held', async () => {
   const { ledger } = fixture;
   await ledger.admit(makeAdmitCommand(1, { funds: amount(4n * dollar) }));
   expect(await ledger.updateKey(settings({ balance: 6n * dollar + 1n, label: 'no' }))).toBe('insufficient');
@@ -55,7 +55,7 @@ test('a change that moves money fails as a whole if holds cover that money', asy
   expect(await ledger.updateKey(settings({ balance: 2n * dollar - 1n }))).toBe('insufficient');
   expect(await ledger.updateKey(settings({ balance: null }))).toBe('insufficient');
   expect(await ledger.updateKey(settings({ balance: 2n * dollar }))).toMatchObject({ balance: 2n * dollar });
-  // The first hold was placed on the account, and still is the account's.
+  // The first hold was made on the account's balance, and stays there.
   expect(await ledger.settle(settleAmount(1, dollar))).toMatchObject({ costNanoUsd: dollar });
   expect(await ledger.settle(settleAmount(2, dollar))).toMatchObject({ costNanoUsd: dollar });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 7n * dollar, held: 0n });
@@ -72,7 +72,7 @@ test('a deleted key’s money moves back at once, held money when its hold ends'
   });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 7n * dollar });
   expect(await ledger.extend({ id: 1, nanoUsd: 1n })).toMatchObject({ kind: 'denied' });
-  // The cost is over the hold; all remaining money is covered by another hold.
+  // The cost is above the hold, and another hold covers all remaining money.
   expect(await ledger.settle(settleAmount(1, 3n * dollar))).toMatchObject({
     costNanoUsd: 2n * dollar,
     writtenOffNanoUsd: dollar,
@@ -95,7 +95,7 @@ test('if a hold of a deleted key is voided, its money goes to the account', asyn
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar });
 });
 
-test('a new key gets no more than the account has; a refused command makes no key', async () => {
+test('a new key gets at most what the account has; a refused command makes no key', async () => {
   const { ledger } = fixture;
   const key = { accountId: 1, hash: makeHash('new'), masked: 'sk-tg-new' };
   expect(await ledger.createKey({ ...key, settings: { balance: 10n * dollar + 1n } })).toBe('insufficient');
@@ -138,7 +138,7 @@ test('another account’s key is not found', async () => {
   expect(await ledger.listActivity({ accountId: 2, keyId: 1, limit: 10, offset: 0 })).toEqual([]);
 });
 
-test('an update changes only the given settings; a key shows when it was last used', async () => {
+test('an update changes only the given settings; a key has the time of its last use', async () => {
   const { ledger } = fixture;
   await ledger.updateKey(
     settings({ label: 'a', dailyLimit: 5, minuteLimit: 6, useSubsFirst: false, fallbackToPayg: false }),

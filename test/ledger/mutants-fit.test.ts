@@ -10,7 +10,7 @@ test('every mutant still applies: its code is in the source exactly once, and th
   const unfit = mutants.flatMap(({ mistake, file, from, to }) => {
     const source = readFileSync(resolve(import.meta.dirname, '../../src/ledger', file), 'utf8');
     const times = source.split(from).length - 1;
-    return times === 1 && from !== to ? [] : [`${mistake}: its code stands ${times} times in ${file}`];
+    return times === 1 && from !== to ? [] : [`${mistake}: its code is ${times} times in ${file}`];
   });
   expect(unfit).toEqual([]);
 });

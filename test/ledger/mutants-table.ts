@@ -3,19 +3,19 @@ import { jointMutants } from './mutants-joint.ts';
 import { limitMutants } from './mutants-limits.ts';
 
 /**
- * Mistakes that an engineer could make in the rules or the engine, each as one edit of its source. The model test must find every one
- * (`mutants.ts`); one that it does not find shows a hole in the traces.
+ * Mistakes that an engineer could make in the rules or the engine, each as one edit of the source. The model test must find every one
+ * (`mutants.ts`); if it does not find a mutant, the traces miss a case.
  */
 export interface Mutant {
   readonly mistake: string;
-  /** Below src/ledger. */
+  /** The path of the file below src/ledger. */
   readonly file: string;
   /** Code that is in the file exactly once. */
   readonly from: string;
   readonly to: string;
-  /** `joint-run.ts` must find it, not the model. */
+  /** Set if `joint-run.ts` must find the mutant, not the model test. */
   readonly isJoint?: true;
-  /** The file beside this one that must find it, because random traces hardly ever meet what it changes. */
+  /** The test file in this folder that must find the mutant, because random traces hardly ever reach the changed code. */
   readonly test?: string;
 }
 

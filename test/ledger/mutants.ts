@@ -1,5 +1,5 @@
 /**
- * Plants each mutant of `mutants-table.ts` in a copy of the engine and runs the model test on it: `node test/ledger/mutants.ts [NUMBER]`. Prints after how many traces each was found; exits 1 if one survives. As a library: `plant` and `kill`.
+ * Makes a copy of the engine with each mutant of `mutants-table.ts` and runs the model test on it: `node test/ledger/mutants.ts [NUMBER]`. Prints after how many traces each was found; exits with 1 if one is not found. As a library: `plant` and `kill`.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ import { type Trace, traces } from './trace.ts';
 const root = resolve(import.meta.dirname, '../..');
 const tracesMax = 20_000;
 
-/** Makes a copy of `src` with the mutant in it, outside of node_modules, where Node strips no types. Throws if the mutant does not apply. */
+/** Makes a copy of `src` with the mutant. It is outside of node_modules, because Node.js strips no types there. Throws if the mutant does not apply. */
 export function plant(mutant: Mutant, index: number): { src: string; remove(): void } {
   const folder = mkdtempSync(join(tmpdir(), `tollgate-mutant-${index}-`));
   const src = join(folder, 'src');
@@ -26,8 +26,7 @@ export function plant(mutant: Mutant, index: number): { src: string; remove(): v
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
   const path = join(src, 'ledger', mutant.file);
   const parts = readFileSync(path, 'utf8').split(mutant.from);
-  if (parts.length !== 2)
-    throw new Error(`${mutant.mistake}: its code stands ${parts.length - 1} times in ${mutant.file}`);
+  if (parts.length !== 2) throw new Error(`${mutant.mistake}: its code is ${parts.length - 1} times in ${mutant.file}`);
   writeFileSync(path, parts.join(mutant.to));
   return { src, remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
@@ -42,7 +41,7 @@ export async function kill(
   try {
     if (mutant.test !== undefined) return countFailures(planted.src, mutant.test);
     const property = mutant.isJoint ? await jointProperty(planted.src) : await modelProperty(mutant, planted.src, on);
-    // Finding the mutant is enough; the trace need not be shortened.
+    // It is enough to find the mutant, so the trace is not shortened.
     const result = await fc.check<unknown>(property as fc.IAsyncProperty<unknown>, {
       numRuns: tracesMax,
       endOnFailure: true,
@@ -54,7 +53,7 @@ export async function kill(
   }
 }
 
-/** Runs a file of tests beside the planted copy. Returns how many of them fail; undefined: none. Throws if they could not run. */
+/** Runs a test file with the mutated copy. Returns how many tests fail; undefined if none does. Throws if they could not run. */
 function countFailures(src: string, file: string): number | undefined {
   const folder = resolve(src, '..');
   cpSync(import.meta.dirname, join(folder, 'test/ledger'), { recursive: true });
@@ -69,7 +68,7 @@ function countFailures(src: string, file: string): number | undefined {
 }
 
 async function modelProperty({ file }: Mutant, src: string, on: keyof typeof subjects) {
-  // Faults in the rules show without an engine, which is faster.
+  // Mistakes in the rules are found without an engine, which is faster.
   const open = await subjects[file.startsWith('sqlite/') ? 'engine' : on](src);
   return fc.asyncProperty(traces(60), async trace => {
     await runTrace(open, trace);

@@ -50,7 +50,7 @@ const lines = async (id: number) =>
     line.discountPermille,
   ]);
 
-test('a plan starts when its price can be paid, in one step with the debit; a second start is a conflict', async () => {
+test('a plan starts if its price can be paid, together with the debit; a second start is a conflict', async () => {
   expect(await start()).toEqual({
     accountId: 1,
     plan: 'core',
@@ -70,7 +70,7 @@ test('a plan starts when its price can be paid, in one step with the debit; a se
   expect(await fixture.ledger.startSubscription({ accountId: 9, plan: 'core', period: 'monthly' })).toBe('not_found');
 });
 
-test('a plan’s price takes only what no hold covers', async () => {
+test('a plan’s price is paid only with money that is not held', async () => {
   await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(8n * dollar + 1n) }));
   expect(await start()).toBe('insufficient');
   expect(await plan()).toBeUndefined();
@@ -78,7 +78,7 @@ test('a plan’s price takes only what no hold covers', async () => {
   expect(await start()).toMatchObject({ plan: 'core' });
 });
 
-test('free daily requests come first, cost nothing, and are taken at the standard tier on the plan’s models', async () => {
+test('free daily requests pay first, cost nothing, and are used at the standard tier for the plan’s models', async () => {
   await start();
   expect(await admitStandard(1)).toMatchObject({ kind: 'admitted', heldNanoUsd: 0n, outputTokensAvailable: Infinity });
   expect(await plan()).toMatchObject({ freeLeftToday: 1, tokensHeld: 0 });
@@ -91,7 +91,7 @@ test('free daily requests come first, cost nothing, and are taken at the standar
     ['input', 100, 'free', 1000],
     ['output', 7000, 'free', 1000],
   ]);
-  // Of another tier: from the budget.
+  // A request at another tier is paid from the budget.
   await admit(2);
   expect(await plan()).toMatchObject({ freeLeftToday: 1, tokensHeld: 1124, tokensUsed: 0 });
   await fixture.ledger.void(2, 'cancelled');
@@ -101,7 +101,7 @@ test('free daily requests come first, cost nothing, and are taken at the standar
   expect(await balance()).toBe(8n * dollar);
 });
 
-test('a free daily request of several choices counts each of them, and one of more than are left is not free', async () => {
+test('a request with several choices uses a free daily request for each, and is not free if fewer are left', async () => {
   await start();
   const admitChoices = (id: number, requests: number) =>
     fixture.ledger.admit(
@@ -116,7 +116,7 @@ test('a free daily request of several choices counts each of them, and one of mo
   await fixture.ledger.void(1, 'cancelled');
 });
 
-test('a free request that the upstream fails or that never runs is not counted; an answered one is', async () => {
+test('a free request counts if it is answered, but not if it fails at the upstream or never runs', async () => {
   await start();
   await admitStandard(1);
   await fixture.ledger.settle(makeSettleCommand(1, 0, { usage: noUsage, state: 'upstream_failed' }));
@@ -163,7 +163,7 @@ test('the plan pays input and output once, whatever the tier or cache, and money
 
 test('for a request that exceeds the budget, money pays the rest, in the order input, cache writes, cache reads, output', async () => {
   await start('core_pro', 'monthly');
-  // 500 tokens: 100 of input and 400 of output by the plan, 624 of output with money at 95 %.
+  // The plan pays for 500 tokens (100 of input, 400 of output), money for 624 of output at 95 %.
   expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 1024, heldNanoUsd: 624n * 3800n });
   expect(await plan()).toMatchObject({ tokensHeld: 500 });
   const usage = {
@@ -175,7 +175,7 @@ test('for a request that exceeds the budget, money pays the rest, in the order i
     reasoning: 0,
     images: 0,
   };
-  // Money pays 100 of the cache reads and the output: (100 × 1,000 + 10 × 4,000) × 0.95.
+  // Money pays for 100 of the cache reads and for the output: (100 × 1,000 + 10 × 4,000) × 0.95.
   expect(await fixture.ledger.settle(makeSettleCommand(1, 0, { usage }))).toMatchObject({ costNanoUsd: 133_000n });
   expect(await lines(1)).toEqual([
     ['input', 200, 'subscription', 1000],
@@ -192,7 +192,7 @@ test('plan tokens that a hold did not need return to the plan, and extensions ta
   await start();
   await admit(1, { outputTokensWanted: 9000 });
   expect(await plan()).toMatchObject({ tokensHeld: 9100 });
-  // 900 tokens of the plan are left; money pays the rest.
+  // 900 tokens of the plan are left; money pays for the rest.
   expect(await fixture.ledger.extend({ id: 1, outputTokens: 1000 })).toMatchObject({
     outputTokens: 1000,
     heldNanoUsd: 100n * 4000n,
@@ -202,12 +202,12 @@ test('plan tokens that a hold did not need return to the plan, and extensions ta
   expect(await fixture.ledger.findAccount(1)).toMatchObject({ balance: 8n * dollar, held: 0n });
 });
 
-test('without the fallback only the plan pays: at its end the output is cut, and later requests are refused with the time of its reset', async () => {
+test('without the fallback to money only the plan pays: when it is used up, the output is cut, and later requests are refused with the time of the reset', async () => {
   await start();
   await set({ fallbackToPayg: false });
   const funds = estimate({ outputTokensWanted: 20_000 });
   expect(await fixture.ledger.admit(makeAdmitCommand(1, { funds }))).toMatchObject({
-    // The slice leaves room for another such request.
+    // The slice is so small that another such request fits.
     outputTokens: 4900,
     outputTokensAvailable: 5000,
     availableNanoUsd: 0n,
@@ -246,7 +246,7 @@ test('the plan alone pays for the input and the least output, or refuses', async
   expect(await admit(2, { inputTokens: 484 })).toMatchObject({ kind: 'admitted', outputTokens: 16, heldNanoUsd: 0n });
 });
 
-test('without a plan, or for a model that no plan pays, a key without the fallback has no payer', async () => {
+test('without a plan, or for a model that is not in the plan, a key without the fallback has no payer', async () => {
   await set({ fallbackToPayg: false });
   const nobody = { kind: 'denied', code: 'subscription_exhausted', windows: [] };
   expect(await admitStandard(1)).toEqual(nobody);
@@ -260,7 +260,7 @@ test('with money first the plan pays once the money is spent, also within a requ
   await start();
   await set({ useSubsFirst: false });
   await fixture.ledger.addCredit({ accountId: 1, amount: -8n * dollar + 140_000n, note: '' });
-  // 100,000 for the input and 10 output tokens; 1,014 by the plan.
+  // Money pays for the input and 10 output tokens, the plan for 1,014.
   expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 1024, heldNanoUsd: 140_000n });
   expect(await plan()).toMatchObject({ tokensHeld: 1014 });
   expect(await fixture.ledger.settle(makeSettleCommand(1, 100))).toMatchObject({
@@ -277,7 +277,7 @@ test('with money first the plan pays once the money is spent, also within a requ
   expect(await plan()).toMatchObject({ tokensUsed: 90, tokensHeld: 1124 });
 });
 
-test('dollar limits bind only what money pays, and not the plan', async () => {
+test('dollar limits apply only to what money pays, not to the plan', async () => {
   await start();
   await fixture.ledger.setMonthlyLimit({ keyId: 1, limit: 1n });
   expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 1024, outputTokensAvailable: 8876 });
@@ -288,10 +288,10 @@ test('dollar limits bind only what money pays, and not the plan', async () => {
   expect(await admit(3)).toMatchObject({ kind: 'admitted', outputTokens: 16, outputTokensAvailable: 0 });
 });
 
-test('a key’s own balance pays what the plan does not, and never the account', async () => {
+test('a key’s own balance, and never the account’s, pays for what the plan does not', async () => {
   await start('core_pro', 'monthly');
   await set({ balance: 38_000n });
-  // 400 output tokens of the plan, 10 of the key.
+  // The plan pays for 400 output tokens, the key for 10.
   expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 155, outputTokensAvailable: 255 });
   expect(await fixture.ledger.extend({ id: 1, outputTokens: 1024 })).toMatchObject({ outputTokens: 255 });
   expect(await fixture.ledger.settle(makeSettleCommand(1, 410))).toMatchObject({ costNanoUsd: 38_000n });
@@ -299,7 +299,7 @@ test('a key’s own balance pays what the plan does not, and never the account',
   expect(await admit(2)).toMatchObject({ code: 'insufficient_balance' });
 });
 
-test('a request that costs nothing, an image and other services’ work never touch the plan', async () => {
+test('the plan never pays for a request that costs nothing, an image or the work of other services', async () => {
   await start();
   await fixture.ledger.admit(makeAdmitCommand(1, { funds: undefined, free: true, model: 'acme/small:free' }));
   await fixture.ledger.settle(makeSettleCommand(1, 500, { prices: { ...sheet, input: 0n, output: 0n } }));
@@ -309,7 +309,7 @@ test('a request that costs nothing, an image and other services’ work never to
   expect(await balance()).toBe(7n * dollar);
 });
 
-test('a plan for some models pays only those; its discount applies to all text', async () => {
+test('a plan for some models pays only for those; its discount applies to all text models', async () => {
   await fixture.end();
   const some = { ...small, core_pro: { ...small.core_pro, models: ['acme/large'], freeDailyRequests: 1 } };
   fixture = await openFixture({ plans: some });
@@ -340,7 +340,7 @@ test('periods are renewed when they are over, at the first read or request; toke
   expect(await balance()).toBe(4n * dollar);
 });
 
-test('a monthly plan of the 31st is renewed on the leap day, at its time to the millisecond, and then on the 31st', async () => {
+test('a monthly plan that began on the 31st is renewed on the leap day, at the same time to the millisecond, and then on the 31st', async () => {
   fixture.clock.set('2028-01-31T10:00:00.500Z');
   await start('core_pro', 'monthly');
   for (const [time, dollars] of [
@@ -357,7 +357,7 @@ test('a monthly plan of the 31st is renewed on the leap day, at its time to the 
   }
 });
 
-test('periods that passed while the gateway was stopped are not debited, the current one is', async () => {
+test('periods that passed while the gateway was stopped are not debited; only the current one is', async () => {
   await start();
   const startedAtMs = fixture.clock.nowMs;
   await fixture.ledger.close();
@@ -411,7 +411,7 @@ test('a cancelled plan pays until its period ends, and can be started again then
   expect(await start()).toMatchObject({ tokensUsed: 0 });
 });
 
-test('a clock that steps back renews nothing twice and gives no second budget', async () => {
+test('a step back of the clock renews nothing twice and gives no second budget', async () => {
   await start();
   fixture.clock.step(14 * dayMs);
   await admit(1);
@@ -425,7 +425,7 @@ test('a clock that steps back renews nothing twice and gives no second budget', 
   expect(await balance()).toBe(6n * dollar);
 });
 
-test('1,000 requests at once on a nearly spent budget: the plan pays the rest of the budget, and not one token more', async () => {
+test('of 1,000 requests at once on a nearly used-up budget, the plan pays for exactly the rest of the budget', async () => {
   await start();
   await set({ fallbackToPayg: false });
   const funds = estimate({ outputTokensWanted: 16 });
@@ -435,13 +435,13 @@ test('1,000 requests at once on a nearly spent budget: the plan pays the rest of
   const admitted = (await Promise.all(admits)).filter(reply => reply.kind === 'admitted').map(reply => reply.id);
   // 10,000 / 116
   expect(admitted).toHaveLength(86);
-  // Each uses more than was held for it.
+  // Each request uses more than was held for it.
   await Promise.all(admitted.map(id => fixture.ledger.settle(makeSettleCommand(id, 100))));
   expect(await plan()).toMatchObject({ tokensUsed: 10_000, tokensHeld: 0 });
   expect(await balance()).toBe(8n * dollar);
 });
 
-test('1,000 requests at once over the end of plan and money: neither is overspent', async () => {
+test('1,000 requests at once that use up plan and money overspend neither', async () => {
   await start();
   await fixture.ledger.addCredit({ accountId: 1, amount: -8n * dollar + 1_000_000n, note: '' });
   const key = { accountId: 1, hash: makeHash('money first'), masked: '' };

@@ -12,7 +12,7 @@ import { type Connection, openForWriting } from '../../src/lib/sqlite/database.t
 import { makeAdmitCommand, amount, makeHash, plans, settleAmount, temporaryDirectory } from './fixture.ts';
 
 /**
- * Simulates power cuts. What the log contained when a sync began is on the disk after the sync; what was written later may be there, be missing or be torn. Nothing that was reported as durable may be lost, and every invariant must hold on the rest.
+ * Simulates power cuts. What the WAL contained when a sync began is on the disk after the sync; what was written later may be there, be missing or be torn. Nothing that was reported as durable may be lost, and every invariant must hold for the remaining data.
  */
 
 const now = Date.parse('2026-05-10T12:00:00Z');
@@ -20,7 +20,7 @@ const owner = { id: 1, accountId: 1 };
 const options = { dailyLimitUnit: 'dollars', plans } as const;
 const sectorBytes = 512;
 
-/** What a power cut does to the bytes after the last sync: keeps some, and spoils some of their sectors. */
+/** What a power cut does to the bytes after the last sync: it keeps some of them, and damages some of their sectors. */
 interface Cut {
   readonly kept: number;
   readonly spoiled: readonly number[];
@@ -36,9 +36,9 @@ class Machine {
   readonly #sync: WalSync;
   #nextId = 1;
   #live: number[] = [];
-  /** Bytes of the log that are on the disk. */
+  /** The number of bytes of the WAL that are on the disk. */
   #syncedBytes = 0;
-  /** Changes that wait for their sync. */
+  /** Changes that are not synced yet. */
   #done: Reported = { settled: [], held: [], credits: 0n };
   reported: Reported = { settled: [], held: [], credits: 0n };
 
@@ -84,7 +84,7 @@ class Machine {
     return [encodeAdmit(command, owner, now), { settled, held: isDurable ? [...held, id] : held, credits }];
   }
 
-  /** Syncs, as the writer's thread does before it replies. */
+  /** Syncs the WAL, as the writer's thread does before it replies. */
   async sync(): Promise<void> {
     const bytes = statSync(`${this.#path}-wal`).size;
     const done = this.#done;
@@ -95,14 +95,14 @@ class Machine {
     this.reported = done;
   }
 
-  /** Makes a checkpoint: SQLite itself syncs the log, then the file, before it begins the log anew. */
+  /** Makes a checkpoint: SQLite syncs the WAL, then the file, before it starts the WAL again. */
   checkpoint(): void {
     this.#db.pragma('wal_checkpoint(TRUNCATE)');
     this.#syncedBytes = 0;
     this.reported = this.#done;
   }
 
-  /** Opens what the disk has after the power cut. */
+  /** Opens the database as it is on the disk after the power cut. */
   reopen({ kept, spoiled }: Cut): Connection {
     const path = join(this.#directory.path, 'after.sqlite');
     copyFileSync(this.#path, path);
@@ -124,10 +124,10 @@ class Machine {
   }
 }
 
-/** Replies to callers. */
+/** What was reported to callers. */
 interface Reported {
   readonly settled: readonly number[];
-  /** Admissions that are reported before their settle. */
+  /** Admissions that were reported before their settle. */
   readonly held: readonly number[];
   readonly credits: bigint;
 }
@@ -149,7 +149,7 @@ const steps = fc.array(
 );
 const cut = fc.record({ kept: fc.nat(200_000), spoiled: fc.array(fc.nat(300), { maxLength: 4 }) });
 
-test('a power cut loses nothing that was acknowledged, and leaves every invariant true', async () => {
+test('after a power cut nothing acknowledged is lost, and every invariant holds', async () => {
   let reported = 0;
   let lost = 0;
   await fc.assert(
@@ -161,7 +161,7 @@ test('a power cut loses nothing that was acknowledged, and leaves every invarian
         const ids = (table: string): number[] => db.prepare(`SELECT id FROM ${table}`).pluck().all().map(Number);
         const [settled, held] = [new Set(ids('usage')), new Set(ids('hold'))];
         expect(machine.reported.settled.filter(id => !settled.has(id))).toEqual([]);
-        // Its settle may have been written after it, and not reported.
+        // Its settle may have been written later without being reported.
         expect(machine.reported.held.filter(id => !held.has(id) && !settled.has(id))).toEqual([]);
         const credits = db.prepare("SELECT coalesce(sum(amount), 0) FROM entry WHERE note = 'load'").pluck().get();
         expect(Number(credits)).toBeGreaterThanOrEqual(Number(machine.reported.credits));
@@ -176,6 +176,6 @@ test('a power cut loses nothing that was acknowledged, and leaves every invarian
     }),
     { numRuns: 25 },
   );
-  // The cuts do remove something, and something was reported.
+  // The test covers something only if the cuts removed bytes and something was reported.
   expect([reported > 30, lost > 30]).toEqual([true, true]);
 });

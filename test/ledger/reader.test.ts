@@ -18,7 +18,7 @@ import {
 } from './fixture.ts';
 
 let fixture: LedgerFixture;
-/** The threads that were started since the ledger was opened. */
+/** The threads that were started after the ledger was opened. */
 let started: Worker[];
 const remember = (worker: Worker): void => void started.push(worker);
 
@@ -32,7 +32,7 @@ afterEach(async () => {
   await fixture.end();
 });
 
-/** Ends the nth thread of the reader as soon as it starts, as a crash would. */
+/** Ends the reader's nth thread as soon as it starts, like a crash. */
 async function kill(nth: number): Promise<void> {
   while (started.length < nth) await nextTurn();
   await started[nth - 1]?.terminate();
@@ -78,7 +78,7 @@ test('reads are answered in order while the ledger closes; later ones are refuse
   await fixture.open();
 });
 
-test('with 2,000 reads waiting further ones are refused, and the waiting ones are answered', async () => {
+test('while 2,000 reads wait, further reads are refused, and the waiting ones are answered', async () => {
   const { ledger } = fixture;
   const waiting = Array.from({ length: 2000 }, () => readErrorCode(ledger.findAccount(1)));
   expect(await readErrorCode(ledger.findAccount(1))).toBe('overloaded');
@@ -86,19 +86,19 @@ test('with 2,000 reads waiting further ones are refused, and the waiting ones ar
   expect(await ledger.findAccount(1)).toMatchObject({ accountId: 1 });
 });
 
-test('reads whose thread dies are answered by the next one', async () => {
+test('if the thread dies, the next thread answers its reads', async () => {
   const { ledger } = fixture;
   const reads = Array.from({ length: 20 }, () => readErrorCode(ledger.findAccount(1)));
   await kill(1);
   expect(new Set(await Promise.all(reads))).toEqual(new Set(['done']));
   expect(started).toHaveLength(2);
-  // Idle when it dies: the next read starts another one.
+  // If the thread dies while it is idle, the next read starts another one.
   await kill(2);
   expect(await ledger.findAccount(1)).toMatchObject({ accountId: 1 });
   expect(started).toHaveLength(3);
 });
 
-test('reads whose thread dies twice are refused, and the ledger reads on', async () => {
+test('if the thread dies twice, its reads are refused, and later reads work', async () => {
   const { ledger } = fixture;
   const read = readErrorCode(ledger.findAccount(1));
   await kill(1);
@@ -110,7 +110,7 @@ test('reads whose thread dies twice are refused, and the ledger reads on', async
 test('reads are answered while the disk is full', async () => {
   const { dataDir, clock } = fixture;
   await fixture.ledger.close();
-  // The first commit admits, the next six fail: the settle and its repeats.
+  // The first commit is that of the admit; the next six fail: the settle and its repeats.
   const fault = { point: 'commit', kind: 'SQLITE_FULL', nth: 2, times: 6 } as const;
   fixture.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans, fault });
   await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
@@ -125,7 +125,7 @@ test('reads are answered while the disk is full', async () => {
   expect(await fixture.ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 5n, held: 0n });
 });
 
-test('a read that breaks fails alone', async () => {
+test('a read that throws fails alone', async () => {
   const { ledger } = fixture;
   await ledger.admit(makeAdmitCommand(1));
   await ledger.settle(makeSettleCommand(1, 7));
@@ -134,7 +134,7 @@ test('a read that breaks fails alone', async () => {
   expect(await broken).toBe('internal');
 });
 
-test('reads of a file that is no database are refused', async () => {
+test('reads of a file that is not a database are refused', async () => {
   const path = join(fixture.dataDir, 'no-database');
   writeFileSync(path, 'not a database, although it is as long as the header of one: '.repeat(10));
   const reader = new Reader({ path, plans }, () => Promise.resolve());
@@ -142,7 +142,7 @@ test('reads of a file that is no database are refused', async () => {
   await reader.close();
 });
 
-test('verify has a thread of its own, which ends with it', async () => {
+test('`verify` runs on a separate thread, which ends with it', async () => {
   const { ledger } = fixture;
   await ledger.findAccount(1);
   expect(await ledger.verify()).toEqual([]);

@@ -1,4 +1,4 @@
-/** Two requests of the gateway with one id: refused as a defect, and reported by `verify` if the ledger could not see it. */
+/** Two requests of the gateway with the same id: the second one is refused as a defect, or reported by `verify` if the ledger could not notice it. */
 import { join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, expect, test } from 'vitest';
@@ -22,18 +22,18 @@ async function open(openSubject: (typeof subjects)[keyof typeof subjects]) {
   subject = opened;
   let seq = 1;
   const run = async (command: Command): Promise<unknown> => (await opened.run([{ ...command, nowMs, seq: seq++ }]))[0];
-  const order = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): Promise<unknown> =>
-    run({ kind: 'admin', order: { id: `admin ${seq}`, name, command } as AdminCall });
-  await order('createAccount', { name: 'a', balance: 10_000_000_000n });
+  const administer = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): Promise<unknown> =>
+    run({ kind: 'admin', call: { id: `admin ${seq}`, name, command } as AdminCall });
+  await administer('createAccount', { name: 'a', balance: 10_000_000_000n });
   for (const name of ['one', 'two'])
-    await order('createKey', { accountId: 1, hash: makeHash(name), masked: '', settings: {} });
+    await administer('createKey', { accountId: 1, hash: makeHash(name), masked: '', settings: {} });
   const admit = (keyId: number, requestId: string): Promise<unknown> =>
     run({ kind: 'admit', command: { ...makeAdmitCommand(id, { requestId }), key: { id: keyId, accountId: 1 } } });
   return { run, admit, violations: () => opened.violations() };
 }
 
 test.each(Object.entries(subjects))(
-  '%s: another request with the id of one that has ended is a defect',
+  '%s: a request with the id of another one that has ended is a defect',
   async (_, openSubject) => {
     const { run, admit, violations } = await open(openSubject);
     const requestId = publicRequestId(id);
@@ -54,7 +54,7 @@ test.each(Object.entries(subjects))(
     const { run, admit, violations } = await open(openSubject);
     await admit(1, publicRequestId(id));
     expect(await run({ kind: 'void', id, reason: 'restarted' })).toBe('voided');
-    // An interrupted task is admitted again under its own id.
+    // An interrupted task may be admitted again with the same id.
     expect(await admit(1, publicRequestId(id))).toMatchObject({ kind: 'admitted' });
     expect(await violations()).toEqual([]);
     expect(await run({ kind: 'void', id, reason: 'restarted' })).toBe('voided');
@@ -65,7 +65,7 @@ test.each(Object.entries(subjects))(
   },
 );
 
-// Of SQLite’s file.
+// Only SQLite has a ledger file.
 test.skipIf(isOnPostgres)('verify of a file reports a request that is live and settled', async () => {
   const fixture = await openFixture();
   await fixture.ledger.admit(makeAdmitCommand(1, { funds: undefined }));

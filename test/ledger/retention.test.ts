@@ -1,4 +1,4 @@
-/** What is removed when it is old, and what stays: sums, balances, entries, and every invariant. */
+/** Which old data is removed, and that sums, balances and entries stay and every invariant holds. */
 import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -66,7 +66,7 @@ async function readSums(): Promise<unknown> {
   const groups = ['none', 'model', 'api_key', 'group', 'end_user', { tag: 'team' }] as const;
   return Promise.all([
     ...groups.map(groupBy => ledger.analytics({ ...query, groupBy })),
-    // Which request was written off is known only while its record is there.
+    // A write-off belongs to a request only while the record is stored.
     ledger.listEntries(activity).then(entries => entries.map(entry => ({ ...entry, requestId: null }))),
     ledger.findAccount(1),
     ledger.listGroups(1),
@@ -95,7 +95,7 @@ test('old records are removed; sums, balances and the hash chain stay', async ()
   expect(await fixture.ledger.settle(makeSettleCommand(id, 5))).toMatchObject({ kind: 'settled' });
 });
 
-// SQLite has a trigger for this; PostgreSQL has none.
+// Only SQLite has a trigger for this.
 test.skipIf(isOnPostgres)('recent records can’t be removed, even by SQL', async () => {
   await live();
   await removeBefore(fixture.clock.nowMs - 10 * day);
@@ -104,7 +104,7 @@ test.skipIf(isOnPostgres)('recent records can’t be removed, even by SQL', asyn
   db.close();
 });
 
-test('a limit without an end keeps what it counts', async () => {
+test('a limit of window `total` keeps its use', async () => {
   await makeLimit(fixture.ledger, { window: 'total', max: 1000n });
   await live();
   const before = await fixture.ledger.listActivity(activity);
@@ -112,7 +112,7 @@ test('a limit without an end keeps what it counts', async () => {
   expect(await fixture.ledger.listActivity(activity)).toEqual(before);
 });
 
-test('the use of windows that ended long ago is removed, and limits decide and show the same as before', async () => {
+test('the use of windows that ended long ago is removed, and limits decide and report the same as before', async () => {
   const { ledger, clock } = fixture;
   const parts = { timeZone: 'Asia/Kolkata', models: null, action: 'refuse', raised: null, locked: false } as const;
   const scope = { accountId: 1, scope: 'key', scopeId: 1, unit: 'requests' } as const;
@@ -132,14 +132,14 @@ test('the use of windows that ended long ago is removed, and limits decide and s
   };
   const [before, shown] = [await countUses(), await ledger.listLimits({ accountId: 1 })];
   expect(before['hour each']).toBeGreaterThan(60);
-  // Nothing else is old enough.
+  // Nothing more is old enough.
   expect(await removeBefore(clock.nowMs - 100 * day)).toBeGreaterThan(150);
   const after = await countUses();
   expect(after['hour all']).toBeLessThan(20);
   expect(after['day each']).toBeLessThan(40);
   expect([after['week all'], after['month all']]).toEqual([2, 1]);
   expect(await ledger.listLimits({ accountId: 1 })).toEqual(shown);
-  // A request that was admitted in a window long over still ends, and the month refuses as before.
+  // A request that was admitted in a removed window can still end, and the monthly limit refuses as before.
   const month = shown.find(({ window, endUsers }) => window === 'month' && endUsers === 'all');
   const passes = async (): Promise<boolean> => (await ledger.admit(makeAdmitCommand(++id))).kind === 'admitted';
   for (let n = Number(month?.remaining); n > 0; n--) expect(await passes()).toBe(true);
@@ -154,7 +154,7 @@ test('the use of windows that ended long ago is removed, and limits decide and s
   expect(await fixture.ledger.verify()).toEqual([]);
 });
 
-test('only the beginning of the audit is removed, and the rest can still be verified', async () => {
+test('the audit is removed only from its beginning, and the rest can still be verified', async () => {
   await live();
   const { ledger, clock } = fixture;
   const all = await ledger.listAudit({ limit: 1000, offset: 0 });
@@ -173,7 +173,7 @@ test('only the beginning of the audit is removed, and the rest can still be veri
   expect(first?.previousHash).toBe(all[0]?.hash);
 });
 
-test('pages by a tag, a provider or a group are those of all records that have it, however they are cut', async () => {
+test('pages of a tag, a provider or a group together have all matching records, for any page size', async () => {
   await live();
   const { ledger } = fixture;
   const all = await ledger.listActivity(activity);
@@ -203,7 +203,7 @@ test('pages by a tag, a provider or a group are those of all records that have i
   }
 });
 
-test('the row of a session is removed a day after its end, that of a live one stays', async () => {
+test('the row of a session is removed a day after the session has ended; the row of a live session stays', async () => {
   const { ledger, clock } = fixture;
   const session = { role: 'owner', accountId: 1, keyHash: null, subject: 'ann' } as const;
   await ledger.createSession({ ...session, hash: makeHash('one'), endsAtMs: clock.nowMs + day / 2 });

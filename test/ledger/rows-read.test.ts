@@ -1,4 +1,4 @@
-/** How many records pages and sums read: with millions of records their cost must not depend on the number of records. */
+/** How many records are read for pages and sums: the cost must not grow with the number of records in the ledger. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,13 +17,13 @@ import { type Connection, openForWriting } from '../../src/lib/sqlite/database.t
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 const endMs = Date.parse('2028-03-01T12:00:00Z');
-/** 2,000 each day. */
+/** The number of records, 2,000 on each day. */
 const rows = 6_000;
 const startMs = endMs - 3 * dayMs;
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-rows-'));
 let db: Connection;
-/** Files of the first two days. */
+/** The column files of the first two days. */
 let columns: ColumnStore;
 /** Records read from the ledger, and numbers read from column files. */
 let read = 0;
@@ -34,7 +34,7 @@ beforeAll(() => {
   migrateLedger(db, startMs);
   db.exec("INSERT INTO account (id, name, balance, held, created_at_ms, entries) VALUES (1, '', 1000000, 0, 0, 0)");
   addUsageRows(db, { rows, startMs, endMs, rareEvery: 2_000 }, step => {
-    // One request that ran for a day and ended among the last.
+    // One request ran for a day and was one of the last to end.
     if (step === 'addUsage')
       db.exec(`CREATE TEMP TABLE one AS SELECT * FROM usage WHERE id = ${(rows * 2) / 3 + 1};
         UPDATE one SET id = ${rows + 1}, request = 1, latency_ms = ${endMs - 1000} - created_at_ms; INSERT INTO usage SELECT * FROM one`);
@@ -48,7 +48,7 @@ beforeAll(() => {
     numbers += typeof found === 'number' ? 0 : found.length;
     return found;
   });
-  // Each record that a statement looks at is counted.
+  // Each record that a statement reads is counted.
   db.function('count_read', (_id: unknown) => {
     read += 1;
     return 1n;
@@ -64,12 +64,12 @@ beforeEach(() => {
   numbers = 0;
 });
 
-test('a page of entries and charges reads as many records as it shows, and those that may have ended beside them', () => {
+test('a page of entries and charges reads the records that it shows, and those that may have ended at the same time', () => {
   const page = new HistoryReads(db).movements({ accountId: 1, limit: 100, offset: 0, startMs });
   expect(page).toHaveLength(100);
-  // It began long before all others of the page.
+  // This request began long before all others on the page.
   expect(page.some(({ createdAtMs }) => createdAtMs === endMs - 1000)).toBe(true);
-  // The records of the page twice, those of ten minutes, and the names of the requests.
+  // The page's records twice, the records of ten minutes, and the request ids.
   expect(read).toBeLessThan(500);
 });
 
@@ -77,7 +77,7 @@ test('the balances of an old page are computed without the charges that came aft
   const query = { accountId: 1, limit: 100, offset: 0, endMs: startMs + dayMs };
   const page = new HistoryReads(db, columns).movements(query);
   expect(page).toHaveLength(100);
-  // The records of the page, and those behind the last file: half a day.
+  // The page's records, and those that are in no file yet: half a day.
   expect(read).toBeLessThan(1_800);
   expect(page).toEqual(new HistoryReads(db).movements(query));
 });
@@ -87,7 +87,7 @@ function sum(query: Partial<AnalyticsQuery>): number {
   return new Analytics(db, columns).read({ ...all, groupBy: 'none', ...query }).length;
 }
 
-test('sums by the day add up days that are combined already, not their records, and those in no group at once', () => {
+test('sums by day read stored sums of days instead of records, and sum the requests in no group at the same time', () => {
   const files = columns.list(1).slice(0, 2);
   const headers = files.map(stored => {
     const file = columns.open(1, stored);
@@ -98,7 +98,7 @@ test('sums by the day add up days that are combined already, not their records, 
   const combined = headers.reduce((total, header) => total + (header?.combined?.rows ?? 0), 0);
   expect([records, combined > 0, combined < records * 0.7]).toEqual([2_999, true, true]);
   expect(sum({ groupBy: { tag: 'team' }, provider: 'provider-1' })).toBeGreaterThan(10);
-  // Two filters or groups and nine amounts.
+  // Two columns for filters or groups, and nine for amounts.
   expect(numbers).toBeLessThanOrEqual(combined * 11);
   expect(read).toBe(0);
 });
@@ -106,6 +106,6 @@ test('sums by the day add up days that are combined already, not their records, 
 test('the requests of a rare provider are found in column files, and only they are read from the ledger', () => {
   const filter = { accountId: 1, limit: 100, offset: 0, provider: 'provider-4', endMs: startMs + 2.3 * dayMs };
   expect(new Activity(db, columns).list(filter)).toHaveLength(2);
-  // Once to find them by their time, and once to show them.
+  // Each is read once to find it by its time, and once to show it.
   expect(read).toBe(4);
 });

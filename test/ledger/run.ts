@@ -9,7 +9,7 @@ import type { Command, OpenSubject, Subject, TimedCommand } from './subjects.ts'
 import { usedNow } from './model-limits.ts';
 import type { Action, GroupChain, Move, Trace, TracedLimit } from './trace.ts';
 
-/** Runs a trace through a ledger in batches and through the model step by step, and compares all replies and all that is stored. */
+/** Runs a trace through a ledger in batches and through the model step by step, and compares all replies and stored data. */
 
 const freeModel = 'acme/tiny:free';
 const keyNames = ['one', 'two', 'three', 'four'];
@@ -23,7 +23,7 @@ const prices = {
   image: 500_000_000_000n,
 };
 
-/** Small plans, whose ends are soon reached: one that costs nothing, one with a discount for all and tokens for one model. */
+/** Small plans that are soon used up: one that costs nothing, and one with a discount for all models and tokens for one model. */
 const plans: Plans = {
   core: {
     biweekly: { priceNanoUsd: 500_000_000n, tokens: 1100 },
@@ -77,7 +77,7 @@ class Run {
     }
   }
 
-  /** Two accounts with two keys each; the fourth has money of its own. */
+  /** Makes two accounts with two keys each; the fourth key has a separate balance. */
   async #setUp(): Promise<void> {
     for (const accountId of [1, 2]) {
       this.#model.addAccount(accountId, startBalance);
@@ -116,7 +116,7 @@ class Run {
     }
   }
 
-  /** Takes keys and groups out of a group. */
+  /** Removes all keys and groups from a group. */
   #empty(groupId: number): void {
     const { keys, groups } = this.#model;
     for (const key of keys) {
@@ -158,7 +158,7 @@ class Run {
     }
   }
 
-  /** Does a step, except for the restart itself. */
+  /** Does a step; for a restart, only what precedes it. */
   #step(action: Action): void {
     this.steps++;
     switch (action.kind) {
@@ -324,7 +324,7 @@ class Run {
         return this.#admin('deleteLimit', { limitId, accountId }, this.#model.limits.remove(limitId, accountId));
       }
       case 'failingCommand':
-        // A second key of the same hash breaks a constraint: this command fails and no other of its batch.
+        // A second key with the same hash violates a constraint, so this command fails, and no other of its batch.
         return this.#admin('createKey', { accountId: 1, hash: makeHash('one'), masked: '', settings: {} }, failed);
     }
   }
@@ -359,10 +359,10 @@ class Run {
     this.#expect({ kind: 'admit', command }, expected);
   }
 
-  /** Returns whether the gateway could not send this: it gives the id of a voided request to no other one, and `verify` reports such an id. */
+  /** Returns whether the gateway would never send this: it does not use the id of a voided request for another one, and `verify` reports such an id. */
   #hasOtherVoided({ id, model, expiresAtMs }: Admission, key: ModelKey): boolean {
     if (expiresAtMs !== undefined) return false;
-    // The model is not swept for it: nothing may be sent, and then the ledger would not be swept.
+    // The model is not swept here, because possibly nothing is sent, and then the ledger would not be swept.
     const isVoided = ({ state, expiresAtMs: endMs = Infinity }: Model['requests'][number]): boolean =>
       state === 'voided' || (state === 'live' && endMs <= this.#now);
     return this.#model.requests.some(
@@ -370,7 +370,7 @@ class Run {
     );
   }
 
-  /** Sends the same admit again, or one that differs only in the model. */
+  /** Sends the same admit again, or the same with another model. */
   #repeatAdmit({ request, isAltered }: Extract<Action, { kind: 'repeat' }>): void {
     const sent = this.#admits.get(this.#id(request));
     if (sent === undefined) return;
@@ -378,7 +378,7 @@ class Run {
     this.#sendAdmit(isAltered ? { ...command, model: 'acme/other' } : command, key);
   }
 
-  /** Sends the same settle again, or one of the same cost whose tokens are in another bucket of the same price. */
+  /** Sends the same settle again, or one with the same cost whose tokens are in another bucket with the same price. */
   #repeatSettle({ request, isAltered }: Extract<Action, { kind: 'repeat' }>): void {
     const command = this.#settles.get(this.#id(request));
     if (command === undefined) return;
@@ -422,8 +422,8 @@ class Run {
   }
 
   #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K], expected: unknown): void {
-    const order = { id: `admin ${this.#seq}`, name, command } as AdminCall;
-    this.#expect({ kind: 'admin', order }, expected);
+    const call = { id: `admin ${this.#seq}`, name, command } as AdminCall;
+    this.#expect({ kind: 'admin', call }, expected);
   }
 
   #expect(command: Command, expected: unknown): void {
@@ -439,7 +439,7 @@ class Run {
     }
   }
 
-  /** Checks that operators and accounts see what the model has. */
+  /** Checks that operators and accounts see the same as in the model. */
   async #compareState(): Promise<void> {
     for (const key of this.#model.keys) this.#step({ kind: 'windows', key: key.id - 1, free: true });
     await this.#flush();
@@ -474,18 +474,18 @@ class Run {
     }
   }
 
-  /** Checks that limits show the use of their requests (of the end user with the most use), and key fields the limits that they stand for. */
+  /** Checks that limits have the use of their requests (of the end user with the most use), and that key fields have the values of their limits. */
   async #compareLimits(): Promise<void> {
     const { limits, requests, keys } = this.#model;
     for (const limit of limits.all.filter(({ removed }) => !removed)) {
       const shown = await this.#subject.limit(limit.id, this.#now);
       const key = limit.scope === 'key' ? keys.find(({ id }) => id === limit.scopeId) : undefined;
-      // The engine does not show limits of revoked keys.
+      // The engine does not list limits of revoked keys.
       if (key?.state === 'revoked' && shown === undefined) continue;
       const users = limit.endUsers === 'each' ? [undefined, ...requests.map(({ endUser }) => endUser)] : [undefined];
       const used = users.map(user => usedNow(limit, limits.counted(limit, user), this.#now));
       const due = used.reduce((most, each) => (each > most ? each : most), 0n);
-      // A window that was not read since the clock was set shows nothing.
+      // A window that was not read after the clock was set has no use.
       if (limit.models !== null && (shown?.used ?? 0n) + (shown?.held ?? 0n) === 0n) continue;
       assert.equal((shown?.used ?? 0n) + (shown?.held ?? 0n), due, `limit ${limit.id}`);
     }
@@ -516,7 +516,7 @@ function pickText({ inputTokens, outputTokensMin, outputTokensWanted }: TextEsti
   return { inputTokens, outputTokensMin, outputTokensWanted };
 }
 
-/** An admit that names its key by its number. */
+/** An admit that has the key's id instead of its hash. */
 type Admission = Extract<Command, { kind: 'admit' }>['command'];
 
 const failed = 'failed';
@@ -525,7 +525,7 @@ function printable(_: string, value: unknown): unknown {
   return typeof value === 'bigint' ? `${value}n` : value;
 }
 
-/** Throws if ledger and model differ or an invariant is broken; returns how many steps there were. */
+/** Runs a trace. Throws if ledger and model differ or an invariant is violated; returns the number of steps. */
 export async function runTrace(open: OpenSubject, trace: Trace): Promise<number> {
   const run = new Run(open, trace);
   await run.run();

@@ -1,23 +1,24 @@
-/** The tables of the ledger in SQLite and in PostgreSQL: the rules write the same rows to both. */
+/** The tables of the ledger are the same in SQLite and in PostgreSQL, because the rules write the same rows to both. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { openForWriting } from '../../src/lib/sqlite/database.ts';
 import { migrateLedger } from '../../src/ledger/sqlite/schema.ts';
 
-/** Whether a column may be NULL and its default, by table and column. */
+/** By table and column: whether it may be NULL, and its default. */
 type Schema = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
 /** Tables and columns that only one engine has, and why. */
 const onlySqlite = ['migration'];
 const onlyPostgres = [
-  // Tells the other gateways to read again. On SQLite there is only one process.
+  // The version of the account's configuration: other gateways read the account again when it changes. On SQLite there is only one process.
   'account.config',
+  // When something of the account next expires.
   'account.due_at_ms',
-  // The gateway that made a hold, and the gateways that are alive.
+  // The gateway that made a hold, and the gateways that run.
   'hold.boot',
   'instance',
-  // Makes a row of a dictionary unique: an index of PostgreSQL takes at most 2,700 bytes of a text.
+  // Makes a row of a dictionary unique, because an index of PostgreSQL takes at most 2,700 bytes of a text.
   ...['batch', 'call_kind', 'end_user', 'endpoint', 'model', 'price', 'provider', 'tag', 'tag_set'].map(
     table => `${table}.digest`,
   ),
@@ -52,7 +53,7 @@ function readSqlite(): Schema {
   );
 }
 
-/** Reads the migrations' text, in their order. Throws if it can't tell what one does to a table. */
+/** Reads the text of the migrations, in their order. Throws if it does not understand what a migration does to a table. */
 function readPostgres(): Schema {
   const folder = resolve(import.meta.dirname, '../../src/ledger/postgres/migrations');
   const schema = new Map<string, Map<string, string>>();
@@ -74,7 +75,7 @@ function readPostgres(): Schema {
         schema.delete(table);
         continue;
       }
-      // A constraint decides which values a column accepts; the test compares columns.
+      // Constraints are not compared.
       if (
         /^ALTER TABLE \w+\s+(DROP CONSTRAINT \w+|ADD CONSTRAINT \w+\s+CHECK \([^;]*\));$/.test(all) &&
         !/\bCOLUMN\b/.test(all)
@@ -96,7 +97,7 @@ function readColumn(rest: string, isKey: boolean): string {
   return describe(isKey || /NOT NULL|PRIMARY KEY/.test(definition), defaultValue);
 }
 
-/** Returns the tables that only the first has, and the columns of shared tables that only the first has. */
+/** Returns the tables and the columns of shared tables that only `one` has. */
 function subtract(one: Schema, other: Schema): string[] {
   return [...one].flatMap(([table, columns]) => {
     const known = other.get(table);

@@ -4,7 +4,7 @@ import { Slices } from '../../src/core/generation/slices.ts';
 import type { Admitted } from '../../src/ledger/ledger.ts';
 import { makeAdmitCommand, type LedgerFixture, dollar, openFixture, makeSettleCommand } from './fixture.ts';
 
-// The commits before a test's own: bootstrap and its admit. The next is the first extension.
+// The commits before those of a test: the bootstrap and its admit. The next commit is the first extension.
 const firstExtension = 3;
 
 let fixture: LedgerFixture;
@@ -32,7 +32,7 @@ async function openSlices(
   fixture = await openFixture(times === 0 ? { balance } : { fault, balance });
   const admitted = await fixture.ledger.admit(makeAdmitCommand(1));
   expect(admitted.kind).toBe('admitted');
-  // SQLite fails that many times; a database fails until it is repaired.
+  // SQLite fails this many times; PostgreSQL fails until it is repaired.
   const mend = times === 0 ? undefined : await fixture.failDatabase?.();
   const ended: number[] = [];
   const slices = new Slices(fixture.ledger, admitted as Admitted, most, {
@@ -42,7 +42,7 @@ async function openSlices(
   return { slices, ended, mend: async () => mend?.() };
 }
 
-test('an extension ahead of need that storage fails is requested again, and the request settles', async () => {
+test('an extension that was requested early and failed in the storage is requested again, and the request settles', async () => {
   const { slices, ended, mend } = await openSlices(1);
   expect(slices.reach(600)).toBeUndefined();
   await slices.idle();
@@ -50,7 +50,7 @@ test('an extension ahead of need that storage fails is requested again, and the 
   await sleep(1);
   expect(unhandled).toEqual([]);
 
-  // The second one was waited for, so the first extension did fail.
+  // The second extension was waited for, so the first one failed.
   const extended = slices.reach(1100);
   expect(extended).toBeInstanceOf(Promise);
   await extended;
@@ -61,7 +61,7 @@ test('an extension ahead of need that storage fails is requested again, and the 
   });
 });
 
-test('while storage fails, `reach` rejects output that no hold covers', async () => {
+test('while the storage fails, `reach` rejects for output that no hold covers', async () => {
   const { slices, mend } = await openSlices(1);
   await expect(slices.reach(1024)).rejects.toMatchObject({ code: 'overloaded' });
   await slices.idle();
@@ -71,7 +71,7 @@ test('while storage fails, `reach` rejects output that no hold covers', async ()
 });
 
 test('a batch of output that exceeds the extension in progress waits until all of it is held', async () => {
-  // 100 input tokens at 1,000 and 2,000 output tokens at 4,000 nano-dollars are paid for.
+  // The balance pays for 100 input tokens at 1,000 and 2,000 output tokens at 4,000 nano-dollars.
   const { slices, ended } = await openSlices(0, 8_100_000n);
   expect(slices.reach(600)).toBeUndefined();
   await slices.reach(5000);
@@ -80,7 +80,7 @@ test('a batch of output that exceeds the extension in progress waits until all o
 });
 
 test('no more is held than the output limit allows, so that other requests can hold the rest', async () => {
-  // 100 input tokens and 4,000 output tokens are paid for, 1,024 of them by the admission.
+  // The balance pays for 100 input tokens and 4,000 output tokens, of which the admission holds 1,024.
   const { slices, ended } = await openSlices(0, 16_100_000n, 1_200);
   await slices.reach(1_100);
   expect(slices.reach(5_000)).toBeUndefined();
@@ -99,8 +99,8 @@ test('a limit that the admission covers is never extended', async () => {
   await fixture.ledger.settle(makeSettleCommand(1, 1_024));
 });
 
-test('an answer that another call continues gets a new slice ahead, and learns where the funds end', async () => {
-  // 2,500 output tokens are paid for; each call may give 1,024.
+test('an answer that another upstream call continues gets its next slice early, and is told how many tokens the balance pays for', async () => {
+  // The balance pays for 2,500 output tokens; each call may generate 1,024.
   const { slices, ended } = await openSlices(0, 10_100_000n, 1_024);
   expect(slices.reach(1_024)).toBeUndefined();
   slices.addOutput(1_024);

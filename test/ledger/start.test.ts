@@ -26,7 +26,7 @@ beforeEach(async () => {
 });
 afterEach(async () => fixture.end());
 
-/** Simulates a crash: the fixture continues with a copy of the files that was made while the ledger ran. */
+/** Simulates a crash: the fixture goes on with a copy of the files that was made while the ledger ran. */
 async function crash(whileRunning: () => Promise<void>): Promise<void> {
   await whileRunning();
   const left = temporaryDirectory();
@@ -39,45 +39,48 @@ async function crash(whileRunning: () => Promise<void>): Promise<void> {
 }
 
 // Only SQLite: the test changes the file.
-test.skipIf(isOnPostgres)('holds that a crash left are released and listed; those of other services stay', async () => {
-  const { clock } = fixture;
-  const admittedAtMs = clock.nowMs;
-  await crash(async () => {
-    await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
-    await fixture.ledger.admit(
-      makeAdmitCommand(2, { funds: amount(2n * dollar), expiresAtMs: clock.nowMs + 3_600_000 }),
-    );
-    await fixture.ledger.admit(makeAdmitCommand(3, { funds: amount(3n * dollar) }));
-    await fixture.ledger.settle(settleAmount(3, dollar));
-    clock.step(1000);
-  });
-  const { ledger } = fixture;
-  expect(ledger.voidedHoldsAtStart).toBe(1);
-  expect(ledger.violationsAtStart).toEqual([]);
-  expect(await ledger.findAccount(1)).toMatchObject({ balance: 9n * dollar, held: 2n * dollar });
-  expect(await ledger.listVoidedHolds(10)).toEqual([
-    {
-      id: 1,
-      accountId: 1,
-      keyId: 1,
-      model: 'acme/large',
+test.skipIf(isOnPostgres)(
+  'holds that a crash left are released and listed; holds with an expiry (of other services than the gateway) stay',
+  async () => {
+    const { clock } = fixture;
+    const admittedAtMs = clock.nowMs;
+    await crash(async () => {
+      await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
+      await fixture.ledger.admit(
+        makeAdmitCommand(2, { funds: amount(2n * dollar), expiresAtMs: clock.nowMs + 3_600_000 }),
+      );
+      await fixture.ledger.admit(makeAdmitCommand(3, { funds: amount(3n * dollar) }));
+      await fixture.ledger.settle(settleAmount(3, dollar));
+      clock.step(1000);
+    });
+    const { ledger } = fixture;
+    expect(ledger.voidedHoldsAtStart).toBe(1);
+    expect(ledger.violationsAtStart).toEqual([]);
+    expect(await ledger.findAccount(1)).toMatchObject({ balance: 9n * dollar, held: 2n * dollar });
+    expect(await ledger.listVoidedHolds(10)).toEqual([
+      {
+        id: 1,
+        accountId: 1,
+        keyId: 1,
+        model: 'acme/large',
+        heldNanoUsd: dollar,
+        admittedAtMs,
+        voidedAtMs: clock.nowMs,
+        reason: 'restarted',
+      },
+    ]);
+    expect(await ledger.settle(settleAmount(1, 5n))).toMatchObject({ kind: 'not_held' });
+    expect(await ledger.settle(settleAmount(2, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
+    // An interrupted task is admitted again under its own id.
+    expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }))).toMatchObject({
+      kind: 'admitted',
       heldNanoUsd: dollar,
-      admittedAtMs,
-      voidedAtMs: clock.nowMs,
-      reason: 'restarted',
-    },
-  ]);
-  expect(await ledger.settle(settleAmount(1, 5n))).toMatchObject({ kind: 'not_held' });
-  expect(await ledger.settle(settleAmount(2, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
-  // An interrupted task is admitted again under its own id.
-  expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }))).toMatchObject({
-    kind: 'admitted',
-    heldNanoUsd: dollar,
-  });
-  expect(await ledger.settle(settleAmount(1, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
-});
+    });
+    expect(await ledger.settle(settleAmount(1, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
+  },
+);
 
-test('a minute and a day are as full after a restart as before, crashes and voids included', async () => {
+test('the windows of a minute and a day count the same after a restart or crash as before, voids included', async () => {
   const { clock } = fixture;
   await fixture.ledger.updateKey({ keyId: 1, accountId: 1, settings: { minuteLimit: 4 } });
   const free = { free: true, funds: undefined, model: 'acme/small:free' };
@@ -151,7 +154,7 @@ test('the money of an expired hold is available to the next command, and an exte
   expect(await ledger.settle(settleAmount(2, 1n))).toMatchObject({ kind: 'settled' });
 });
 
-test('ids continue above the gateway’s own, whatever the clock says and whatever ids other services use', async () => {
+test('new ids are above all that the gateway has used, whatever the clock says and whatever ids other services use', async () => {
   expect(fixture.ledger.lastId).toBe(0);
   await fixture.ledger.admit(makeAdmitCommand(7_000_000_000_000_000));
   await fixture.ledger.admit(makeAdmitCommand(9_007_199_254_740_991, { expiresAtMs: fixture.clock.nowMs + 1000 }));
@@ -162,7 +165,7 @@ test('ids continue above the gateway’s own, whatever the clock says and whatev
   expect(fixture.ledger.violationsAtStart).toEqual([]);
 });
 
-// Only SQLite: the test changes the file.
+// Only SQLite: its directory is locked.
 test.skipIf(isOnPostgres)(
   'a second ledger on the same directory is refused, in this process and in another',
   async () => {
@@ -188,7 +191,7 @@ test.skipIf(isOnPostgres)(
 
 // Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)(
-  'a file of a newer program, of other migrations, or that is no ledger is refused with the reason',
+  'a file that a newer version wrote, that has other migrations, or that is not a ledger is refused with the reason',
   async () => {
     const path = join(fixture.dataDir, 'ledger.sqlite');
     await fixture.ledger.close();
@@ -228,26 +231,29 @@ test.skipIf(isOnPostgres)(
 );
 
 // Only SQLite: the test changes the file.
-test.skipIf(isOnPostgres)('verify reads a closed file, a running one, and finds what was tampered with', async () => {
-  await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(100n) }));
-  expect(verifyLedgerFile(fixture.dataDir)).toEqual([]);
-  expect(await fixture.ledger.verify()).toEqual([]);
-  await fixture.ledger.settle(settleAmount(1, 40n));
-  const db = new Database(join(fixture.dataDir, 'ledger.sqlite'));
-  db.exec('UPDATE account SET balance = balance + 1');
-  db.close();
-  const violation =
-    'violated: an account’s balance is its credits, less what was moved to keys and groups and what its plans and requests cost; account 1 has 9999999961, but its entries and costs add up to 9999999960';
-  expect(await fixture.ledger.verify()).toEqual([violation]);
-  await fixture.reopen();
-  expect(fixture.ledger.violationsAtStart).toEqual([violation]);
-  await fixture.ledger.close();
-  expect(verifyLedgerFile(fixture.dataDir)).toEqual([violation]);
-  const again = new Database(join(fixture.dataDir, 'ledger.sqlite'));
-  again.exec('UPDATE account SET balance = balance - 1');
-  again.close();
-  await fixture.open();
-});
+test.skipIf(isOnPostgres)(
+  'verify reads the file of a closed or running ledger, and finds what was tampered with',
+  async () => {
+    await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(100n) }));
+    expect(verifyLedgerFile(fixture.dataDir)).toEqual([]);
+    expect(await fixture.ledger.verify()).toEqual([]);
+    await fixture.ledger.settle(settleAmount(1, 40n));
+    const db = new Database(join(fixture.dataDir, 'ledger.sqlite'));
+    db.exec('UPDATE account SET balance = balance + 1');
+    db.close();
+    const violation =
+      'violated: an account’s balance is its credits, less what was moved to keys and groups and what its plans and requests cost; account 1 has 9999999961, but its entries and costs add up to 9999999960';
+    expect(await fixture.ledger.verify()).toEqual([violation]);
+    await fixture.reopen();
+    expect(fixture.ledger.violationsAtStart).toEqual([violation]);
+    await fixture.ledger.close();
+    expect(verifyLedgerFile(fixture.dataDir)).toEqual([violation]);
+    const again = new Database(join(fixture.dataDir, 'ledger.sqlite'));
+    again.exec('UPDATE account SET balance = balance - 1');
+    again.close();
+    await fixture.open();
+  },
+);
 
 // Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)('records and entries can’t be changed or deleted', async () => {

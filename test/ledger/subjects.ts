@@ -18,7 +18,7 @@ import type * as databaseModule from '../../src/lib/sqlite/database.ts';
 import { checkRows } from './memory-invariants.ts';
 import { MemoryRows } from './memory-rows.ts';
 
-/** The subjects of traces: the rules on rows in memory, and the SQLite engine on a file. The third is `../postgres/ledger-subject.ts`. */
+/** The ledgers that traces are run on: the rules on rows in memory, and the SQLite engine on a file. The PostgreSQL engine is in `../postgres/ledger-subject.ts`. */
 
 /** A command with its time. */
 export type Command =
@@ -27,18 +27,18 @@ export type Command =
   | { readonly kind: 'extend'; readonly command: ExtendCommand }
   | { readonly kind: 'void'; readonly id: number; readonly reason: VoidReason }
   | { readonly kind: 'windows'; readonly keyId: number; readonly free: boolean }
-  | { readonly kind: 'admin'; readonly order: administrationModule.AdminCall };
+  | { readonly kind: 'admin'; readonly call: administrationModule.AdminCall };
 
 export type TimedCommand = Command & { readonly nowMs: number; readonly seq: number };
 
-/** Subjects in memory answer at once. */
+/** Subjects in memory return values, others promises. */
 type Soon<T> = T | Promise<T>;
 
-/** A ledger that runs batches of commands and shows what it has stored. */
+/** A ledger that runs batches of commands, and whose stored data can be read. */
 export interface Subject {
   /** Returns each command's answer, or 'failed'. */
   run(batch: readonly TimedCommand[]): Soon<unknown[]>;
-  /** Restarts it as a new process would. Returns how many holds were voided. */
+  /** Restarts the ledger as in a new process. Returns how many holds were voided. */
   restart(nowMs: number): Soon<number>;
   account(accountId: number): Soon<{ readonly balance: bigint; readonly held: bigint } | undefined>;
   subscription(accountId: number, nowMs: number): unknown;
@@ -47,9 +47,9 @@ export interface Subject {
     nowMs: number,
   ): Soon<{ readonly balance: bigint | null; readonly usageToday: bigint; readonly usageMinute: number } | undefined>;
   group(groupId: number): Soon<{ readonly balance: bigint | null; readonly held: bigint } | undefined>;
-  /** Returns the use of a limit now; undefined if its window was never read. */
+  /** Returns the current use of a limit; undefined if its window was never read. */
   limit(limitId: number, nowMs: number): Soon<{ readonly used: bigint; readonly held: bigint } | undefined>;
-  /** Returns the fields' view of the limits that they have made; undefined if the subject has no such view. */
+  /** Returns the values of a key's limit fields; undefined if the subject can't return them. */
   fields(keyId: number, nowMs: number): Soon<readonly (number | bigint | null | undefined)[] | undefined>;
   violations(): Soon<string[]>;
   close(): Soon<void>;
@@ -57,7 +57,7 @@ export interface Subject {
 
 export type OpenSubject = (plans: Plans, unit: 'dollars' | 'requests') => Subject;
 
-/** The two subjects, of the modules in `src`, an absolute path: the checkout's own, or a mutant's. */
+/** The two subjects. `src` is the absolute path of the modules: those of the checkout or of a mutant. */
 export const subjects = {
   rules: openRules,
   engine: openEngine,
@@ -107,7 +107,7 @@ async function openRules(src: string): Promise<OpenSubject> {
           return key === undefined ? [] : modules.readWindows(rows, key, timed.free, nowMs);
         }
         case 'admin':
-          return modules.administer(context, timed.order, nowMs);
+          return modules.administer(context, timed.call, nowMs);
       }
     };
     const toDay = (ms: number): number => Math.floor(ms / 86_400_000);
@@ -172,7 +172,7 @@ async function openEngine(src: string): Promise<OpenSubject> {
   const { openForWriting } = (await import(`${src}/lib/sqlite/database.ts`)) as typeof databaseModule;
   const { prepareReads } = (await import(`${src}/ledger/reader/reads.ts`)) as typeof readsModule;
   const wire = (await import(`${src}/ledger/sqlite/wire.ts`)) as typeof wireModule;
-  // A file with empty tables, made once: making it takes longer than most traces.
+  // A file with empty tables, made only once, because that takes longer than most traces.
   const db = openForWriting(':memory:');
   migrateLedger(db, 0);
   const empty = db.serialize();
@@ -200,7 +200,7 @@ async function openEngine(src: string): Promise<OpenSubject> {
       limit(limitId, nowMs) {
         engine.run([['uses', nowMs, limitId]]);
         const row = prepareReads(file, plans).limit(limitId, undefined, nowMs);
-        // Running requests are shown as used.
+        // A `concurrent` limit has running requests as its use.
         return row?.unit === 'concurrent' ? { used: 0n, held: row.used } : row;
       },
       fields(keyId, nowMs) {
@@ -216,7 +216,7 @@ async function openEngine(src: string): Promise<OpenSubject> {
   };
 }
 
-/** The command as it is posted to an engine. */
+/** Encodes a command as it is sent to an engine. */
 export function encode(wire: typeof wireModule, timed: TimedCommand): wireModule.WireCommand {
   const { nowMs, seq } = timed;
   switch (timed.kind) {
@@ -231,11 +231,11 @@ export function encode(wire: typeof wireModule, timed: TimedCommand): wireModule
     case 'windows':
       return ['windows', nowMs, timed.keyId, timed.free];
     case 'admin':
-      return ['admin', nowMs, timed.order];
+      return ['admin', nowMs, timed.call];
   }
 }
 
-/** The engine's answer to a command of that kind. */
+/** Decodes the engine's answer to a command of a kind. */
 export function decode(wire: typeof wireModule, kind: Command['kind'] | undefined, value: unknown): unknown {
   if (kind === 'admit') return wire.decodeAdmitReply(value as wireModule.AdmitReply);
   return kind === 'settle' ? wire.decodeSettleReply(value as wireModule.SettleReply) : value;

@@ -18,12 +18,12 @@ import {
   settleAmount,
 } from './fixture.ts';
 
-/** Faults that suspend one account are reported, and do not affect other accounts. */
+/** Faults of the ledger: suspended accounts (reported, without effect on other accounts), repeated commands, the lock of the directory, damage that is found at the start. */
 
 let fixture: LedgerFixture;
 afterEach(() => fixture.end());
 
-/** Opens the fixture with a listener for suspensions. */
+/** Opens the fixture. Returns the list to which suspended accounts are added. */
 async function openWatched(balance = 10n * dollar): Promise<SuspendedAccount[]> {
   const reports: SuspendedAccount[] = [];
   const watch = { ...unwatched, suspended: (account: SuspendedAccount) => void reports.push(account) };
@@ -54,7 +54,7 @@ test.skipIf(isOnPostgres)(
     await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(5n), expiresAtMs }));
     await fixture.ledger.admit(makeAdmitCommand(2, { funds: amount(7n), expiresAtMs }, 'other'));
     await fixture.ledger.close();
-    // The hold of account 1 can't be voided: the row that counts it is missing.
+    // The hold of account 1 can't be voided, because the row that counts it is missing.
     await change('CREATE TABLE lost AS SELECT * FROM key_day WHERE key_id = 1; DELETE FROM key_day WHERE key_id = 1');
     fixture.clock.step(2000);
     await fixture.open();
@@ -80,30 +80,33 @@ test.skipIf(isOnPostgres)(
 );
 
 // Only SQLite: the test changes the file.
-test.skipIf(isOnPostgres)('the same while it runs: one command meets it, all others are done', async () => {
-  const reports = await openWatched();
-  await makeOther();
-  const expiresAtMs = fixture.clock.nowMs + 1000;
-  await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(5n), expiresAtMs }));
-  await fixture.ledger.admit(makeAdmitCommand(2, { funds: amount(7n) }, 'other'));
-  await fixture.ledger.close();
-  await change('UPDATE account SET held = 4 WHERE id = 1');
-  await fixture.open();
-  fixture.clock.step(2000);
-  // A negative hold violates a constraint of the row, so writing it fails.
-  expect(await fixture.ledger.admit(makeAdmitCommand(3, { funds: amount(1n) }, 'other'))).toMatchObject({
-    kind: 'admitted',
-  });
-  await expect.poll(() => reports).toMatchObject([{ accountId: 1, reason: 'damaged' }]);
-  await fixture.ledger.void(3, 'cancelled');
-  await fixture.ledger.close();
-  await change('UPDATE account SET held = 5 WHERE id = 1');
-  await fixture.open();
-  await fixture.ledger.resumeAccount(1);
-  expect(await fixture.ledger.findAccount(1)).toMatchObject({ held: 0n });
-});
+test.skipIf(isOnPostgres)(
+  'a damaged row that is met while the ledger runs suspends its account; commands of other accounts succeed',
+  async () => {
+    const reports = await openWatched();
+    await makeOther();
+    const expiresAtMs = fixture.clock.nowMs + 1000;
+    await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(5n), expiresAtMs }));
+    await fixture.ledger.admit(makeAdmitCommand(2, { funds: amount(7n) }, 'other'));
+    await fixture.ledger.close();
+    await change('UPDATE account SET held = 4 WHERE id = 1');
+    await fixture.open();
+    fixture.clock.step(2000);
+    // A negative hold violates a constraint of the row, so writing it fails.
+    expect(await fixture.ledger.admit(makeAdmitCommand(3, { funds: amount(1n) }, 'other'))).toMatchObject({
+      kind: 'admitted',
+    });
+    await expect.poll(() => reports).toMatchObject([{ accountId: 1, reason: 'damaged' }]);
+    await fixture.ledger.void(3, 'cancelled');
+    await fixture.ledger.close();
+    await change('UPDATE account SET held = 5 WHERE id = 1');
+    await fixture.open();
+    await fixture.ledger.resumeAccount(1);
+    expect(await fixture.ledger.findAccount(1)).toMatchObject({ held: 0n });
+  },
+);
 
-test('more written off than is allowed suspends an account until it is resumed', async () => {
+test('an account with more write-offs than allowed is suspended until it is resumed', async () => {
   const reports = await openWatched(10n);
   await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
   expect(await fixture.ledger.settle(settleAmount(1, dollar + 10n))).toMatchObject({ writtenOffNanoUsd: dollar });
@@ -137,7 +140,7 @@ test('a credit with a reference is added once, whatever comes between, and anoth
   expect(await Promise.all(both)).toMatchObject([{ balance: 10n * dollar + 10n }, { balance: 10n * dollar + 10n }]);
 });
 
-test('two requests of the gateway with one id are a defect, not a repeat', async () => {
+test('an admission that repeats id and public id is a repeat; the same id with another public id is a defect', async () => {
   await openWatched();
   const id = 1_790_000_000_000 * 4096;
   const requestId = publicRequestId(id);
@@ -173,7 +176,7 @@ test.skipIf(isOnPostgres)(
       await fixture.ledger.admit(makeAdmitCommand(id, { funds: undefined, requestId: 'x'.repeat(200) + id }));
     for (let id = 1; id <= 400; id += 1) await fixture.ledger.settle(settleAmount(id, 0n));
     const { copyFileSync, mkdirSync, openSync, statSync, writeSync } = await import('node:fs');
-    // As a kill leaves them, with a page that the disk has lost.
+    // Copies the database files as a killed process leaves them, then destroys one page.
     const left = join(fixture.dataDir, 'left');
     mkdirSync(left);
     for (const end of ['', '-wal'])

@@ -29,7 +29,7 @@ test.each([
     "DROP TRIGGER entry_is_never_changed; UPDATE entry SET amount = amount + 1 WHERE kind = 'credit'",
     'account 1',
   ],
-])('%s makes `ledger verify` exit 1 and say where', async (_, change, place) => {
+])('%s makes `ledger verify` exit with 1 and report the position', async (_, change, place) => {
   const copy = join(gateway.home.folder, 'copy');
   const backup = await gateway.cli(['backup', copy]);
   expect([backup.code, backup.stderr]).toEqual([0, '']);

@@ -12,9 +12,9 @@ import type {
 } from '../../src/ledger/ledger.ts';
 import type { PlanName, PlanPeriodName } from '../../src/ledger/plans.ts';
 
-/** Random sequences of commands for comparing the ledger with its reference model. Values are near the limits at which ledgers fail. */
+/** Random sequences of commands, to compare the ledger with its reference model. Many values are near limits, where mistakes are likely. */
 
-/** How the clock moves before a step: by ms, to an edge of the day, or to the next end of a plan's period. */
+/** How the clock moves before a step: by some ms, to an edge of a day, or to the next end of a plan's period. */
 export type Move =
   | number
   | 'before midnight'
@@ -39,14 +39,14 @@ export type Action =
     }
   | { kind: 'group'; account: number; parent: number | null; balance: bigint | null }
   | { kind: 'regroup'; group: number; byAccount: number | undefined; parent?: number | null; balance?: bigint | null }
-  /** `isEmptied`: the keys and groups in it are taken out first. */
+  /** `isEmptied`: the keys and groups in the group are removed from it first. */
   | { kind: 'ungroup'; group: number; byAccount: number | undefined; isEmptied: boolean }
   | { kind: 'moveKey'; key: number; group: number | null }
   | { kind: 'rotate'; key: number; byAccount: number | undefined; overlapMs: number }
   | { kind: 'limit'; limit: TracedLimit }
   | { kind: 'relimit'; limit: number; byAccount: number | undefined; change: TracedChange }
   | { kind: 'unlimit'; limit: number; byAccount: number | undefined }
-  /** `isAltered`: sent again with another model, or with other buckets of the same cost. */
+  /** `isAltered`: the repeat has another model, or other buckets with the same cost. */
   | { kind: 'repeat'; request: number; of: 'admit' | 'settle'; isAltered: boolean }
   | { kind: 'burst'; key: number; count: number }
   | { kind: 'extend'; request: number; outputTokens: number }
@@ -93,7 +93,7 @@ export interface StartedPlan {
   readonly period: PlanPeriodName;
 }
 
-/** A chain of nested groups, outermost first; `depths`: in which of them each of the account's keys is, 0 for none. */
+/** A chain of nested groups, outermost first. `depths` has the group of each key of the account; 0: none. */
 export interface GroupChain {
   readonly account: number;
   readonly balances: readonly (bigint | null)[];
@@ -102,12 +102,12 @@ export interface GroupChain {
 
 export interface Trace {
   readonly start: string;
-  /** Groups that one account begins with; undefined: none. */
+  /** The initial groups of one account; undefined: none. */
   readonly chain: GroupChain | undefined;
   readonly unit: 'dollars' | 'requests';
-  /** Free requests that were admitted earlier on the day. */
+  /** How many free requests were admitted earlier on the day. */
   readonly freeBefore: number;
-  /** The plans that the accounts begin with. */
+  /** The initial plans of the accounts. */
   readonly plans: readonly (StartedPlan | undefined)[];
   /** The keys' initial flags. */
   readonly flags: readonly { readonly useSubsFirst: boolean; readonly fallbackToPayg: boolean }[];
@@ -429,7 +429,7 @@ export function traces(stepsMax: number): fc.Arbitrary<Trace> {
       '2028-02-28T23:59:59.000Z',
       '2028-02-29T12:00:00.000Z',
       '2026-12-31T23:59:59.999Z',
-      // Just before daylight saving time starts and ends in Europe, and ends in America.
+      // Shortly before daylight saving time starts and ends in Europe, and ends in America.
       '2026-03-28T22:59:59.000Z',
       '2026-10-24T21:59:59.000Z',
       '2026-11-01T05:59:00.000Z',

@@ -1,4 +1,4 @@
-/** 1,000 requests at once over three gateways on one PostgreSQL: exactly what is allowed is answered, and the rest is refused with 429. */
+/** 1,000 requests at once over three gateways on one PostgreSQL: as many are answered as the balance or limit allows, and the others are refused with 429. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { makeKey } from '../gateway.ts';
 import { verifyDatabase } from '../../src/ledger/postgres/verify.ts';
@@ -48,11 +48,11 @@ const split = (answers: readonly Answer[]) => ({
   ),
 });
 
-test.runIf(hasPostgres)('on five cents', async () => {
+test.runIf(hasPostgres)('a balance of five cents pays for at least five requests, and is never overdrawn', async () => {
   const { gateway } = fleet.member(0);
   const funds = 50_000_000n;
   const { key, id } = await makeKey(gateway, { balanceNanoUsd: funds });
-  // Each costs about 0.82 cents at most, so that six or so can be paid; the pace keeps them running side by side.
+  // Each costs at most about 0.82 cents, so the balance pays for about six. They are slow, so that they run at the same time.
   const { paid, refusals } = split(await ask(key, 'tokens=2000 tps=400', 2000));
   expect(refusals).toEqual(new Set(['429 insufficient_balance']));
   expect(paid.length).toBeGreaterThanOrEqual(5);
@@ -62,24 +62,24 @@ test.runIf(hasPostgres)('on five cents', async () => {
   expect(spent).toBeLessThanOrEqual(funds);
 });
 
-test.runIf(hasPostgres)('on a limit of 100 requests a day', async () => {
+test.runIf(hasPostgres)('a limit of 100 requests a day admits exactly 100', async () => {
   const { key } = await makeKey(fleet.member(1).gateway, { dailyLimit: 100n });
   const { paid, refusals } = split(await ask(key, 'tokens=5', 16));
   expect(refusals).toEqual(new Set(['429 rate_limit']));
   expect(paid).toHaveLength(100);
 });
 
-test.runIf(hasPostgres)('on a limit of 10,000 tokens a minute', async () => {
+test.runIf(hasPostgres)('a limit of 10,000 tokens a minute is nearly used up and never exceeded', async () => {
   const { key, id } = await makeKey(fleet.member(2).gateway);
   const settings = { max: 10_000n, timeZone: 'UTC', endUsers: 'all', action: 'refuse' };
   const limit = { scope: 'key', scopeId: id, unit: 'tokens', window: 'minute', settings };
   await fleet.member(2).gateway.account.createLimit({ limit });
-  // Each runs for longer than the admission of all takes, so that each is counted with all that it may use.
+  // Each runs for longer than all admissions take, so each counts with the tokens that it reserves.
   const { paid, refusals } = split(await ask(key, 'tokens=400 tps=20', 400));
   expect(refusals).toEqual(new Set(['429 rate_limit']));
   const used = paid.reduce((sum, { body }) => sum + (body.usage?.total_tokens ?? 0), 0);
   const each = paid[0]?.body.usage?.total_tokens ?? 0;
   expect(used).toBeLessThanOrEqual(10_000);
-  // One more would not fit, because the gateway reserves tokens for an input that it has not counted.
+  // By their usage, up to two more would fit: each reserves more tokens than it uses, because its input is only estimated.
   expect(used).toBeGreaterThan(10_000 - 2 * each);
 });

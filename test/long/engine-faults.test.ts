@@ -4,6 +4,6 @@ import { closeDatabase, failAtSteps, faultPlans } from '../ledger/engine-fault-s
 afterEach(closeDatabase);
 
 test.each(faultPlans)(
-  'whichever $point fails with $kind ($times in a row), sending the commands again ends as if nothing had failed',
+  'after a failure ($kind, $times times in a row) at any $point, sending the commands again has the same result as without the failure',
   plan => failAtSteps(plan, { from: 1, by: 1 }),
 );

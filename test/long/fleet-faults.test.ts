@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { type FaultKind, faultFleet } from '../postgres/fleet-faults.ts';
 import { hasPostgres } from '../postgres/server.ts';
 
-/** `FAULTS=20` for fewer. */
+/** The number of faults; the environment variable `FAULTS` changes it. */
 const times = Number(process.env['FAULTS'] ?? 100);
 
 const kinds: readonly FaultKind[] = ['kill', 'crash', 'proxy', 'pause', 'clock'];

@@ -1,4 +1,4 @@
-/** A charge that is made after its request was refused, and a repeat of that request to another gateway. */
+/** A request is refused, but its charge is made later; meanwhile the request is repeated at another gateway. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 import { type Gateway, heldBy, makeHome, readBalance, startGateway } from '../gateway.ts';
@@ -12,7 +12,7 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-// Its answer takes two seconds.
+// The upstream's answer takes two seconds.
 const body = JSON.stringify({
   model: 'sim/large',
   messages: [{ role: 'user', content: '!sim tokens=40 tps=20\nTell.' }],
@@ -36,7 +36,7 @@ async function startTwo(url: string): Promise<readonly [one: Gateway, other: Gat
   return [one, await startGateway({ home: otherHome, config, environment })];
 }
 
-test('a request that was refused while its charge waited is charged once, however early its repeat comes to another gateway', async () => {
+test('a request that was refused while its charge waited is charged once, however early it is repeated at another gateway', async () => {
   const url = await createDatabase(server.url);
   const [one, other] = await startTwo(url);
   const before = await readBalance(other);

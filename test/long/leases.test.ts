@@ -1,4 +1,4 @@
-/** Leases of gateways on PostgreSQL that expire by themselves. test/postgres has the same tests with leases that are ended early. */
+/** Leases of gateways on PostgreSQL that expire by themselves. In test/postgres the same tests end the leases early. */
 import { afterAll, beforeAll, test } from 'vitest';
 import { expectSound, killGateway, pauseGateway, startTwo } from '../postgres/lost-gateways.ts';
 import { createDatabase, type PostgresServer, startPostgres } from '../postgres/server.ts';
@@ -12,7 +12,7 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-test('a gateway that is paused for longer than its lease has its holds released within 30 s, and charges nothing when it wakes', async () => {
+test('the holds of a gateway that is paused for longer than its lease are released within 30 s, and it charges nothing when it resumes', async () => {
   await pauseGateway(await createDatabase(server.url), ends);
 });
 

@@ -10,14 +10,14 @@ import { openPostgresSubject } from '../postgres/ledger-subject.ts';
 import { createDatabase, hasPostgres, type PostgresServer, startPostgres } from '../postgres/server.ts';
 
 const src = resolve(import.meta.dirname, '../../src');
-/** `STEPS=20000` for fewer. */
+/** The least number of steps; the environment variable `STEPS` changes it. */
 const stepsMin = Number(process.env['STEPS'] ?? 200_000);
-/** How many traces run at the same time, each on its own database: they wait for it most of the time. */
+/** How many traces run at the same time, each on its own database, for which it waits most of the time. */
 const lanes = 4;
 let server: PostgresServer | undefined;
 
 beforeAll(async () => {
-  // Nothing crashes here, so commits need not be synced at once.
+  // Nothing crashes here, so commits do not have to be synced at once.
   if (hasPostgres) server = await startPostgres({ synchronous_commit: 'off', autovacuum_naptime: '5s' });
 });
 

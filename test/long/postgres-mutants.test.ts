@@ -11,7 +11,7 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-test.each(postgresMutants)('found: $mistake', async mutant => {
+test.each(postgresMutants)('is found: $mistake', async mutant => {
   expect(await findMutant(mutant, server.url)).not.toEqual([]);
 });
 

@@ -1,6 +1,6 @@
 import { test } from 'vitest';
 import { killConversations } from '../e2e/responses-kills.ts';
 
-test('a gateway that is killed in the middle of conversations, 15 times: what clients got stays, the rest is free', async () => {
+test('after 15 kills in the middle of conversations, what clients received is stored, and the rest is free', async () => {
   await killConversations(15);
 });

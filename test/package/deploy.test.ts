@@ -1,4 +1,4 @@
-/** Checks the files for deployment, as far as a machine without a container engine, a cluster or systemd can. */
+/** Checks the deployment files, as far as possible on a machine without a container engine, a cluster or systemd. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { root } from '../gateway.ts';
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 const has = (program: string): boolean => spawnSync(program, ['--version']).error === undefined;
 
-test('the Dockerfile copies existing files, runs as another user than root, has a health check and a data volume', () => {
+test('the Dockerfile copies existing files, does not run as root, and has a health check and a data volume', () => {
   const lines = read('Dockerfile')
     .split('\n')
     .filter(line => /^[A-Z]/.test(line));
@@ -19,11 +19,11 @@ test('the Dockerfile copies existing files, runs as another user than root, has 
     expect.arrayContaining(['USER', 'HEALTHCHECK', 'VOLUME', 'EXPOSE', 'STOPSIGNAL', 'ENTRYPOINT']),
   );
   expect(lines.find(line => line.startsWith('USER'))).not.toMatch(/\broot$/);
-  // The bases are named with their versions.
+  // The base images have exact versions.
   for (const line of lines.filter(each => each.startsWith('FROM'))) expect(line).toMatch(/:[\w.-]+|nodejs\d+/);
 });
 
-test('compose starts it read-only, without privileges, with time to stop', () => {
+test('compose starts the container read-only, without privileges, and with enough time to stop', () => {
   const { services } = parse(read('compose.yaml')) as { services: Record<string, Record<string, unknown>> };
   expect(services['tollgate']).toMatchObject({
     read_only: true,
@@ -33,7 +33,7 @@ test('compose starts it read-only, without privileges, with time to stop', () =>
   });
 });
 
-test('the cluster is three gateways on one database behind a proxy that asks whether they are ready', () => {
+test('the cluster has three gateways on one database behind a proxy that checks whether they are ready', () => {
   const { services } = parse(read('deploy/cluster/compose.yaml')) as {
     services: Record<string, Record<string, unknown>>;
   };
@@ -42,7 +42,7 @@ test('the cluster is three gateways on one database behind a proxy that asks whe
   expect(read('deploy/cluster/haproxy.cfg')).toContain('server-template gateway 3 tollgate:8080');
 });
 
-test('the unit runs as its own user, can write only its data, and systemd accepts it', () => {
+test('the systemd unit runs as a separate user, can write only its data, and systemd accepts it', () => {
   const unit = read('deploy/systemd/tollgate.service');
   for (const line of ['User=tollgate', 'ProtectSystem=strict', 'NoNewPrivileges=yes', 'StateDirectory=tollgate']) {
     expect(unit).toContain(`\n${line}\n`);
@@ -54,7 +54,7 @@ test('the unit runs as its own user, can write only its data, and systemd accept
   expect([status, stderr]).toEqual([0, '']);
 });
 
-test('the chart: every value that a template reads is there, one gateway owns the ledger, helm accepts it', () => {
+test('the Helm chart has every value that a template reads and one gateway for the ledger, and helm accepts it', () => {
   const chart = join(root, 'deploy/helm/tollgate');
   const values = parse(read('deploy/helm/tollgate/values.yaml')) as Record<string, unknown>;
   const templates = readdirSync(join(chart, 'templates')).map(name =>

@@ -1,6 +1,6 @@
 /**
- * The package that `npm pack` makes, as a stranger installs it: in an empty folder, production dependencies alone, its code read-only. `TOLLGATE_TEST_NODES` names further
- * programs of Node.js to start it with, separated by colons.
+ * The package that `npm pack` makes, installed in an empty folder with only production dependencies and read-only code. `TOLLGATE_TEST_NODES` has the paths of further
+ * Node.js programs with which to start it, separated by colons.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -25,7 +25,7 @@ const installed = join(folder, 'node_modules/tollgate');
 const apiKey = `sk-tg-${'k'.repeat(43)}`;
 const nodes = [process.execPath, ...(process.env['TOLLGATE_TEST_NODES'] ?? '').split(':').filter(path => path !== '')];
 
-/** The npm that runs the tests, or the machine's. */
+/** Runs npm: the one that runs the tests, or that of the machine. */
 function npm(args: readonly string[], cwd: string): string {
   const own = process.env['npm_execpath'];
   const [program, before] = own === undefined ? ['npm', []] : [process.execPath, [own]];
@@ -49,7 +49,7 @@ beforeAll(() => {
 }, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('it has compiled code and the documents that its README names, and neither tests nor the pinned Node.js', () => {
+test('it has compiled code and the documents that its README links to, but no tests and no pinned Node.js', () => {
   expect(existsSync(join(installed, 'dist/main.js'))).toBe(true);
   for (const absent of ['src', 'test', 'bench', 'scripts']) expect(existsSync(join(installed, absent))).toBe(false);
   expect(existsSync(join(folder, 'node_modules/node'))).toBe(false);
@@ -57,7 +57,7 @@ test('it has compiled code and the documents that its README names, and neither 
   const links = Array.from(readme.matchAll(/\]\(((?!https?:)[^)#]+)/g), ([, path]) => path ?? '');
   expect(links.length).toBeGreaterThan(3);
   expect(links.filter(path => !existsSync(join(installed, path)))).toEqual([]);
-  // Files that the installation page copies from the package.
+  // The installation page copies these files from the package.
   const page = readFileSync(join(installed, 'docs/operations.md'), 'utf8');
   const copied = Array.from(page.matchAll(/npm root --global\)\/tollgate\/(\S+?)"/g), ([, path]) => path ?? '');
   expect(copied).toEqual(['deploy/systemd/tollgate.service']);
@@ -69,7 +69,7 @@ test('it has compiled code and the documents that its README names, and neither 
 describe.each(nodes)('with %s', node => {
   test('it starts, answers, and ends at SIGTERM', async () => {
     const data = mkdtempSync(join(folder, 'data-'));
-    // Not as root if the test runs as root: another user can read the package and write only its data.
+    // If the test runs as root, the gateway runs as another user, who can read the package and write only the data.
     const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
     if (user.uid !== undefined) {
       chmodSync(folder, 0o755);
@@ -109,7 +109,7 @@ describe.each(nodes)('with %s', node => {
 });
 
 test('an older Node.js is refused with a message', () => {
-  // The check reads the version that the program says.
+  // The check uses the version that the program reports.
   const script = `Object.defineProperty(process.versions, 'node', { value: '20.1.0' });`;
   const { status, stderr } = spawnSync(
     process.execPath,

@@ -1,4 +1,4 @@
-/** A batch whose charges wait for longer than a client would. */
+/** A batch whose charges wait longer than the timeout. */
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, inject, test } from 'vitest';
@@ -8,7 +8,7 @@ import { allRecords, chatItem, createBatch, endedBatch } from '../e2e/batch-call
 import { heldBy, startGateway } from '../gateway.ts';
 import { createDatabase } from './server.ts';
 
-test('a batch item whose charge times out but is committed nevertheless is charged once', async () => {
+test('a batch item whose charge times out but is committed anyway is charged once', async () => {
   const url = await createDatabase(inject('postgresUrl'));
   const gateway = await startGateway({
     config: 'ledger: { settle_timeout: 100ms }\n',
@@ -17,7 +17,7 @@ test('a batch item whose charge times out but is committed nevertheless is charg
   const holder = await PostgresConnection.open({ url });
   const made = await createBatch(gateway, [chatItem('item', 'tokens=20 tps=20')]);
   await expect.poll(() => heldBy(gateway), { interval: 20 }).toBeGreaterThan(0n);
-  // The charge waits behind this lock, as behind another gateway.
+  // The charge waits for this lock, as if another gateway had it.
   await holder.script('BEGIN; SELECT 1 FROM account WHERE id = 1 FOR UPDATE');
   await sleep(2500);
   await holder.script('COMMIT');

@@ -1,4 +1,4 @@
-/** Each command of a batch sees the changes of those before it, even if the engine writes in the middle of the batch because it has to look something up, such as the hash of a new key. */
+/** Each command of a batch sees the changes of earlier commands, even if the engine writes in the middle of the batch because it has to look something up, for example the hash of a new key. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 import type { KeyRow } from '../../src/ledger/ledger.ts';
@@ -29,7 +29,7 @@ afterAll(async () => {
   await ledger.close();
 });
 
-/** Makes a key. Before that, the engine writes what the batch has changed so far. */
+/** Makes a key. Before that, the engine writes what the batch has changed up to there. */
 async function createKey(accountId: number): Promise<KeyRow> {
   lastId += 1;
   const key = await ledger.createKey({ accountId, hash: makeHash(`key ${lastId}`), masked: 'sk', settings: {} });
@@ -43,7 +43,7 @@ async function makeAccount(): Promise<{ accountId: number; keyId: number; key: {
   return { accountId, keyId, key: { id: keyId, accountId } };
 }
 
-test('a limit holds for the requests of its batch that follow it', async () => {
+test('a new limit applies to later requests of the same batch', async () => {
   const { accountId, key } = await makeAccount();
   const ids = [++lastId, ++lastId];
   const [limit, , ...admitted] = await Promise.all([
@@ -66,7 +66,7 @@ test('a hold that a batch has extended is released completely', async () => {
   expect(await ledger.findAccount(accountId)).toMatchObject({ balance: dollar - 1n, held: 0n });
 });
 
-test('a limit does not count a hold that ended before it was made', async () => {
+test('a new limit does not count a hold that ended before the limit was made', async () => {
   const { accountId, key } = await makeAccount();
   const id = ++lastId;
   const admission = ledger.admit(makeAdmitCommand(id, { key, funds: amount(1n), expiresAtMs: clock.now() + 1 }));

@@ -19,7 +19,7 @@ afterAll(() => connection.end());
 
 const insert = 'INSERT INTO thing SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[])';
 
-test('statements of one flush answer in their order, with the types of their columns', async () => {
+test('results of statements that are sent together come in order, and values have the types of their columns', async () => {
   const names = ['plain', 'a "quoted" \\ one', '', null, '{NULL,x}'];
   const values = [
     toArray([1n, 2n, 3n, 4n, 9_007_199_254_740_993n]),
@@ -48,7 +48,7 @@ test('a character that PostgreSQL can’t store is replaced, in a parameter and 
   expect(listed?.rows.map(([text]) => text)).toEqual(stored);
 });
 
-test('a statement that fails skips those behind it, and the same statements work again afterwards', async () => {
+test('after a statement that fails, the following statements of its group are skipped, and they work again afterwards', async () => {
   const steps = [
     { text: insert, values: [toArray([1n]), toArray(['twice']), toArray([null])] },
     { text: 'SELECT count(*) FROM thing WHERE id >= $1::bigint', values: ['0'] },
@@ -68,7 +68,7 @@ test('a transaction that throws changes nothing', async () => {
   expect(await connection.query('SELECT count(*) FROM thing')).toEqual([{ count: 5n }]);
 });
 
-test('a failed transaction is never taken for committed, even if its error was caught', async () => {
+test('a failed transaction is never reported as committed, even if its error was caught', async () => {
   const begun = connection.transaction(async own => {
     await own.query('DELETE FROM thing');
     await own.query('SELECT 1 / 0').catch(() => undefined);
@@ -77,7 +77,7 @@ test('a failed transaction is never taken for committed, even if its error was c
   expect(await connection.query('SELECT count(*) FROM thing')).toEqual([{ count: 5n }]);
 });
 
-test('a connection whose answer does not come in time is closed, and its pool continues with another', async () => {
+test('a connection whose answer does not come in time is closed, and its pool continues with another one', async () => {
   const pool = new PostgresPool({ url, connections: 1 });
   const slow = pool.run([{ text: 'SELECT pg_sleep(5)' }], 50);
   await expect(slow).rejects.toThrow(ConnectionLost);

@@ -39,7 +39,7 @@ async function send(to: Gateway, path: string, body?: object, headers: Record<st
 
 const chat = (content: string) => ({ model: 'sim/large', messages: [{ role: 'user', content }] });
 
-/** Asks again until a field of the answer is one of these. */
+/** Repeats a request until the status in the answer is one of `statuses`, and returns the answer. */
 async function poll(to: Gateway, path: string, statuses: readonly string[]): Promise<Record<string, unknown>> {
   for (const deadline = performance.now() + 40_000; ; await sleep(200)) {
     const { body } = await send(to, path);
@@ -63,7 +63,7 @@ test('a repeat at another gateway gets the first answer, or the error that it is
   expect((different.body['error'] as { code: string }).code).toBe('idempotency_key_reused');
 });
 
-test('a response can continue one of another gateway; one in the background can be followed and cancelled there', async () => {
+test('a response can continue a response of another gateway; a background response can be followed and cancelled at another gateway', async () => {
   const first = await send(one, '/v1/responses', { model: 'sim/large', input: 'Remember 7.' });
   const next = { model: 'sim/large', input: 'What was it?', previous_response_id: first.body['id'] };
   expect((await send(other, '/v1/responses', next)).status).toBe(200);
@@ -104,7 +104,7 @@ test('files, batches, images and tasks can be read at every gateway', async () =
   expect((await poll(other, `/v1/images/tasks/${id}`, ['completed']))['status']).toBe('completed');
 });
 
-// With a lease that ends by itself: test/long/leases.test.ts.
+// In `test/long/leases.test.ts` the lease ends by itself.
 test('the background work of a killed gateway is ended by the other one once its lease is over', async () => {
   await killGateway([one, other], makeEndLease(url));
 });

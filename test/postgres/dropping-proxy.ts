@@ -51,12 +51,12 @@ export class DroppingProxy {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Delays all data from now on, in both directions; 0 ends that. */
+  /** Delays all further data in both directions; 0 ends the delay. */
   delay(ms: number): void {
     this.#delayMs = ms;
   }
 
-  /** Delays the next COMMIT of a batch, also if its sender has given up by then. */
+  /** Delays the next COMMIT of a batch, which arrives even if its sender has given up by then. */
   delayCommit(ms: number): void {
     this.#commitMs = ms;
   }
@@ -78,14 +78,14 @@ export class DroppingProxy {
     let name: string | undefined;
     client.on('data', chunk => {
       const text = chunk.toString('latin1');
-      // The name under which the connection has prepared it.
+      // The name of the statement that the connection has prepared.
       name = /(s\d+)\0COMMIT\0/.exec(text)?.[1] ?? name;
       const commitMs = name !== undefined && text.includes(`\0${name}\0`) ? this.#commitMs : 0;
       if (commitMs > 0) this.#commitMs = 0;
       this.#pass(server, chunk, commitMs);
     });
     server.on('data', chunk => {
-      // The tag of a committed transaction: the answer is dropped here.
+      // This is the tag of a committed transaction, whose answer is dropped.
       if (this.#drops > 0 && chunk.includes('COMMIT')) {
         this.#drops -= 1;
         isDropping = true;
@@ -96,7 +96,7 @@ export class DroppingProxy {
     });
     client.on('close', () => {
       this.#sockets.delete(client);
-      // The end of the connection is passed on after the data before it.
+      // The end of the connection is passed on after all earlier data.
       void Promise.resolve(this.#waiting.get(server)).then(() => server.destroy());
     });
     server.on('close', () => {
@@ -105,7 +105,7 @@ export class DroppingProxy {
     });
   }
 
-  /** Passes a chunk on after the delay. Chunks keep their order even if the delay changes. */
+  /** Forwards a chunk after the delay. Chunks keep their order even if the delay changes. */
   #pass(to: Socket, chunk: Buffer | string, moreMs = 0): void {
     const waiting = this.#waiting.get(to);
     const delayMs = this.#delayMs + moreMs;

@@ -1,4 +1,4 @@
-/** Faults of each kind under a mixed load on three gateways and one PostgreSQL, and what must hold afterwards. */
+/** Causes faults of each kind under a mixed load on three gateways and one PostgreSQL, and checks what must hold afterwards. */
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
@@ -11,7 +11,7 @@ import { beginLoad, type Journal, limitMax } from './fleet-load.ts';
 /** The kinds of faults. */
 export type FaultKind = 'kill' | 'crash' | 'proxy' | 'pause' | 'clock';
 
-/** The results. */
+/** What a run with faults has shown. */
 export interface FaultReport {
   readonly answers: number;
   readonly records: number;
@@ -25,7 +25,7 @@ export interface FaultReport {
 type Fault = (fleet: Fleet, nth: number) => Promise<void>;
 
 const funds = 100_000n * 1_000_000_000n;
-/** A lease of 15 s, a look every 5 s, and room for a busy machine. */
+/** How long the end of interrupted work may take, in ms: a lease of 15 s, a check every 5 s, and time for a busy machine. */
 const endedMs = 60_000;
 
 /** Kills a gateway with signal 9 and starts it again, which ends its interrupted requests before it is ready. */
@@ -41,7 +41,7 @@ const kill: Fault = async (fleet, nth) => {
   expect(held, 'holds of a gateway that was killed and has started again').toEqual([]);
 };
 
-/** As a supervisor does: a start that can't reach the database in time is repeated. */
+/** Starts a gateway as a supervisor does: if it can't reach the database in time, the start is repeated. */
 async function startAgain({ start }: Member): Promise<Gateway> {
   for (let tries = 1; ; tries += 1) {
     try {
@@ -60,7 +60,7 @@ const crash: Fault = async (fleet, nth) => {
   await fleet.waitUntilReady();
 };
 
-/** Cuts connections, delays what goes through them, and drops answers after their commit. */
+/** Cuts connections to the database, delays data, and drops answers after a commit. */
 const proxy: Fault = async (fleet, nth) => {
   const { proxy: between } = fleet.member(nth);
   if (nth % 4 === 0) between.cut();
@@ -73,7 +73,7 @@ const proxy: Fault = async (fleet, nth) => {
   await fleet.waitUntilReady();
 };
 
-/** Pauses a gateway beyond its lease; every tenth waits until that ends by itself. */
+/** Pauses a gateway until after the end of its lease. In every tenth fault the lease ends by itself; in others it is ended. */
 const pause: Fault = async (fleet, nth) => {
   const member = fleet.member(nth);
   const home = readHome(member);
@@ -103,7 +103,7 @@ function readHome({ gateway }: Member): string {
   return readFileSync(`${gateway.dataDir}/instance.id`, 'utf8').trim();
 }
 
-/** Injects that many faults under a mixed load, and expects that nothing is lost, doubled, negative or stuck. */
+/** Injects `times` faults under a mixed load, and expects that nothing is lost, doubled, negative or stuck. */
 export async function faultFleet(kind: FaultKind, times: number): Promise<FaultReport> {
   const fleet = await Fleet.start(kind === 'clock');
   try {
@@ -213,7 +213,7 @@ interface Ended {
   readonly job: Job;
 }
 
-/** Returns a job once it has ended; every gateway must show it so. */
+/** Waits until a job has ended, and returns it. Every gateway must return the same. */
 async function waitForJob(fleet: Fleet, path: string, index: number): Promise<Ended> {
   const read = async (at: number): Promise<Job> => {
     const { gateway } = fleet.member(at);

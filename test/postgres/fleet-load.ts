@@ -1,24 +1,24 @@
-/** A mixed load on a fleet, whose clients record the answers that they get. They expect any request to fail, and none to be charged twice or forgotten. */
+/** A mixed load on a fleet of gateways. The clients record their answers. Any request may fail, but none may be charged twice or forgotten. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { chatItem, jsonLines } from '../e2e/batch-caller.ts';
 import type { Fleet } from './fleet.ts';
 
-/** The answers that clients got. */
+/** The answers that clients received. */
 export class Journal {
-  /** Costs in dollars of answers that came whole, by their request ids. */
+  /** The costs of complete answers in dollars, by request id. */
   readonly answers = new Map<string, number>();
-  /** Paths of background responses, image tasks and batches that were begun. */
+  /** The paths of background responses, image tasks and batches that were started. */
   readonly jobs = new Set<string>();
   /** How many requests of the limited key were answered. */
   limited = 0;
-  /** How often a repeat got the first answer and a revoked key was refused. */
+  /** How many times a repeat got the first answer or a revoked key was refused. */
   repeated = 0;
   refused = 0;
-  /** Failed requests, by the answer that they got. */
+  /** The number of failed requests, by their answer. */
   readonly failures = new Map<string, number>();
-  /** What must not happen. */
+  /** Descriptions of what happened but must not. */
   readonly wrongs: string[] = [];
 }
 
@@ -29,15 +29,15 @@ export interface Load {
   /** A key with a limit of `limitMax` requests a day. */
   readonly limitedKey: string;
   isOver: boolean;
-  /** The number of the next request, which its end user carries. */
+  /** The number of the next request, which is in its end user. */
   nextNumber: number;
 }
 
 /** Requests a day that the limited key may make. */
 export const limitMax = 20;
-/** A request that is not answered by then is stuck. Gateways are paused for less. */
+/** After this time without an answer a request counts as stuck, in ms. Gateways are paused for less. */
 const stuckMs = 90_000;
-/** Statuses that clients may get while a gateway or the database is down. */
+/** The statuses that are allowed while a gateway or the database is down. */
 const passing = new Set([409, 429, 502, 503, 504]);
 
 interface Reply {
@@ -89,7 +89,7 @@ function count(counts: Map<string, number>, what: string): void {
   counts.set(what, (counts.get(what) ?? 0) + 1);
 }
 
-/** Returns the cost of a whole answer of Chat; undefined if it broke off or has failed. */
+/** Returns the cost in a whole answer of Chat; undefined if it broke off or failed. */
 function readCost({ status, text }: Reply): number | undefined {
   if (status !== 200) return undefined;
   if (!text.startsWith('data:')) return (JSON.parse(text) as { usage: { cost: number } }).usage.cost;
@@ -114,7 +114,7 @@ function note({ journal }: Load, reply: Reply | undefined): void {
   if (reply !== undefined && cost !== undefined) journal.answers.set(reply.requestId, cost);
 }
 
-/** A client's turn. */
+/** What a client does in one turn. */
 type Turn = (load: Load, order: number) => Promise<void>;
 
 const chat: Turn = async (load, order) => {
@@ -130,7 +130,7 @@ const chat: Turn = async (load, order) => {
   );
 };
 
-/** Sends a request with an Idempotency-Key until it is answered, and then to the other gateways, which must answer the same. */
+/** Repeats a request with an Idempotency-Key until it is answered, then sends it to the other gateways, which must give the same answer. */
 const repeat: Turn = async (load, order) => {
   const idempotencyKey = randomUUID();
   const body = makeChat(order, 'tokens=30 tps=200', order % 2 === 0 ? streamed : {});
@@ -213,7 +213,7 @@ const limited: Turn = async (load, order) => {
 
 const turns = [chat, chat, chat, repeat, repeat, background, image, batch, revoke, limited];
 
-/** Begins a load. `stop` resolves when every client has ended its last turn. */
+/** Starts a load. `stop` resolves when every client has ended its last turn. */
 export function beginLoad(fleet: Fleet, limitedKey: string): { readonly load: Load; stop(): Promise<void> } {
   const load: Load = { fleet, journal: new Journal(), limitedKey, isOver: false, nextNumber: 1 };
   const clients = turns.map(async turn => {

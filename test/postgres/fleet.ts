@@ -13,7 +13,7 @@ limits: { image_tasks: 4, image_task_queue: 1000 }
 `;
 const hourMs = 3_600_000;
 
-/** A gateway of a fleet. After a kill, tests replace `gateway` by the new process. */
+/** A gateway of a fleet. After a kill, tests replace `gateway` with the new process. */
 export interface Member {
   gateway: Gateway;
   readonly proxy: DroppingProxy;
@@ -31,7 +31,7 @@ export class Fleet {
     this.members = members;
   }
 
-  /** Starts three gateways; `clocksApart`: the first one's wall clock is an hour slow, and the last one's an hour fast. */
+  /** Starts three gateways. `clocksApart`: the first one's wall clock is an hour behind, the last one's an hour ahead. */
   static async start(clocksApart = false): Promise<Fleet> {
     const server = await startPostgres();
     const first = makeHome();
@@ -40,7 +40,7 @@ export class Fleet {
       const proxy = await DroppingProxy.open(server.url);
       const clock = clocksApart ? new FakeClock(offTime(index - 1)) : undefined;
       const environment = { TOLLGATE_DATABASE_URL: proxy.url, ...clock?.environment };
-      // The first gateway makes the keys; all of them use these.
+      // The first gateway makes the keys, which all gateways use.
       const home = { ...makeHome(), apiKey: first.apiKey, managementKey: first.managementKey };
       const start = (): Promise<Gateway> => startGateway({ home, config, environment, balance: '100000' });
       members.push({ gateway: await start(), proxy, clock, start });

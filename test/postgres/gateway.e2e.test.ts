@@ -14,7 +14,7 @@ beforeAll(async () => {
   server = await startPostgres();
   const environment = { TOLLGATE_DATABASE_URL: server.url };
   const home = makeHome();
-  // The second has the first one's keys, because the first start of all made them.
+  // The second gateway has the same keys as the first one, whose start made them.
   const other = { ...makeHome(), apiKey: home.apiKey, managementKey: home.managementKey };
   const first = await startGateway({ home, config, environment });
   gateways = [first, await startGateway({ home: other, config, environment })];
@@ -36,7 +36,7 @@ async function generate({ url }: Gateway, key: string): Promise<Response> {
   return fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body });
 }
 
-test('what one gateway charges, the other shows; a key that one makes works at the other until one revokes it', async () => {
+test('charges of one gateway are visible at the other; a key that one makes works at the other until it is revoked at either', async () => {
   const [one, two] = gateways as [Gateway, Gateway];
   const before = await readBalance(two);
   const answers = await Promise.all(
@@ -61,7 +61,7 @@ test('the storage shows the database, and a running gateway verifies its ledger'
   expect((await one.admin.verifyLedger({})).violations).toEqual([]);
 });
 
-test('both show the age of the oldest snapshot of the database', async () => {
+test('both gateways show the age of the oldest snapshot of the database', async () => {
   const ages = () =>
     Promise.all(
       gateways.map(async ({ url }) => {
@@ -70,7 +70,7 @@ test('both show the age of the oldest snapshot of the database', async () => {
       }),
     );
   const connection = await PostgresConnection.open({ url: server.url });
-  // The role of the gateways ends sessions that idle in a transaction after five seconds.
+  // For the role of the gateways, sessions that idle in a transaction are ended after five seconds.
   await connection.script(
     'SET idle_in_transaction_session_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1',
   );
@@ -79,7 +79,7 @@ test('both show the age of the oldest snapshot of the database', async () => {
   await expect.poll(ages, { timeout: 15_000 }).toEqual([0, 0]);
 });
 
-test('while the database is stopped both answer 503 within 5 s, are alive and not ready, and recover by themselves', async () => {
+test('while the database is stopped, both gateways answer 503 within 5 s and are alive but not ready; they recover by themselves', async () => {
   const [one, two] = gateways as [Gateway, Gateway];
   await server.crash();
   const startedAtMs = performance.now();
@@ -95,7 +95,7 @@ test('while the database is stopped both answer 503 within 5 s, are alive and no
   await expect.poll(async () => (await generate(two, one.apiKey)).status, { timeout: 15_000 }).toBe(200);
 });
 
-test('an older program is refused with exit code 2, and one that reaches no database with 1', async () => {
+test('the start of an older version fails with exit code 2, and a start that can’t reach the database with 1', async () => {
   const connection = await PostgresConnection.open({ url: server.url });
   await connection.query("UPDATE schema_version SET version = version + 1 WHERE part = 'ledger'");
   const home = makeHome();

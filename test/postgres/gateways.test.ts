@@ -1,4 +1,4 @@
-/** Several gateways on one database: limits and money are exact, whichever gateway a request reaches, and other gateways end the holds of one that died. */
+/** Several gateways on one database: limits and money are exact, whichever gateway a request reaches, and the holds of a gateway that died are ended by the others. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -29,7 +29,7 @@ import { migratePostgres } from '../../src/lib/postgres/migrations.ts';
 const lease = { leaseMs: 4000, renewMs: 200 };
 const open = (url: string, clock = systemClock): Promise<PostgresLedger> =>
   openPostgresLedger({ url, clock, dailyLimitUnit: 'dollars', plans, lease });
-/** Clocks that are hours apart, which must give no one a second allowance. */
+/** Clocks that are an hour apart, which must not make any limit available twice. */
 const clocks = [0, 3_600_000, -3_600_000].map(offMs => ({ now: () => systemClock.now() + offMs }));
 
 let url: string;
@@ -54,7 +54,7 @@ async function makeAccount(name: string, balance: bigint): Promise<{ accountId: 
   return { accountId, keyId: key.keyId };
 }
 
-/** Admits that many requests at once over all gateways. Returns the ids of those that were admitted. */
+/** Admits `count` requests at once over all gateways. Returns the ids of those that were admitted. */
 async function admitAll(count: number, name: string, each: Parameters<typeof makeAdmitCommand>[1]): Promise<number[]> {
   const ids = Array.from({ length: count }, () => ++lastId);
   const replies = await Promise.all(ids.map((id, index) => pick(index).admit(makeAdmitCommand(id, each, name))));
@@ -62,7 +62,7 @@ async function admitAll(count: number, name: string, each: Parameters<typeof mak
 }
 
 async function settleAll(ids: readonly number[], cost: bigint): Promise<void> {
-  // Each by another gateway than the one that admitted it.
+  // Each is settled by another gateway than the one that admitted it.
   await Promise.all(ids.map((id, index) => pick(index + 1).settle(settleAmount(id, cost))));
 }
 
@@ -81,7 +81,7 @@ test('if several gateways start for the first time at once, one makes the keys',
   expect(await pick(0).listAccounts()).toHaveLength(1);
 });
 
-test('1,000 requests at once on 5 cents over three gateways: exactly what the money pays', async () => {
+test('of 1,000 requests at once on 5 cents over three gateways, exactly as many are admitted as the money pays for', async () => {
   const { accountId } = await makeAccount('cents', 50_000_000n);
   const admitted = await admitAll(1000, 'cents', { funds: amount(500_000n) });
   expect(admitted).toHaveLength(100);
@@ -89,7 +89,7 @@ test('1,000 requests at once on 5 cents over three gateways: exactly what the mo
   expect(await pick(2).findAccount(accountId)).toMatchObject({ balance: 0n, held: 0n });
 });
 
-test('1,000 requests at once on a limit of 100 requests over three gateways: exactly 100', async () => {
+test('of 1,000 requests at once on a limit of 100 requests over three gateways, exactly 100 are admitted', async () => {
   const { accountId, keyId } = await makeAccount('hundred', 100n * dollar);
   expect(await makeLimit(pick(2), { accountId, scopeId: keyId, max: 100n })).toMatchObject({ remaining: 100n });
   const admitted = await admitAll(1000, 'hundred', { funds: amount(1n) });
@@ -97,7 +97,7 @@ test('1,000 requests at once on a limit of 100 requests over three gateways: exa
   await settleAll(admitted, 1n);
 });
 
-test('1,000 requests at once on 10,000 tokens a minute over three gateways: exactly 100 of 100 tokens', async () => {
+test('of 1,000 requests of 100 tokens at once on 10,000 tokens a minute over three gateways, exactly 100 are admitted', async () => {
   const { accountId, keyId } = await makeAccount('tokens', 100n * dollar);
   await makeLimit(pick(0), { accountId, scopeId: keyId, unit: 'tokens', window: 'minute', max: 10_000n });
   const text = { inputTokens: 84, outputTokensMin: 16, outputTokensWanted: 16 };
@@ -106,7 +106,7 @@ test('1,000 requests at once on 10,000 tokens a minute over three gateways: exac
   await settleAll(admitted, 1n);
 });
 
-test('a repeat to another gateway gets the first answer, and a revoked key ends everywhere with the next request', async () => {
+test('a repeat at another gateway gets the first answer, and a revoked key is refused everywhere from the next request on', async () => {
   const { keyId } = await makeAccount('repeat', dollar);
   const id = ++lastId;
   const first = await pick(0).admit(makeAdmitCommand(id, { funds: amount(5n) }, 'repeat'));
@@ -126,7 +126,7 @@ test('a hold that another gateway has ended is not settled by the one that made 
   const { accountId } = await makeAccount('ended', dollar);
   const [id, other] = [++lastId, ++lastId];
   await pick(0).admit(makeAdmitCommand(id, { funds: amount(5n) }, 'ended'));
-  // So that the account holds enough for both to end.
+  // The account must hold enough that both could end.
   await pick(1).admit(makeAdmitCommand(other, { funds: amount(9n) }, 'ended'));
   expect(await pick(1).void(id, 'cancelled')).toBe('voided');
   expect(await pick(0).settle(settleAmount(id, 5n))).toMatchObject({ kind: 'not_held' });
@@ -134,7 +134,7 @@ test('a hold that another gateway has ended is not settled by the one that made 
   await pick(1).void(other, 'cancelled');
 });
 
-test('holds of a killed gateway are released once, at most a lease and a sweep later', async () => {
+test('the holds of a killed gateway are released once, at most a lease and a sweep later', async () => {
   const { accountId, keyId } = await makeAccount('killed', dollar);
   const child: ChildProcess = fork(join(import.meta.dirname, 'killed-child.ts'), [
     url,
@@ -150,7 +150,7 @@ test('holds of a killed gateway are released once, at most a lease and a sweep l
   expect(voided.map(({ reason }) => reason)).toEqual(Array.from({ length: 100 }, () => 'restarted'));
 });
 
-test('a gateway that starts on the data directory of a killed one releases its holds, and no others, before it is open', async () => {
+test('a gateway that starts on the data directory of a killed one releases exactly the killed one’s holds before it accepts requests', async () => {
   const { accountId, keyId } = await makeAccount('followed', dollar);
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-homes-'));
   const homes = ['one', 'other'].map(name => join(folder, name));
@@ -191,7 +191,7 @@ test('a gateway that starts on the data directory of a killed one releases its h
   await expect.poll(held, { timeout: 10_000 }).toBe(0n);
 }, 60_000);
 
-test('a gateway that resumes after its lease has ended settles nothing, and continues as a new instance', async () => {
+test('a gateway that resumes after the end of its lease settles nothing, and continues as a new instance', async () => {
   const { accountId } = await makeAccount('asleep', dollar);
   const sleeper = await open(url);
   const id = ++lastId;
@@ -211,7 +211,7 @@ test('a gateway that resumes after its lease has ended settles nothing, and cont
   await sleeper.close();
 });
 
-test('answers that are lost after the commit are looked up: nothing is done twice', async () => {
+test('if the answer to a commit is lost, the gateway looks up whether it was done, so that nothing is done twice', async () => {
   const { accountId } = await makeAccount('dropped', dollar);
   const proxy = await DroppingProxy.open(url);
   const far = await open(proxy.url);
@@ -234,7 +234,7 @@ test('answers that are lost after the commit are looked up: nothing is done twic
   await expect.poll(async () => (await pick(0).findAccount(accountId))?.held).toBe(0n);
 });
 
-test('every invariant holds after all that', async () => {
+test('every invariant holds after the tests above', async () => {
   expect(await pick(0).verify()).toEqual([]);
   const connection = await PostgresConnection.open({ url });
   const [row] = await connection.query('SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()');
@@ -242,7 +242,7 @@ test('every invariant holds after all that', async () => {
   await connection.end();
 });
 
-test('while the database is stopped requests are refused within 5 s, and running ones are settled afterwards', async () => {
+test('while the database is stopped, requests are refused within 5 s, and running ones are settled afterwards', async () => {
   const server = await startPostgres();
   const ledger = await open(server.url);
   try {
@@ -275,7 +275,7 @@ test('while the database is stopped requests are refused within 5 s, and running
   }
 });
 
-test('a database of a newer program is refused', async () => {
+test('a database that a newer version has migrated is refused', async () => {
   const newer = await createLedgerDatabase();
   const migrations = [{ number: 1, name: 'later', sql: 'SELECT 1' }];
   await migratePostgres({ url: newer }, { part: 'later', migrations });

@@ -1,4 +1,4 @@
-/** A gateway's ledger with 100 holds of 5 nano-dollars, in a process of its own that is killed. */
+/** The process that a test kills: a gateway's ledger with 100 holds of 5 nano-dollars each. */
 import { lockHome } from '../../src/ledger/postgres/home-lock.ts';
 import { openPostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 import { systemClock } from '../../src/lib/clock.ts';
@@ -6,7 +6,7 @@ import { IdSource } from '../../src/lib/ids.ts';
 import { makeAdmitCommand, amount, plans } from '../ledger/fixture.ts';
 
 const [url = '', accountId, keyId, dataDir] = process.argv.slice(2);
-// It has its own data directory: the next gateway on that directory ends its lease.
+// It has another data directory, because the next gateway on the same directory would end its lease.
 const home = dataDir === undefined ? undefined : lockHome(dataDir);
 const lease = { leaseMs: home === undefined ? 4000 : 600_000, renewMs: 200 };
 const ledger = await openPostgresLedger({ url, clock: systemClock, dailyLimitUnit: 'dollars', plans, lease, home });

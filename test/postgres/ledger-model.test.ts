@@ -6,7 +6,7 @@ import { traces } from '../ledger/trace.ts';
 import { createLedgerDatabase } from './ledger-database.ts';
 import { openPostgresSubject } from './ledger-subject.ts';
 
-/** For how long new traces begin, in ms, and how many at most. */
+/** How long new traces are started, in ms, and the most traces. */
 const beginMs = 8000;
 const tracesMax = 300;
 
@@ -20,7 +20,7 @@ test('two gateways on PostgreSQL return and store the same as the reference mode
     counts.traces += 1;
   });
   const untilMs = performance.now() + beginMs;
-  // A trace that fails is shortened for a while, and shown before the test's time is over.
+  // A failing trace is shortened for a while, and reported before the timeout of the test.
   while (counts.traces < tracesMax && performance.now() < untilMs) {
     await fc.assert(property, { numRuns: 5, interruptAfterTimeLimit: 30_000, markInterruptAsFailure: true });
   }

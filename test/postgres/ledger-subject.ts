@@ -8,9 +8,9 @@ import type { Step } from '../../src/lib/postgres/connection.ts';
 import type * as poolModule from '../../src/lib/postgres/pool.ts';
 import { decode, encode, type OpenSubject, type Subject, type TimedCommand } from '../ledger/subjects.ts';
 
-/** The ledger in PostgreSQL, for traces: two gateways that take turns, on a database that each trace finds empty. */
+/** The ledger in PostgreSQL, for traces: two gateways take turns, on a database that is empty at the start of each trace. */
 
-/** What the traces of one database share. */
+/** What traces on the same database share. */
 interface Place {
   readonly url: string;
   readonly pool: poolModule.PostgresPool;
@@ -18,7 +18,7 @@ interface Place {
   readonly verify: typeof verifyModule;
   readonly wire: typeof wireModule;
   readonly types: columnTypesModule.ColumnTypes;
-  /** Removes the rows of a trace. */
+  /** Statements that remove the rows of a trace. */
   readonly emptying: readonly Step[];
 }
 
@@ -29,10 +29,10 @@ interface Settings {
 
 type Gateway = ledgerModule.Parts;
 
-/** Longer than a trace runs. */
+/** A lease that is longer than any trace. */
 const lease = { leaseMs: 600_000, renewMs: 600_000 };
 
-/** Opens the engine of the modules in `src`, an absolute path, on a database that has the ledger's tables. `close`: after the last trace. */
+/** Opens the engine on a database that has the ledger's tables. `src` is the absolute path of the modules. `close` must be called after the last trace. */
 export async function openPostgresSubject(
   src: string,
   url: string,
@@ -51,7 +51,7 @@ export async function openPostgresSubject(
   };
 }
 
-/** Tables that are not emptied between traces: dictionaries keep their numbers, as in a database that was used before. */
+/** Tables that are not emptied between traces, so that dictionaries keep their numbers, as in a database that was used before. */
 const kept = new Set([
   'batch',
   'call_kind',
@@ -84,7 +84,7 @@ class PostgresSubject implements Subject {
   readonly #place: Place;
   readonly #settings: Settings;
   #gateways: readonly Gateway[] = [];
-  /** The gateway that admitted each of the gateways' own requests. */
+  /** By request id: the gateway that admitted the request, if gateways made the id. */
   readonly #makers = new Map<number, number>();
   readonly #seen = new Set<number>();
   #turn = 0;
@@ -133,7 +133,7 @@ class PostgresSubject implements Subject {
   async limit(limitId: number, nowMs: number) {
     await this.#gateway(this.#turn).writer.sendFor([], ['uses', nowMs, limitId]);
     const row = await this.#reader.read('limit', limitId, undefined, nowMs);
-    // Running requests are shown as used.
+    // A `concurrent` limit has running requests as its use.
     return row?.unit === 'concurrent' ? { used: 0n, held: row.used } : row;
   }
 
@@ -177,7 +177,7 @@ class PostgresSubject implements Subject {
     this.#makers.clear();
   }
 
-  /** Splits a batch by the gateways that its commands go to. */
+  /** Splits a batch by the gateways that get its commands. */
   #share(batch: readonly TimedCommand[]): [number, TimedCommand[]][] {
     const shares: [number, TimedCommand[]][] = [];
     for (const each of batch) {
@@ -189,7 +189,7 @@ class PostgresSubject implements Subject {
     return shares;
   }
 
-  /** Returns the next gateway in turn; for a request of the gateways' own, the one that admitted it. */
+  /** Returns the gateway for a command: the next in turn or, for a request whose id gateways made, the one that admitted it. */
   #choose(timed: TimedCommand): number {
     const id = timed.kind === 'void' ? timed.id : 'command' in timed ? timed.command.id : undefined;
     if (id === undefined) return this.#turn;
@@ -202,14 +202,14 @@ class PostgresSubject implements Subject {
     return this.#makers.get(id) ?? this.#turn;
   }
 
-  /** Returns a gateway that can't have made an id: a gateway that makes ids assumes that no one else has used them. */
+  /** Returns a gateway that can't have made an id, because a gateway assumes that no one else uses the ids that it makes. */
   #chooseForeign(id: number): number {
     return id % 64 === this.#gateway(this.#turn).number.value ? 1 - this.#turn : this.#turn;
   }
 
   /**
-   * Sends commands in one turn of the event loop: they are one batch. The first names the accounts of which something ends meanwhile: else a gateway would end it some seconds later, or with the
-   * account's next command, and not at once as the model does.
+   * Sends commands in one turn of the event loop, so that they are one batch. The first command names the accounts of which something ends by then; otherwise a gateway would end it some seconds later
+   * or with the account's next command, and not at once as the model does.
    */
   async #send(nth: number, commands: readonly TimedCommand[]): Promise<unknown[]> {
     const { writer, instances } = this.#gateway(nth);

@@ -1,4 +1,4 @@
-/** Reads that take long: they end in bounded time with words, and nothing else waits for them. */
+/** Reads that take long are ended after a limited time with an error, and nothing else waits for them. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 import type { AnalyticsQuery } from '../../src/ledger/ledger.ts';
@@ -40,17 +40,17 @@ async function open(readMs?: number): Promise<void> {
   await ledger.createKey({ accountId, hash: makeHash('key'), masked: 'sk', settings: {} });
 }
 
-/** Sums over the records of several filters, which no stored sum fits. */
+/** Reads sums with several filters, which must be computed from the records. */
 const ask = (): Promise<unknown> => {
   const span = { startMs: 0, endMs: undefined, granularity: 'day', limit: 1000 } as const;
   const query: AnalyticsQuery = { accountId, ...span, keyId: 1, model: 'acme/large', groupBy: 'end_user' };
   return ledger.analytics(query);
 };
 
-/** As if the records of every read were many. */
+/** Makes every read of records wait, as if there were many records. */
 const slowDown = (): Promise<void> => holder.script('BEGIN; LOCK TABLE usage IN ACCESS EXCLUSIVE MODE');
 
-test('reads that take too long are refused with words, whatever they wait for, and the next are answered', async () => {
+test('reads that take too long are refused with an error message, whatever they wait for, and later reads are answered', async () => {
   await open(300);
   await slowDown();
   const outcomes = await Promise.allSettled(Array.from({ length: 6 }, ask));
@@ -72,7 +72,7 @@ test('while many long reads run, credentials are found and the lease is renewed'
     return Number(row?.['until']);
   };
   const first = await readLease();
-  // Longer than three leases: without renewals it would have ended.
+  // This is longer than three leases, so without renewals the lease would have ended.
   await expect.poll(readLease, { timeout: 20_000 }).toBeGreaterThan(first + 4500);
   expect(await ledger.findCredential(makeHash('key'))).toMatchObject({ keyId: 1 });
   expect(endedLeases).toBe(0);

@@ -1,4 +1,4 @@
-/** The database disappears in the middle of answers that are stored in it, and comes back (docs/operations.md "When storage fails"). */
+/** The database becomes unreachable in the middle of answers that are stored in it, and comes back (docs/operations.md "When storage fails"). */
 import { rmSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -7,7 +7,7 @@ import { type PostgresServer, startPostgres } from './server.ts';
 
 let server: PostgresServer;
 let gateway: Gateway;
-/** Longer than a few quick retries: storing the end of a background response must be repeated until the database is back. */
+/** How long the database is unreachable, in ms: longer than a few quick retries, because the end of a background response must be stored again until the database is back. */
 const goneMs = 8_000;
 
 beforeAll(async () => {
@@ -43,7 +43,7 @@ async function readState(path: string): Promise<string> {
   return (JSON.parse((await read(path)).text) as { status: string }).status;
 }
 
-test('what was acknowledged is read afterwards, what was interrupted ends without a restart, and nothing stays held', async () => {
+test('afterwards acknowledged answers can be read, interrupted ones end without a restart, and nothing stays held', async () => {
   const input = '!sim tokens=600 tps=150\nx';
   const stored: { id: string; text: string }[] = [];
   for (let count = 0; count < 5; count += 1) {
@@ -71,7 +71,7 @@ test('what was acknowledged is read afterwards, what was interrupted ends withou
   const texts = streams.map(each => each.text());
   await wait(500);
   await server.crash();
-  // Stored answers can't be read, and no request is taken; the error tells to try again.
+  // Stored answers can't be read and no request is accepted; the error says to try again.
   expect((await read(`/v1/responses/${stored[0]?.id}`)).status).toBe(503);
   expect((await post('/v1/responses', { model: 'sim/large', input: 'x' })).status).toBe(503);
   await wait(goneMs);
@@ -87,7 +87,7 @@ test('what was acknowledged is read afterwards, what was interrupted ends withou
   await expect.poll(() => readState(`/v1/images/tasks/${task}`), { timeout: 40_000 }).toMatch(ends);
   expect((await follower).text).toMatch(/event: (response\.(completed|failed|incomplete)|error)\n/);
   for (const text of await Promise.all(texts)) {
-    // A stream never just stops: it ends with its terminal event or an error, and what it reports as stored is there.
+    // A stream always ends with its last event or an error, and what it reports as stored can be read.
     const [, end = 'none'] =
       /event: (response\.(?:completed|incomplete|failed)|error)\n(?![\s\S]*event: )/.exec(text) ?? [];
     expect(['response.completed', 'response.incomplete', 'response.failed', 'error']).toContain(end);

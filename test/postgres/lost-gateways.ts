@@ -1,4 +1,4 @@
-/** Two gateways on one database, of which one is paused or killed; the other ends its interrupted work. */
+/** Pauses or kills one of two gateways on the same database; the other gateway ends its interrupted work. */
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
@@ -11,7 +11,7 @@ import { plans } from '../ledger/fixture.ts';
 /** Ends the lease of a gateway, or waits until it has ended. */
 export type EndLease = () => Promise<void>;
 
-/** A lease of 15 s, a look every 5 s, and room for a busy machine. */
+/** How long the end of interrupted work may take, in ms: a lease of 15 s, a check every 5 s, and time for a busy machine. */
 const endedMs = 30_000;
 
 /** Returns a function that ends the lease of the last started gateway, as if it had expired. */
@@ -42,7 +42,7 @@ export async function expectSound(url: string): Promise<void> {
   await ledger.close();
 }
 
-/** Pauses a gateway that runs a stream for longer than its lease. */
+/** Pauses a gateway with a running stream for longer than its lease. */
 export async function pauseGateway(url: string, endLease: EndLease): Promise<void> {
   const [one, other] = await startTwo(url);
   const ask = async (content: string): Promise<string> => {

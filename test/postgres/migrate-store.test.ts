@@ -22,7 +22,7 @@ afterEach(() => {
   for (const folder of folders.splice(0)) folder.remove();
 });
 
-/** A data directory with requests, keys, limits, a stored response and files. Returns it with its balance. */
+/** Makes a data directory with requests, keys, limits, a stored response and files. Returns its path and the balance. */
 async function makeDataDirectory(): Promise<{ readonly dataDir: string; readonly balance: bigint }> {
   const directory = temporaryDirectory();
   folders.push(directory);
@@ -41,7 +41,7 @@ async function makeDataDirectory(): Promise<{ readonly dataDir: string; readonly
   }
   await ledger.createKey({ accountId: 1, hash: makeHash('rich'), masked: 'sk', settings: { balance: dollar } });
   await ledger.addCredit({ accountId: 1, amount: 3n * dollar, note: 'more', reference: 'invoice 7' });
-  // Holds that were not settled are voided when it is opened again.
+  // Holds that were not settled are voided when the ledger is opened again.
   await ledger.close();
   const again = await openSqliteLedger({ ...ledgerOptions, dataDir });
   const balance = (await again.findAccount(1))?.balance ?? 0n;
@@ -63,7 +63,7 @@ async function makeDataDirectory(): Promise<{ readonly dataDir: string; readonly
   return { dataDir, balance };
 }
 
-test('everything of a data directory is there afterwards, and a second run changes nothing', async () => {
+test('afterwards the database has everything of the data directory, and a second run changes nothing', async () => {
   const { dataDir, balance } = await makeDataDirectory();
   const url = await createDatabase(inject('postgresUrl'));
   const tables: string[] = [];
@@ -75,7 +75,7 @@ test('everything of a data directory is there afterwards, and a second run chang
   expect(await ledger.verify()).toEqual([]);
   expect((await ledger.findAccount(1))?.balance).toBe(balance);
   expect(await ledger.listActivity({ accountId: 1, limit: 100, offset: 0 })).toHaveLength(32);
-  // Rows of the dictionaries are found again, and new rows get ids above the old ones.
+  // Rows of dictionaries can be found, and new rows get ids above the old ones.
   const id = clock.now() * 4096;
   await ledger.admit(makeAdmitCommand(id, { model: 'acme/new', tags: { team: 't1' } }));
   expect((await ledger.settle(makeSettleCommand(id, 5))).kind).toBe('settled');
@@ -120,7 +120,7 @@ test('a run that was interrupted continues where it stopped', async () => {
   await ledger.close();
 });
 
-test('nothing is moved into a database in use, or while a gateway runs on the directory', async () => {
+test('nothing is moved into a database that is in use, or while a gateway runs on the data directory', async () => {
   const { dataDir } = await makeDataDirectory();
   const url = await createDatabase(inject('postgresUrl'));
   const ledger = await openPostgresLedger({ ...ledgerOptions, url });

@@ -3,7 +3,7 @@ import type { Mutant } from '../ledger/mutants-table.ts';
 /** A mistake, and the file of this folder whose tests must find it. */
 export type PostgresMutant = Mutant & { readonly test: string };
 
-/** Mistakes that an engineer could make in the engine in PostgreSQL. Tests with three gateways must find each: see `mutants.ts`. */
+/** Mistakes that an engineer could make in the PostgreSQL engine. Tests with three gateways must find each (see `mutants.ts`). */
 export const postgresMutants: readonly PostgresMutant[] = [
   {
     mistake: 'rows are loaded before the lock',

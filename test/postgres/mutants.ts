@@ -1,6 +1,6 @@
 /**
- * Plants each mutant of `mutants-table.ts` in a copy of the engine and runs its file of tests beside it: `node test/postgres/mutants.ts [NUMBER]`. Prints which tests found
- * each; exits 1 if one is found by none. As a library: `findMutant`.
+ * Makes a copy of the engine with each mutant of `mutants-table.ts` and runs the mutant's test file on it: `node test/postgres/mutants.ts [NUMBER]`. Prints which tests found
+ * each; exits with 1 if no test finds one. As a library: `findMutant`.
  */
 import {
   chmodSync,
@@ -33,7 +33,7 @@ interface Report {
   }[];
 }
 
-/** Returns the titles of the tests that find a mutant; empty: it survives. Throws if the tests could not run. */
+/** Returns the titles of the tests that find a mutant; [] if none does. Throws if the tests could not run. */
 export function findMutant(mutant: PostgresMutant, serverUrl: string): Promise<string[]> {
   return findByTests(mutant, postgresMutants.indexOf(mutant), `postgres/${mutant.test}`, serverUrl);
 }

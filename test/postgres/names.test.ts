@@ -1,4 +1,4 @@
-/** Names that requests carry (end users, tags, models) and that the database does not have yet. */
+/** Names in requests (end users, tags, models) that the database does not have yet. */
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Dictionary } from '../../src/ledger/postgres/dictionary.ts';
@@ -72,7 +72,7 @@ async function sumsOf(accountId: number, grouped: 3 | 4): Promise<[name: string,
   return rows.map(({ name, requests }) => [String(name), Number(requests)]);
 }
 
-test('all new names of a batch take one more round trip together, and its sums none', async () => {
+test('all new names of a batch together take one more round trip, and its sums none', async () => {
   const key = await makeKey('together');
   await answer(pick(0), key, [{ endUser: 'first', tags: { first: 'yes' } }]);
   const known = await answer(pick(0), key, [{ endUser: 'first', tags: { first: 'yes' } }]);
@@ -84,7 +84,7 @@ test('all new names of a batch take one more round trip together, and its sums n
   expect(new Map(await sumsOf(key.accountId, 4)).get('team 2')).toBe(33);
 });
 
-test('the tags that a key adds are added with those of its requests', async () => {
+test('the tags of a key are added with those of its requests', async () => {
   const key = await makeKey('keyed');
   await pick(0).updateKey({
     keyId: key.id,
@@ -101,7 +101,7 @@ test('the tags that a key adds are added with those of its requests', async () =
   expect(sets).toBe(0n);
 });
 
-test('two gateways that add the same names at once, each in its order, give them the same numbers', async () => {
+test('two gateways that add the same names at once, in different order, give them the same numbers', async () => {
   const connections = [await PostgresConnection.open({ url }), await PostgresConnection.open({ url })];
   const watch = await PostgresConnection.open({ url });
   const dictionaries = connections.map(() => new Dictionary());
@@ -114,7 +114,7 @@ test('two gateways that add the same names at once, each in its order, give them
     need?.onResults((await connections[index]?.run(need.steps)) ?? []);
   };
   const users = ['one end', 'the middle', 'other end'];
-  // Both wait for the name in the middle, which a third transaction holds, with the name before it added.
+  // Both have added a name and wait for the one in the middle, which a third transaction has locked.
   await query.query('BEGIN');
   const digest = createHash('sha256')
     .update(JSON.stringify(['the middle']))
@@ -132,7 +132,7 @@ test('two gateways that add the same names at once, each in its order, give them
   for (const connection of connections) await connection.end();
 });
 
-test('an account has sums of 10,000 end users and tags a day, over all gateways; further ones are summed as others', async () => {
+test('an account has sums for 10,000 end users and tags a day over all gateways; further ones are summed as `(other)`', async () => {
   const key = await makeKey('full');
   const rest =
     'failed, cache_write_5m, cache_write_1h, images, written_off, reasoning, cache_read, input, output, cost, latency_ms, requests';

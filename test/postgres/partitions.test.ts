@@ -21,7 +21,7 @@ let connection: PostgresConnection;
 beforeAll(async () => {
   const url = await createLedgerDatabase();
   connection = await PostgresConnection.open({ url });
-  // The partitions as they were made in these months.
+  // The partitions that were made in these months.
   for (const month of [5, 6, 7]) {
     const [start, end] = [month - 1, month].map(each => Date.UTC(2025, each, 1) * idsPerMs);
     await connection.script(
@@ -43,7 +43,7 @@ async function makeAccount(name: string): Promise<{ accountId: number; keyId: nu
   return { accountId, keyId: key.keyId };
 }
 
-/** Runs a request at that time. `idAt`: the time in its id, if it differs. */
+/** Runs a request at the time `at`. `idAt`: the time in its id, if it is another. */
 async function request(name: string, at: string, idAt = at): Promise<void> {
   clock.set(at);
   const id = Date.parse(idAt) * idsPerMs;
@@ -73,7 +73,7 @@ test('a month is dropped when all its records are too old, sums and invariants s
   await request('one', '2025-05-03T10:00:00Z');
   await request('one', '2025-05-31T23:00:00Z');
   await request('one', '2025-06-02T00:00:00Z');
-  // From a gateway whose clock was a day behind.
+  // A request of a gateway whose clock was a day behind.
   await request('one', '2025-07-01T12:00:00Z', '2025-06-30T12:00:00Z');
   await request('kept', '2025-07-03T12:00:00Z');
   clock.set('2025-09-10T00:00:00Z');
@@ -96,7 +96,7 @@ test('a month is dropped when all its records are too old, sums and invariants s
 
   expect(await ledger.analytics({ ...query, groupBy: 'model' })).toEqual(sums);
   expect(await ledger.verify()).toEqual([]);
-  // A late record of a month whose partition is gone is kept like any record.
+  // A late record of a month whose partition was dropped is kept like any other record.
   await request('one', '2025-09-10T01:00:00Z', '2025-05-20T00:00:00Z');
   expect(await countRecords(one.accountId)).toBe(1);
   expect(await ledger.verify()).toEqual([]);

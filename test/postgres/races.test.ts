@@ -1,4 +1,4 @@
-/** Races of three gateways on one database, while one waits or has lost an answer. `mutants.ts` lists the mistakes that these tests find. */
+/** Races between three gateways on one database, while one waits or has lost an answer. `mutants-table.ts` lists the mistakes that these tests find. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
@@ -47,7 +47,7 @@ async function makeAccount(name: string, settings: Parameters<PostgresLedger['cr
 const sum = (counts: readonly number[]): number => counts.reduce((all, count) => all + count, 0);
 const heldBy = async (accountId: number): Promise<bigint> => (await pick(0).findAccount(accountId))?.held ?? -1n;
 
-/** Holds the lock of an account while work is done, as a gateway far away would. */
+/** Locks an account while `work` runs, as a slow gateway would. */
 async function holdAccount<R>(accountId: number, work: () => Promise<R>): Promise<R> {
   await holder.script(`BEGIN; SELECT 1 FROM account WHERE id = ${accountId} FOR UPDATE`);
   try {
@@ -70,7 +70,7 @@ test('a key that expires while its request waits for the account is refused', as
   expect((await Promise.all(replies)).map(({ kind }) => kind)).toEqual(['denied', 'denied', 'denied']);
 });
 
-test('an admission that was refused because it waited too long holds nothing in the end', async () => {
+test('an admission that was refused because it waited too long leaves nothing held', async () => {
   const { accountId } = await makeAccount('refused');
   const ask = async (ledger: PostgresLedger): Promise<string> => {
     const requested = ledger.admit(makeAdmitCommand(++lastId, { funds: amount(5n) }, 'refused'));
@@ -81,18 +81,18 @@ test('an admission that was refused because it waited too long holds nothing in 
   };
   const replies = await holdAccount(accountId, () => Promise.all(ledgers.map(ask)));
   expect(replies).toEqual(['overloaded', 'overloaded', 'overloaded']);
-  // By then all have been committed or refused.
+  // By then all admissions have been committed or refused.
   await Promise.all(ledgers.map(ledger => ledger.admit(makeAdmitCommand(++lastId, { funds: amount(1n) }, 'refused'))));
   for (const [index, id] of [lastId - 2, lastId - 1, lastId].entries()) await pick(index).void(id, 'cancelled');
   await expect.poll(() => heldBy(accountId)).toBe(0n);
 });
 
-test('an admission that was refused holds nothing in the end, also if its commit arrives after the refusal', async () => {
+test('an admission that was refused leaves nothing held, even if its commit arrives after the refusal', async () => {
   const { accountId, keyId } = await makeAccount('late');
   const proxy = await DroppingProxy.open(url);
   const far = await open(proxy.url);
   const key = { id: keyId, accountId };
-  // Now its dictionaries have all names of the request below, so that the admission is its only transaction.
+  // After this, the dictionaries have all names of the request below, so that its admission is the only transaction.
   const before = ++lastId;
   await far.admit(makeAdmitCommand(before, { funds: amount(5n), key }));
   await far.void(before, 'cancelled');
@@ -111,7 +111,7 @@ test('an admission that was refused holds nothing in the end, also if its commit
 test('counters are exact while three gateways change them at once', async () => {
   const { accountId, keyId } = await makeAccount('counted');
   const made = await makeLimit(pick(0), { accountId, scopeId: keyId, unit: 'usd', max: dollar });
-  // Each sends commands independently, so that their batches overlap.
+  // Each gateway sends commands independently, so that their batches overlap.
   const run = async (ledger: PostgresLedger): Promise<void> => {
     for (let round = 0; round < 25; round += 1) {
       const ids = Array.from({ length: 4 }, () => ++lastId);
@@ -125,7 +125,7 @@ test('counters are exact while three gateways change them at once', async () => 
   expect(await pick(0).verify()).toEqual([]);
 });
 
-test('a limit that one gateway makes counts at the others with the next request', async () => {
+test('a limit that one gateway makes applies at the others from the next request on', async () => {
   const { accountId, keyId } = await makeAccount('limited');
   const admitAll = async (): Promise<string[]> => {
     const replies = ledgers.map(ledger => ledger.admit(makeAdmitCommand(++lastId, { funds: amount(1n) }, 'limited')));
@@ -141,7 +141,7 @@ test('a limit that one gateway makes counts at the others with the next request'
   expect(await heldBy(accountId)).toBe(0n);
 });
 
-test('a credit whose answer was lost is added once, and so is a settle', async () => {
+test('a credit or settle whose answer was lost is done once', async () => {
   const { accountId } = await makeAccount('credit');
   const proxy = await DroppingProxy.open(url);
   const far = await open(proxy.url);
@@ -157,7 +157,7 @@ test('a credit whose answer was lost is added once, and so is a settle', async (
   expect(await pick(1).findAccount(accountId)).toMatchObject({ balance: dollar, held: 0n });
 });
 
-test('an event is delivered by one gateway, and by another after its end', async () => {
+test('an event is delivered by only one gateway, and by another one if the first has ended', async () => {
   const { accountId } = await makeAccount('events');
   await pick(1).createWebhook({
     accountId,

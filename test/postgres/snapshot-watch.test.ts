@@ -1,4 +1,4 @@
-/** A gateway detects snapshots of any session that keep dead rows from being removed. */
+/** A gateway detects snapshots of any session that prevent the removal of dead rows. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { SnapshotWatch } from '../../src/ledger/postgres/snapshot-watch.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
@@ -54,10 +54,10 @@ test('an open snapshot is shown with its age until it ends; a warning comes afte
   expect(seen.warnings).toEqual([61_000, 662_000]);
 });
 
-test('the age is that of one snapshot: many short ones in a row do not count as an old one', async () => {
+test('the age is that of one snapshot: many short snapshots in a row do not count as an old one', async () => {
   const { seen, look } = watchSnapshots();
   for (let round = 0; round < 5; round += 1) {
-    // Each begins after a change, so that its snapshot differs from the last one.
+    // Each snapshot begins after a change, so that it differs from the previous one.
     await pool.query('SELECT pg_current_xact_id() AS id');
     await holder.script(open);
     await look();
@@ -68,7 +68,7 @@ test('the age is that of one snapshot: many short ones in a row do not count as 
   expect(seen.warnings).toEqual([]);
 });
 
-test('a role that may not see the times of others measures them itself', async () => {
+test('if the role may not see when other sessions began, the gateway measures the age itself', async () => {
   const role = `watcher_${process.pid}`;
   await holder.script(`CREATE ROLE ${role} LOGIN`);
   const asRole = new PostgresPool({ url: url.replace('postgres://postgres@', `postgres://${role}@`), connections: 1 });

@@ -32,11 +32,11 @@ let other: Member;
 beforeAll(async () => {
   url = await createDatabase(inject('postgresUrl'));
   pool = new PostgresPool({ url, connections: 4 });
-  // As the ledger's schema has it.
+  // This table is as in the ledger's schema.
   await pool.query(
     'CREATE TABLE IF NOT EXISTS instance (boot bigint PRIMARY KEY, number smallint, lease_until_ms bigint NOT NULL)',
   );
-  // Two first starts at once.
+  // Two gateways start for the first time at once.
   await Promise.all([migrateStores(url), migrateStores(url)]);
   one = join(1);
   other = join(2);
@@ -86,7 +86,7 @@ test('one gateway reads the documents that another stores, with all their fields
   expect(await other.documents.chunks(document, -1, 10)).toEqual(chunks);
 });
 
-test('if 20 documents of one name are put at two gateways, exactly one is stored, and the others get the stored one', async () => {
+test('if 20 documents with the same id are put at two gateways, exactly one is stored, and the others get the stored one', async () => {
   const { id } = make();
   const puts = Array.from({ length: 20 }, (_, index) =>
     (index % 2 === 0 ? one : other).documents.put(make({ id, body: toBytes(String(index)) })),
@@ -98,7 +98,7 @@ test('if 20 documents of one name are put at two gateways, exactly one is stored
   expect(new Set(winners)).toEqual(new Set([winner]));
 });
 
-test('a document that has ended is not found, and its name is free again', async () => {
+test('a document that has ended is not found, and its id can be used again', async () => {
   const document = make({ endsAtMs: Date.now() - 1 });
   await one.documents.put(document);
   expect(await one.documents.find(document)).toBeUndefined();
@@ -106,7 +106,7 @@ test('a document that has ended is not found, and its name is free again', async
   expect(await other.documents.put({ ...document, endsAtMs: Date.now() + dayMs })).toEqual({ kind: 'stored' });
 });
 
-test('of two concurrent changes of one state the first wins, and a log never has a number twice', async () => {
+test('of two concurrent updates from the same state only the first is made, and chunks never have the same number twice', async () => {
   const document = make({ finished: false, state: 'running' });
   await one.documents.put(document);
   const { kind, id } = document;
@@ -118,7 +118,7 @@ test('of two concurrent changes of one state the first wins, and a log never has
   expect((await one.documents.find(document))?.state).not.toBe('c');
 });
 
-test('the documents of an instance that is gone belong to exactly one other; those of a live one to no other', async () => {
+test('the unfinished documents of an instance that has ended are taken over by exactly one other; those of a running one by none', async () => {
   const kind = 'image_task';
   const third = join(3);
   await setLease(3, 'live');
@@ -131,12 +131,12 @@ test('the documents of an instance that is gone belong to exactly one other; tho
   const again = await Promise.all([one.documents.unfinished(kind), other.documents.unfinished(kind)]);
   expect(again.flat().map(({ id }) => id)).toEqual([task.id]);
   expect(taken.flat().map(({ id }) => id)).toContain(task.id);
-  // A gateway that wakes after its lease has ended can't change anything.
+  // A gateway that resumes after the end of its lease can't change anything.
   expect(await third.documents.update({ kind, id: task.id, state: 'completed', finished: true })).toBe('other_state');
   await third.documents.close();
 });
 
-test('a deleted document that others continue from stays stored, but hidden, until the last of them is gone', async () => {
+test('a deleted document that others continue from stays stored but can’t be found, until the last of them is removed', async () => {
   const [first, second] = [make(), make()];
   await one.documents.put(first);
   await other.documents.put({ ...second, parentId: first.id });
@@ -151,7 +151,7 @@ test('a deleted document that others continue from stays stored, but hidden, unt
   expect(left).toEqual([]);
 });
 
-test('pages continue after a document, in both orders', async () => {
+test('pages continue after a given document, in both orders', async () => {
   const [accountId, kind] = [9, 'batch'] as const;
   const ids = [];
   for (let index = 0; index < 5; index += 1) {
@@ -167,7 +167,7 @@ test('pages continue after a document, in both orders', async () => {
   expect(await list('newest_first', 'nothing')).toBeUndefined();
 });
 
-test('if space is short, the oldest finished ones of the account that has most go', async () => {
+test('if space is short, the oldest finished documents of the account with the most are removed', async () => {
   await pool.query('DELETE FROM document WHERE kind = $1::text', ['response']);
   const body = new Uint8Array(1_000);
   const documents = [0, 1, 2, 3].map(index => make({ accountId: 5, body, createdAtMs: index }));
@@ -182,7 +182,7 @@ test('if space is short, the oldest finished ones of the account that has most g
   expect(there.map(found => found !== undefined)).toEqual([false, false, true, true, true]);
 });
 
-test('as many go as are needed, also thousands of small ones of several accounts, in one look', async () => {
+test('one check removes as many documents as necessary, even thousands of small ones of several accounts', async () => {
   await pool.query('DELETE FROM document WHERE kind = $1::text', ['response']);
   const body = new Uint8Array(1_000);
   const documents = Array.from({ length: 1_400 }, (_, index) =>
@@ -203,7 +203,7 @@ test('as many go as are needed, also thousands of small ones of several accounts
   expect(left[0]?.['six']).toBeGreaterThan(0n);
 });
 
-test('a claim belongs to one gateway until it releases the claim or its lease ends', async () => {
+test('a claim belongs to one gateway until it is released or the gateway’s lease ends', async () => {
   const mortal = join(4);
   await setLease(4, 'live');
   const name = 'key of the test';
@@ -219,7 +219,7 @@ test('a claim belongs to one gateway until it releases the claim or its lease en
   await mortal.documents.close();
 });
 
-test('an image is refused while those of all gateways leave no room for it', async () => {
+test('an image is refused while the images of all gateways leave no room for it', async () => {
   const [{ bytes } = { bytes: 0n }] = await pool.query(
     'SELECT coalesce(sum(octet_length(content)), 0)::bigint AS bytes FROM picture',
   );
@@ -233,7 +233,7 @@ test('an image is refused while those of all gateways leave no room for it', asy
   await others.put(new Uint8Array([4, 5, 6]), 'image/png');
 });
 
-test('files that are still written take room, also at other gateways, until they are given up', async () => {
+test('files that are still being written take room, also at other gateways, until they are discarded', async () => {
   const [{ bytes } = { bytes: 0n }] = await pool.query('SELECT coalesce(sum(size), 0)::bigint AS bytes FROM bulk_file');
   const max = (): number => Number(bytes) + 2_500_000;
   const first = await openPostgresBulkFiles(one.database, max).create('first');
@@ -247,7 +247,7 @@ test('files that are still written take room, also at other gateways, until they
   await second.discard();
 });
 
-test('images, large files and journals are read by every gateway', async () => {
+test('every gateway can read images, large files and journals', async () => {
   const files = openPostgresFiles(one.database, images);
   const name = await files.put(new Uint8Array([1, 2, 3]), 'image/png');
   const stored = await openPostgresFiles(other.database, images).open(name);
@@ -282,7 +282,7 @@ test('images, large files and journals are read by every gateway', async () => {
   const records: string[] = [];
   await again.scan(record => void records.push(toText(record) ?? ''));
   expect([records, toText(await again.read(places[1] ?? 0))]).toEqual([['a', 'b', 'c'], 'b']);
-  // Two processes that believe that the journal is theirs can't write one place twice.
+  // Two processes that both believe to own the journal can't write the same position twice.
   await again.append(toBytes('d'), true);
   await expect(journal.append(toBytes('e'), true)).rejects.toThrow('duplicate');
   bulk.close();
@@ -290,7 +290,7 @@ test('images, large files and journals are read by every gateway', async () => {
   await files.close();
 });
 
-test('all gateways use the secret of the first', async () => {
+test('all gateways use the secret of the first one', async () => {
   expect(await shareSecrets(one.database, ['mine'])).toEqual(['mine']);
   expect(await shareSecrets(other.database, ['yours'])).toEqual(['mine']);
 });
@@ -310,7 +310,7 @@ test('the commands of docs/growth.md replace the secret in two rounds, and find 
   for (const command of queries) await pool.query(command);
 });
 
-test('a draft is discarded without a failure while the database is gone, and removed when its instance has ended', async () => {
+test('a draft can be discarded while the database is unreachable, and is removed once its instance has ended', async () => {
   const proxy = await DroppingProxy.open(url);
   const far = new PostgresPool({ url: proxy.url, connections: 1 });
   await setLease(4, 'live');
@@ -325,7 +325,7 @@ test('a draft is discarded without a failure while the database is gone, and rem
   await far.close();
   await setLease(4, 'ended');
   const others = openPostgresBulkFiles(one.database, () => 10_000_000);
-  // Any removal also removes drafts of gateways that are gone.
+  // Every removal also removes drafts of gateways that have ended.
   await others.delete('none');
   others.close();
   expect(await drafts()).toBe(0);

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { leftOut, listEngineTests, listPostgresTests } from './suite.ts';
 
-test('every test of a gateway or a ledger runs on PostgreSQL, except those that are listed with a reason', () => {
+test('every test that starts a gateway or opens a ledger runs on PostgreSQL, except those that are listed with a reason', () => {
   const tests = listEngineTests();
   for (const path of [
     'test/attacks/overload.attack.test.ts',
@@ -16,7 +16,7 @@ test('every test of a gateway or a ledger runs on PostgreSQL, except those that 
   ]) {
     expect(tests).toContain(path);
   }
-  // A file that is gone, renamed, or opens no engine any more must not stay in the list.
+  // A file that was removed or renamed, or that no longer opens an engine, must not stay in the list.
   expect(Object.keys(leftOut).filter(path => !tests.includes(path))).toEqual([]);
   expect(Object.values(leftOut).filter(reason => reason.length < 20)).toEqual([]);
   expect(listPostgresTests().toSorted()).toEqual(tests.filter(path => leftOut[path] === undefined).toSorted());

@@ -5,7 +5,7 @@ import { dirname, join, relative, resolve } from 'node:path';
 
 const root = resolve(import.meta.dirname, '../..');
 
-/** Modules that start a gateway or open a ledger or documents. A test that imports one of them, directly or through others, tests an engine. */
+/** Modules that start a gateway or open a ledger or a document store. A test that imports one of them, directly or through others, tests an engine. */
 const openers = new Set([
   'test/gateway.ts',
   'test/ledger/fixture.ts',
@@ -15,10 +15,10 @@ const openers = new Set([
   'src/store/postgres/database.ts',
 ]);
 
-/** Folders whose tests all count. */
+/** Folders whose tests all count as tests of an engine. */
 const always = /^test\/(?:attacks|browser|clients|e2e|ledger|postgres)\//;
 
-/** Tests that need not run on PostgreSQL, and why. */
+/** Tests that do not run on PostgreSQL, and why. */
 export const leftOut: Readonly<Record<string, string>> = {
   'test/answer-cost.test.ts': 'Counts the promises and bytes of an answer with SQLite.',
   'test/documents/documents.test.ts':
@@ -46,11 +46,11 @@ export const leftOut: Readonly<Record<string, string>> = {
 
 const imports = /(?:from|import\(?)\s*'(\.{1,2}\/[^']+)'/g;
 
-/** Returns the files that a file imports, itself included, as paths in the repository. */
+/** Returns a file and all files that it imports, as paths in the repository. */
 function listImports(path: string, seen: Set<string>): Set<string> {
   if (seen.has(path) || !existsSync(join(root, path))) return seen;
   seen.add(path);
-  // Modules that open an engine need not be read.
+  // The imports of modules that open an engine do not matter.
   if (openers.has(path) || !/\.[cm]?tsx?$/.test(path)) return seen;
   for (const [, name = ''] of readFileSync(join(root, path), 'utf8').matchAll(imports)) {
     listImports(relative(root, resolve(root, dirname(path), name)), seen);
@@ -58,7 +58,7 @@ function listImports(path: string, seen: Set<string>): Set<string> {
   return seen;
 }
 
-/** Returns the tests that open an engine, as paths in the repository. Those of `test/long` have a command of their own. */
+/** Returns the tests that open an engine, as paths in the repository, without those of `test/long`, which have a separate command. */
 export function listEngineTests(): string[] {
   return globSync(['test/**/*.test.ts', 'src/**/*.test.ts'], {
     cwd: root,

@@ -1,4 +1,4 @@
-/** A database of an older program keeps its rows: each row of a table that a migration rebuilds is there afterwards, column by column. */
+/** A database of an older version keeps its rows: every row of a table that a migration rebuilds has the same values afterwards. */
 import { expect, inject, test } from 'vitest';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 import { migratePostgres } from '../../src/lib/postgres/migrations.ts';
@@ -7,7 +7,7 @@ import { createDatabase } from './server.ts';
 
 const migrations = readMigrations(new URL('../../src/ledger/postgres/migrations/', import.meta.url));
 
-/** Values that the constraints of a table require; every other column gets a different number. */
+/** Values that the constraints of a table require. Every other column gets a different number. */
 const bound: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   account: { balance: 900, held: 800, suspended: 'write_offs' },
   usage_sum: { period: 1, grouped: 4 },
@@ -15,7 +15,7 @@ const bound: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   hold: { free: 1, payer: 2, payers: 3, first_spent: 4, text: 5 },
 };
 
-test('accounts, sums, days and holds of the first schema are the same in the present one', async () => {
+test('accounts, sums, days and holds of the first schema are the same in the current one', async () => {
   const url = await createDatabase(inject('postgresUrl'));
   await migratePostgres({ url }, { part: 'ledger', migrations: migrations.slice(0, 1) });
   const connection = await PostgresConnection.open({ url });

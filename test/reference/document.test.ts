@@ -1,4 +1,4 @@
-/** The API reference: the file in review, and that it has every public path, field and example. */
+/** The API reference: docs/openapi.json is current, and it has every public path, field and example. */
 import { subscribe } from 'node:diagnostics_channel';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
@@ -10,7 +10,7 @@ import { type Json, listOperations, Schemas } from './schemas.ts';
 const document = JSON.parse(openApiText()) as Json;
 const operations = listOperations(document);
 
-/** Files of the reference's page, which are not part of the interface. */
+/** Paths of the files of the reference's web page, which are not part of the API. */
 const pageFiles = /^\/docs\/assets\//;
 
 interface Route {
@@ -18,7 +18,7 @@ interface Route {
   readonly url: string;
 }
 
-test('docs/openapi.json is what the schemas and operations make', () => {
+test('docs/openapi.json is current: it is made from the schemas and operations', () => {
   expect(readFileSync(openApiDocPath, 'utf8') === openApiText(), 'run: node scripts/openapi-doc.ts').toBe(true);
 });
 
@@ -45,13 +45,13 @@ test('every public route has an operation, and every operation a route', async (
   ).toEqual([]);
 });
 
-test('every tag of an operation is explained', () => {
+test('every tag of an operation has a description', () => {
   const explained = (document['tags'] as { name: string }[]).map(({ name }) => name);
   const used = new Set(operations.flatMap(({ tags }) => tags));
   expect(used).toEqual(new Set(explained));
 });
 
-test('every field of every body is explained, and every example fits its body', () => {
+test('every field of every body has a description, and every example matches its schema', () => {
   const schemas = document['components'] as { schemas: Record<string, { properties?: Record<string, Json> }> };
   const lenient = new Schemas(document, { strict: false });
   const bodies = operations.flatMap(({ requestBody }) => requestBody?.content['application/json'] ?? []);
@@ -64,7 +64,7 @@ test('every field of every body is explained, and every example fits its body', 
     expect([name, fields.length > 0]).toEqual([name, true]);
     expect(
       fields.filter(([, field]) => !('description' in field)).map(([field]) => `${name}.${field}`),
-      'fields without a text: name them where the schema gets its name',
+      'fields without a description: add it where the schema gets its name',
     ).toEqual([]);
     for (const [example, { value }] of Object.entries(body.examples)) {
       expect(lenient.findBodyFaults(operation, value), `${operation.operationId} ${example}`).toEqual([]);
@@ -72,7 +72,7 @@ test('every field of every body is explained, and every example fits its body', 
   }
 });
 
-test('every code has an example in each of the three shapes, and each fits its schema', () => {
+test('every error code has an example in each of the three envelopes, which matches its schema', () => {
   const { responses } = document['components'] as { responses: Record<string, { content: Record<string, Json> }> };
   const strict = new Schemas(document, { strict: true });
   for (const prefix of ['Error', 'MessagesError', 'AccountError']) {
@@ -97,7 +97,7 @@ test('every reference in the document resolves', () => {
   expect([...new Set(lost)]).toEqual([]);
 });
 
-test('a gateway serves it without a key, and a page for it that loads nothing from other hosts', async () => {
+test('a gateway serves the document without a key, and a page for it that loads nothing from other hosts', async () => {
   const listener = await startListener();
   const answered = await ask(listener, '/openapi.json', { key: null });
   expect([answered.status, answered.json]).toEqual([200, document]);

@@ -1,4 +1,4 @@
-/** Every example of the API reference is sent to a gateway that runs; each answer has the documented status and no field that is not documented. */
+/** Sends every example of the API reference to a gateway: each answer has the documented status and only documented fields. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { openApiText } from '../../scripts/openapi-doc.ts';
 import { endGateway, startGateway } from '../gateway.ts';
@@ -86,7 +86,7 @@ async function endedMessageBatch(): Promise<string> {
 }
 
 /**
- * Makes an object for each parameter of a path, by the path up to it; `below`: that path of the request, without the
+ * Functions that make an object for a path parameter and return its id, by the path up to the parameter. `below`: that path in the request, without the
  * parameter.
  */
 const things: Readonly<Record<string, (below: string) => Promise<string>>> = {
@@ -159,7 +159,7 @@ async function filled(path: string): Promise<string> {
   let real = path;
   for (const { 0: parameter, index } of path.matchAll(/\{\w+\}/g)) {
     const make = things[path.slice(0, index + parameter.length)];
-    if (make === undefined) throw new Error(`say in \`things\` how to make ${parameter} of ${path}`);
+    if (make === undefined) throw new Error(`add a function to \`things\` that makes ${parameter} of ${path}`);
     const below = real.slice(0, real.indexOf(`/${parameter}`));
     real = real.replace(parameter, encodeURIComponent(await make(below)));
   }
@@ -172,7 +172,7 @@ function keyFor({ security }: Documented): string | undefined {
   return 'managementKey' in first ? managementKey : apiKey;
 }
 
-/** Answers that are neither JSON nor events. */
+/** Content types of answers that are neither JSON nor events. */
 const otherTypes = /^(?:text\/html|text\/plain|image\/|application\/(?:x-)?jsonl)/;
 
 describe.each(operations)('$method $path', operation => {

@@ -1,4 +1,4 @@
-/** The API reference as tests read it: its operations, and its schemas as functions that say what is wrong with a value. */
+/** Reads the API reference for tests: its operations, and its schemas as functions that return what is wrong with a value. */
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 
 /** A part of the document. */
@@ -27,7 +27,7 @@ export interface Documented {
   >;
 }
 
-/** The operations of a document. */
+/** Returns the operations of a document. */
 export function listOperations(document: Json): Documented[] {
   const paths = document['paths'] as Record<string, Record<string, object>>;
   return Object.entries(paths).flatMap(([path, methods]) =>
@@ -36,8 +36,8 @@ export function listOperations(document: Json): Documented[] {
 }
 
 /**
- * Finds the faults of values, by the schemas of a document. `strict`: members that an object's schema does not name
- * are wrong too, unless it allows others.
+ * Finds what is wrong with values, by the schemas of a document. `strict`: members that are not in an object's schema
+ * are wrong too, unless the schema allows others.
  */
 export class Schemas {
   readonly #ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
@@ -77,7 +77,7 @@ function escape(path: string): string {
   return path.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
-/** A document whose objects have no members but those that they name, if they do not say themselves what else they may have. */
+/** Returns the document with objects closed: only listed members are allowed, unless the schema says otherwise. */
 function closed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(closed);
   if (typeof value !== 'object' || value === null) return value;

@@ -10,7 +10,7 @@ const fixture = await openResponses();
 afterAll(() => fixture.end());
 
 describe('a response that its caller waits for', () => {
-  test('reaches the caller in the call in which the upstream pushes it', async () => {
+  test('reaches the caller synchronously, while the upstream pushes it', async () => {
     const caller = fixture.create();
     const attempt = await fixture.attempt();
     attempt.begin('one ');
@@ -23,7 +23,7 @@ describe('a response that its caller waits for', () => {
     expect((await fixture.record(caller.id))?.state).toBe('completed');
   });
 
-  test('whose caller disconnects ends as cancelled, with the delivered output, before the caller learns of the end', async () => {
+  test('whose caller disconnects ends as cancelled, with the delivered output, before the caller’s stream ends', async () => {
     const caller = fixture.create();
     const attempt = await fixture.attempt();
     attempt.begin('one');
@@ -47,7 +47,7 @@ describe('a response that its caller waits for', () => {
 });
 
 describe('a response in the background', () => {
-  test('pauses its upstream while it is stored; output in the meantime is shown once it is durable too', async () => {
+  test('pauses its upstream while it is being stored; output from the meantime is sent once it is durable, too', async () => {
     const caller = fixture.create({ background: true });
     const attempt = await fixture.attempt();
     await expect.poll(() => caller.messages.length).toBe(1);
@@ -96,7 +96,7 @@ describe('a response in the background', () => {
     expect((await fixture.record(caller.id))?.state).toBe('completed');
   });
 
-  test('that can’t be stored is cut and costs nothing', async () => {
+  test('that can’t be stored is ended and costs nothing', async () => {
     const caller = fixture.create({ background: true });
     const attempt = await fixture.attempt();
     fixture.documents.hold();
@@ -127,7 +127,7 @@ describe('a response in the background', () => {
 });
 
 describe('a response with an Idempotency-Key', () => {
-  test('continues when its caller disconnects, also one that has paused it; the repeat gets all of it, from one attempt', async () => {
+  test('continues when its caller disconnects, even if the caller has paused it; a repeat gets all of it, from one attempt', async () => {
     const before = fixture.attempts.length;
     const key = randomUUID();
     const first = fixture.create({}, key);
@@ -150,7 +150,7 @@ describe('a response with an Idempotency-Key', () => {
     expect(fixture.attempts.length).toBe(before + 1);
   });
 
-  test('is repeated to a caller that pauses, message by message', async () => {
+  test('is repeated message by message to a caller that pauses', async () => {
     const key = randomUUID();
     const first = fixture.create({}, key);
     const attempt = await fixture.attempt();
@@ -167,7 +167,7 @@ describe('a response with an Idempotency-Key', () => {
     expect(second.messages.length).toBe(first.messages.length);
   });
 
-  test('in the background is begun once, and every caller follows it', async () => {
+  test('in the background is started once, and every caller follows it', async () => {
     const before = fixture.attempts.length;
     const key = randomUUID();
     const first = fixture.create({ background: true }, key);

@@ -1,4 +1,4 @@
-/** The core's responses over real stores, with an upstream that the test drives and a store that it can stop. */
+/** The core's response service with real stores. The test drives the upstream, and can stop the document store. */
 import { createHash } from 'node:crypto';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { Catalog } from '../../src/core/catalog/catalog.ts';
@@ -68,7 +68,7 @@ export class DrivenAttempt implements RunningAttempt {
     this.isPaused = false;
   }
 
-  /** Begins the answer with a text. */
+  /** Starts the answer with a text. */
   begin(text: string): void {
     const message = create(ItemSchema, { content: { case: 'message', value: { role: Role.ASSISTANT } } });
     const part = create(PartSchema, { content: { case: 'text', value: {} } });
@@ -115,32 +115,32 @@ export class Caller implements Sink<CreateResponseResponse> {
     this.#ended.resolve(error);
   }
 
-  /** Resolves with its end. */
+  /** Resolves when the call ends, with its error; undefined if it succeeded. */
   get ended(): Promise<Error | undefined> {
     return this.#ended.promise;
   }
 
-  /** The response's id, as far as it is known. */
+  /** The response's id; '' before it is known. */
   get id(): string {
     return this.messages[0]?.head?.id ?? '';
   }
 
-  /** All text that has come. */
+  /** All text that the caller has received. */
   get text(): string {
     return this.messages.map(({ events }) => readText(events)).join('');
   }
 }
 
-/** The text of events. */
+/** Returns the text in events. */
 export function readText(events: readonly GenerationEvent[]): string {
   return events.map(({ event }) => (event.case === 'delta' ? event.value.text : '')).join('');
 }
 
-/** The documents of a gateway; changes of responses wait while the test holds them. */
+/** The documents of a gateway. While the test holds them, changes of responses wait. */
 class HeldDocuments {
   readonly port: Documents;
   #held: PromiseWithResolvers<void> | undefined;
-  /** Requested changes. */
+  /** The number of requested changes. */
   changes = 0;
 
   constructor(documents: Documents) {
@@ -162,13 +162,13 @@ class HeldDocuments {
     this.#held = Promise.withResolvers();
   }
 
-  /** Lets waiting changes continue. */
+  /** Lets waiting and later changes continue. */
   release(): void {
     this.#held?.resolve();
     this.#held = undefined;
   }
 
-  /** Fails waiting changes; later ones are held. */
+  /** Makes waiting changes fail; later ones wait. */
   fail(error: Error): void {
     const failing = this.#held;
     this.hold();
@@ -176,7 +176,7 @@ class HeldDocuments {
   }
 }
 
-/** Opens responses; `end` checks the ledger and removes everything. `claims`: of this gateway and another one, whose services `other` calls. */
+/** Opens the service; `end` checks the ledger and removes everything. `claims`: shared with a second gateway, whose services `other` calls. */
 export async function openResponses(claims?: MemoryClaims) {
   const fixture = await openFixture();
   const hash = createHash('sha256').update(key).digest();
@@ -245,13 +245,13 @@ export async function openResponses(claims?: MemoryClaims) {
     responses,
     other,
     headers,
-    /** The next attempt, once it is made. */
+    /** Waits for the next attempt, and returns it. */
     async attempt(): Promise<DrivenAttempt> {
       while (attempts.length <= taken) await called.promise;
       taken += 1;
       return attempts[taken - 1] ?? Promise.reject(new Error('no attempt'));
     },
-    /** Creates a response, streamed. */
+    /** Creates a response as a stream. */
     create(requested: MessageInitShape<typeof CreateResponseRequestSchema> = {}, repeatKey?: string): Caller {
       const caller = new Caller();
       const request = create(CreateResponseRequestSchema, {
@@ -267,17 +267,17 @@ export async function openResponses(claims?: MemoryClaims) {
       caller.control = transport.push(ResponseService.method.createResponse, request, sent, caller);
       return caller;
     },
-    /** A response as it is returned now. */
+    /** Returns a response; undefined if it is not found. */
     async find(id: string): Promise<Response | undefined> {
       const request = { $typeName: 'tollgate.v1.GetResponseRequest' as const, id, include: [] };
       return (await transport.ask(ResponseService.method.getResponse, request, headers())).response;
     },
-    /** The text of a response's stored log. */
+    /** Returns the text in a response's stored events. */
     async storedText(id: string): Promise<string> {
       const chunks = await stored.chunks({ kind: 'response', id }, -1, 100);
       return readText(chunks.flatMap(({ content }) => decodeEvents(content)));
     },
-    /** The ledger's state of a request. */
+    /** Returns the record of a response's request; undefined if there is none. */
     async record(responseId: string): Promise<UsageRow | undefined> {
       return (await ledger.findActivity(1, responseId.replace('resp_', 'req_')))?.row;
     },

@@ -1,4 +1,4 @@
-/** Responses that one gateway runs and clients look up at another one; both share the stores. */
+/** Responses that run at one gateway and are read at another one; both share the stores. */
 import { create } from '@bufbuild/protobuf';
 import { afterAll, expect, test } from 'vitest';
 import {
@@ -51,7 +51,7 @@ test('another gateway shows the progress of a response, and follows it to its en
   expect((await readElsewhere(caller.id))?.status).toBe(ResponseStatus.COMPLETED);
 });
 
-test('a response that is cancelled at another gateway ends where it runs, and is charged as delivered', async () => {
+test('a response that is cancelled at another gateway ends at the one that runs it, and what was delivered is charged', async () => {
   const caller = fixture.create({ background: true });
   const attempt = await fixture.attempt();
   attempt.begin('one ');

@@ -24,7 +24,7 @@ afterAll(() => plane.close());
 
 const balance = async (client = mine) => (await client.getBalance({})).balanceNanoUsd;
 
-test('a new key has the defaults, its full text once and the masked one after', async () => {
+test('a new key has the defaults; its secret is returned once, and afterwards only masked', async () => {
   const { key } = await mine.createKey({});
   expect(key).toMatchObject({
     accountId: 1n,
@@ -82,7 +82,7 @@ test('settings are kept, and an update changes only what it names', async () => 
   expect(closed?.allowedModels?.models).toEqual([]);
 });
 
-test('money moves out of the account and back, never more than there is', async () => {
+test('money is moved from the account and back, but never more than there is', async () => {
   const before = await balance();
   const { key } = await mine.createKey({ settings: { balanceNanoUsd: 3n * dollar } });
   const apiKeyId = key?.apiKeyId ?? 0n;
@@ -99,7 +99,7 @@ test('money moves out of the account and back, never more than there is', async 
   expect(await balance()).toBe(before);
 });
 
-test('a deleted key is gone for good and is no longer listed', async () => {
+test('a deleted key can’t be restored and is no longer listed', async () => {
   const { key } = await mine.createKey({});
   const apiKeyId = key?.apiKeyId ?? 0n;
   await mine.deleteKey({ apiKeyId });
@@ -148,7 +148,7 @@ test('an invalid value is refused with the name of its field, and changes nothin
   expect(message).toBe('allowed_models.0: There is no model "acme/larg".');
 });
 
-test('a settled request is listed newest first by filters, and shown with its arithmetic to its account only', async () => {
+test('settled requests are listed by filters, newest first, and shown with the calculation of their cost only to their account', async () => {
   const { ledger, clock } = plane;
   const { key } = await mine.createKey({});
   const apiKeyId = key?.apiKeyId ?? 0n;

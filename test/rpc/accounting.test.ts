@@ -32,7 +32,7 @@ async function makeAccount(balanceNanoUsd = 10n * dollar, settings = {}) {
   };
 }
 
-test('work is admitted, extended and settled at its cost, and shows in the account’s activity', async () => {
+test('work is admitted, extended and settled at its cost, and is in the account’s activity', async () => {
   const { accounting, clock } = plane;
   const { apiKeyId, state, account } = await makeAccount();
   const id = nextId();
@@ -105,7 +105,7 @@ test('work that was voided or never admitted can’t be settled, extended or voi
   expect((await account.listActivity({})).records).toEqual([]);
 });
 
-test('a denial names the limit, its use, its maximum and its reset time, and consumes nothing', async () => {
+test('a denial names the limit, its use, its maximum and its reset time, and counts nowhere', async () => {
   const { accounting } = plane;
   const poor = await makeAccount(dollar);
   const broke = await catchRefusal(
@@ -136,7 +136,7 @@ test('a denial names the limit, its use, its maximum and its reset time, and con
   expect(denied.limits).toMatchObject([{ limit: 'minute_limit', remaining: 0n }]);
 });
 
-test('allowed models, disabled and revoked keys refuse other services’ work too, and the error names the account’s key', async () => {
+test('allowed models and disabled or revoked keys also apply to the work of other services, and the error names the account’s key', async () => {
   const { accounting, admin } = plane;
   const { apiKeyId } = await makeAccount(dollar, { allowedModels: { models: ['acme/large'] } });
   const admit = (model: string) => accounting.admit({ id: nextId(), apiKeyId, model, amountNanoUsd: 1n });
@@ -150,7 +150,7 @@ test('allowed models, disabled and revoked keys refuse other services’ work to
   expect([revoked.code, revoked.param]).toEqual(['invalid_api_key', 'api_key_id']);
 });
 
-test('no more than the funds can be held, and a cost beyond them is written off', async () => {
+test('at most the balance can be held, and a cost above it is written off', async () => {
   const { accounting } = plane;
   const { apiKeyId, state } = await makeAccount(dollar);
   const id = nextId();
@@ -165,7 +165,7 @@ test('no more than the funds can be held, and a cost beyond them is written off'
   expect(await state()).toEqual({ balance: 0n, held: 0n });
 });
 
-test('a hold that no one settles expires at its announced time, is released and listed', async () => {
+test('a hold that is not settled expires at its announced time, is released and listed', async () => {
   const { accounting, admin, clock } = plane;
   const { apiKeyId, state, accountId } = await makeAccount();
   const [short, standard, prolonged] = [nextId(), nextId(), nextId()];
@@ -208,7 +208,7 @@ test('wrong values are refused with the name of their field', async () => {
     ['id', () => accounting.settle({ id: 0n })],
     ['cost', () => accounting.settle({ id: 1n, costNanoUsd: -1n })],
     ['id', () => accounting.void({ id: 0n })],
-    // The gateway's own requests have such ids: no other service may release their holds.
+    // The gateway's requests have such ids, and no other service may release their holds.
     ['id', () => accounting.void({ id: 2n ** 52n })],
     ['id', () => accounting.settle({ id: BigInt(Date.now()) * 4096n })],
   ];

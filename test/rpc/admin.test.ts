@@ -13,7 +13,7 @@ async function newAccount(balanceNanoUsd = 10n * dollar): Promise<bigint> {
   return account?.accountId ?? 0n;
 }
 
-test('accounts are made, listed oldest first and shown', async () => {
+test('accounts are created, listed oldest first, and shown', async () => {
   const { admin, clock } = plane;
   const { account } = await admin.createAccount({ name: 'acme', balanceNanoUsd: 5n * dollar });
   const facts = { name: 'acme', balanceNanoUsd: 5n * dollar, heldNanoUsd: 0n, createdAtMs: BigInt(clock.now()) };
@@ -54,7 +54,7 @@ test('keys of any account are made, disabled, enabled and revoked', async () => 
   expect((await admin.getAccount({ accountId })).account?.balanceNanoUsd).toBe(10n * dollar);
 });
 
-test('a monthly limit is set and lifted', async () => {
+test('a monthly limit is set and removed', async () => {
   const { admin } = plane;
   const { key } = await admin.createApiKey({ accountId: await newAccount() });
   const apiKeyId = key?.apiKeyId ?? 0n;
@@ -131,7 +131,7 @@ test('wrong values are refused with the name of their field', async () => {
   }
 });
 
-test('a plan is started, shown and cancelled; there is one at a time, and it must be paid', async () => {
+test('a plan is started, shown and cancelled; an account has at most one, and must be able to pay for it', async () => {
   const { admin, clock } = plane;
   const accountId = await newAccount(20n * dollar);
   const core = { accountId, plan: Plan.CORE, period: PlanPeriod.MONTHLY };
@@ -160,7 +160,7 @@ test('a plan is started, shown and cancelled; there is one at a time, and it mus
 test.each([
   [{ plan: Plan.UNSPECIFIED, period: PlanPeriod.MONTHLY }, 'plan'],
   [{ plan: Plan.CORE, period: PlanPeriod.UNSPECIFIED }, 'period'],
-])('a plan that is none is refused by its field: %j', async (what, field) => {
+])('an invalid plan is refused, and the error names the field: %j', async (what, field) => {
   const { code, param } = await catchRefusal(plane.admin.startSubscription({ accountId: await newAccount(), ...what }));
   expect([code, param]).toEqual(['validation_error', field]);
   const nobody = plane.admin.startSubscription({ accountId: 999_999n, plan: Plan.CORE, period: PlanPeriod.MONTHLY });

@@ -1,4 +1,4 @@
-/** The control services as an operator's gateway serves them: a real ledger, a real catalogue, a real listener, without generations. */
+/** The control services of a gateway, without generations: with a real ledger, a real catalogue and a real listener. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -71,18 +71,18 @@ export interface ControlPlane {
   readonly token: string;
   readonly clock: TestClock;
   readonly ledger: TestLedger;
-  /** The variables that name the ledger's database to a command; none on SQLite. */
+  /** Environment variables with the URL of the ledger's database, for commands; {} on SQLite. */
   readonly environment: Readonly<Record<string, string>>;
-  /** A client with a credential; null sends none. */
+  /** Returns a client with a credential; null: without one. */
   client<S extends DescService>(service: S, credential: string | null): Client<S>;
-  /** With the operator token. */
+  /** A client with the operator token. */
   readonly admin: Client<typeof AdminService>;
   readonly accounting: Client<typeof AccountingService>;
   /** Checks that every invariant of the ledger holds, then stops the services. */
   close(): Promise<void>;
 }
 
-/** Starts the services on a data directory of their own. */
+/** Starts the services on a temporary data directory. */
 export async function startControlPlane(): Promise<ControlPlane> {
   const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-control-'));
   const clock = new TestClock();
@@ -175,7 +175,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
   };
 }
 
-/** The detail of the error that a call ends with. Fails if the call succeeds, or fails without a detail. */
+/** Returns the detail of the error with which a call fails. The test fails if the call succeeds, or has no detail. */
 export async function catchRefusal(call: Promise<unknown>): Promise<ErrorDetail> {
   const thrown = await call.then(
     () => expect.fail('the call succeeded'),
@@ -185,7 +185,7 @@ export async function catchRefusal(call: Promise<unknown>): Promise<ErrorDetail>
   return detail ?? expect.fail(`no detail in ${thrown.message}`);
 }
 
-/** A control plane without providers. */
+/** Returns the options of a control plane without providers. */
 function noProviders(clock: TestClock) {
   return {
     router: new Router({ config: { providers: [], routes: new Map() }, clock }),

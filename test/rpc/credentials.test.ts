@@ -34,7 +34,7 @@ beforeAll(async () => {
 });
 afterAll(() => plane.close());
 
-/** The credential that each method needs. A method that is not in the table fails the first test. */
+/** The credential that each method needs. If a method is missing, the first test fails. */
 const accountScopes: Record<keyof typeof AccountService.method, Scope | 'an API key'> = {
   listKeys: 'keys:read',
   createKey: 'keys:create',
@@ -103,7 +103,7 @@ test('every method refuses a missing, malformed, unknown, revoked or doubled cre
         401,
       ]);
     }
-    // Each of the two alone would be accepted by some method.
+    // Each of the two would be accepted by some method if it were the only one.
     for (const headers of [
       { authorization: `Bearer ${everyScope}`, 'x-api-key': apiKey },
       { authorization: 'Basic abc' },
@@ -127,7 +127,7 @@ test('every method refuses a disabled key with key_disabled and names the comman
   }
 });
 
-test('an API key can look itself up and list models, and nothing else', async () => {
+test('with an API key, a caller can look the key up and list models, and nothing else', async () => {
   for (const method of methods) {
     const isOpen = method.service === CredentialService || method.service === CatalogService;
     const mayCall = isOpen || method.localName === 'getOwnKey';
@@ -138,7 +138,7 @@ test('an API key can look itself up and list models, and nothing else', async ()
   }
 });
 
-test('a management key can manage its account, look itself up and list models, and nothing else', async () => {
+test('with a management key, a caller can manage the account, look the key up and list models, and nothing else', async () => {
   for (const method of methods) {
     const isOperators = method.service === AccountingService || method.service === AdminService;
     const mayCall = !isOperators && method.localName !== 'getOwnKey';
@@ -149,14 +149,14 @@ test('a management key can manage its account, look itself up and list models, a
   }
 });
 
-test('the operator can administer and account, look itself up and list models, and nothing else', async () => {
+test('the operator’s token is accepted by every service except AccountService', async () => {
   for (const method of methods) {
     const code = method.service === AccountService ? 'invalid_api_key' : 'passed';
     expect([method.localName, await outcome(method, plane.token)]).toEqual([method.localName, code]);
   }
 });
 
-test('each account method needs its own scope, and the refusal names it', async () => {
+test('each account method needs a scope, which the refusal names', async () => {
   for (const scope of allScopes) {
     const { key } = await plane.admin.createManagementKey({ accountId: 1n, scopes: [scope] });
     const own = methods.filter(({ service, localName }) => service === AccountService && localName !== 'getOwnKey');
@@ -215,7 +215,7 @@ test('a key with allowed models lists only those, an operator and a management k
   expect([await list(apiKey), await list(everyScope), await list(plane.token)]).toEqual([all, all, all]);
 });
 
-test('a state and scope change holds from the next call on', async () => {
+test('changes of state and scopes apply from the next call on', async () => {
   const { key } = await plane.admin.createManagementKey({ accountId: 1n, scopes: ['keys:read'] });
   const managementKeyId = key?.managementKeyId ?? 0n;
   const client = plane.client(AccountService, key?.key ?? '');
@@ -231,7 +231,7 @@ test('a state and scope change holds from the next call on', async () => {
   expect((await catchRefusal(client.getBalance({}))).code).toBe('invalid_api_key');
 });
 
-/** `passed`, or the code if the credential was refused. An empty request may be refused for a missing field, which means that the credential was accepted. */
+/** Returns the code if the credential was refused, else `passed`. An empty request may be refused for a missing field, which means that the credential was accepted. */
 async function outcome(method: (typeof methods)[number], credential: string): Promise<string> {
   const answer = call(method, credential);
   const passed = await answer.then(

@@ -1,4 +1,4 @@
-/** The internal listener accepts some things only from an edge in another process. */
+/** What the internal listener accepts only from an edge in another process. */
 import { Code, createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { expect, test } from 'vitest';
@@ -67,7 +67,7 @@ test('only with the edge token may a caller set id, fingerprint and raw bodies, 
   expect(outcomes).toHaveLength(15);
 });
 
-test('an edge that names no request, or names it wrongly, gets an id', async () => {
+test('if an edge sends no request id or an invalid one, the gateway makes an id', async () => {
   const { baseUrl, probe } = await start({ hasScope: () => true });
   const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
   await client.countTokens({}, { headers: { 'x-tollgate-edge': 'x' } });
@@ -75,7 +75,7 @@ test('an edge that names no request, or names it wrongly, gets an id', async () 
   expect(probe.seen.map(({ requestHeader }) => requestHeader.get('x-tollgate-request-id'))).toEqual(['req_1', 'req_2']);
 });
 
-test('an edge’s message may hold the largest body twice, another caller’s once', async () => {
+test('a message of an edge may be twice as large as the largest body, that of another caller only as large', async () => {
   const { baseUrl, probe } = await start({ messageBytesMax: 100_000, hasScope: token => token === 'right' });
   const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
   const request = { model: 'x'.repeat(99_000), source: { ...source, body: Buffer.alloc(99_000) } };
@@ -90,7 +90,7 @@ test('an edge’s message may hold the largest body twice, another caller’s on
   expect(probe.requests).toHaveLength(1);
 });
 
-test('a raw body is removed from every request that has one, however deep', async () => {
+test('raw bodies of other callers are removed from requests, at any depth', async () => {
   const bodies: unknown[] = [];
   const implementation: Pick<
     PushedService<typeof ResponseService>,

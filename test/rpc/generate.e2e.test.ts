@@ -1,4 +1,4 @@
-/** Generation over the internal listener of a whole gateway, by every kind of caller: requests are admitted, metered, cut and charged like REST requests. */
+/** Generation over the internal listener of a gateway, by every kind of caller: requests are admitted, counted, cut and charged like REST requests. */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -33,7 +33,7 @@ function userSays(text: string) {
 }
 
 const ask = (text: string) => ({ model: 'sim/large', items: [userSays(text)] });
-/** Two events a second for a minute, so that no answer ends by itself during a test. */
+/** A request whose answer is slow and takes more than a minute, so that it does not end by itself during a test. */
 const slowly = ask('!sim tokens=400 tps=4');
 
 function transports(credential: string | null): Record<string, Transport> {
@@ -220,7 +220,7 @@ test('generation needs an API key; refusals have code, field and request id', as
   expect([empty.code, empty.param]).toEqual(['validation_error', 'items']);
 });
 
-test('1,000 calls at once on a minute limit of 50: 50 pass', async () => {
+test('of 1,000 calls at once on a minute limit of 50, 50 are admitted', async () => {
   const { key } = await makeKey(gateway, { minuteLimit: 50n });
   const client = makeClient(key);
   const outcomes = await Promise.all(

@@ -48,12 +48,12 @@ function rssMegabytes(): number {
   return process.memoryUsage().rss / 2 ** 20;
 }
 
-/** Fields that no message has: field 1,000, a varint. */
+/** Returns unknown fields: field 1,000 as a varint, which no message has. */
 function unknownFields(bytes: number): Buffer {
   return Buffer.alloc(bytes, Buffer.from([0xc0, 0x3e, 0x01]));
 }
 
-/** A request whose every two bytes are an item. */
+/** Returns a request in which every two bytes are an item. */
 function manyItems(items: number): Buffer {
   const inner = Buffer.alloc(2 * items, Buffer.from([0x2a, 0x00]));
   const length: number[] = [];
@@ -102,7 +102,7 @@ test('reflection does not echo its requests, however often they come', async () 
   expect(JSON.stringify(replies)).not.toContain('xxx');
 });
 
-test('health watches and reflection streams end by themselves, and each address may have only a few', async () => {
+test('health watches and reflection streams are ended after a time, and each address may have only a few', async () => {
   const { baseUrl } = await start({ openCalls: { durationMs: 300, perAddressMax: 3 } });
   const client = createClient(Health, createGrpcTransport({ baseUrl }));
   const watch = async (): Promise<string> => {
@@ -134,7 +134,7 @@ test('a call without a credential that never sends its message is cut', { timeou
   await until(() => isClosed, 8_000);
 });
 
-test('the decompressed size of a message is bounded, in bytes and in elements, over every protocol', async () => {
+test('the decompressed size of a message is limited, in bytes and in elements, over every protocol', async () => {
   const { port, probe } = await start({ messageBytesMax: 8 << 20, elementsMax: 10_000 });
   const bombs = {
     'unknown fields': unknownFields(6 << 20),
@@ -168,7 +168,7 @@ test('the decompressed size of a message is bounded, in bytes and in elements, o
   expect(probe.requests).toEqual([]);
 });
 
-test('messages within the bounds arrive complete: compressed, in JSON and with fields of a newer contract', async () => {
+test('messages within the limits arrive complete: compressed, in JSON and with fields of a newer version', async () => {
   const { port, probe } = await start({ elementsMax: 10_000 });
   const message = Buffer.concat([manyItems(4_000), unknownFields(3_000)]);
   const json = Buffer.from(`{"request":{"items":[${'{},'.repeat(3_999)}{}],"model":"a\\"[[[["}}`);
@@ -186,7 +186,7 @@ test('messages within the bounds arrive complete: compressed, in JSON and with f
   expect(probe.requests.every(each => !('$unknown' in (each as object)))).toBe(true);
 });
 
-test('a service that takes no prompts takes 1 MiB at most', async () => {
+test('a service without prompts accepts at most 1 MiB', async () => {
   const services = new InProcessTransport().service(AdminService, {
     createAccount: () => {
       throw new GatewayError('not_found', 'reached');
@@ -201,7 +201,7 @@ test('a service that takes no prompts takes 1 MiB at most', async () => {
   expect([refused.status, refused.body.includes('larger than 1048576 bytes')]).toEqual([429, true]);
 });
 
-test('members with other names than the contract’s fields don’t set those fields', async () => {
+test('members with other names than the fields of the message don’t set those fields', async () => {
   const { baseUrl, probe } = await start();
   const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
   const requested = (json: string) =>

@@ -1,6 +1,5 @@
 /**
- * ImageService over the internal listener, as internal services call it: admitted, metered and paid as REST callers'
- * images are.
+ * ImageService over the internal listener, as internal services call it. Its images are admitted, counted and paid like those of REST clients.
  */
 import { createHash } from 'node:crypto';
 import { Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
@@ -34,7 +33,7 @@ async function collectParts(answers: AsyncIterable<{ answer?: ImageAnswer | unde
 const requested = { model: 'sim/image', prompt: 'hills', size: '700x700', form: ImageForm.BYTES, n: 2, seed: 4n };
 
 describe('images', () => {
-  test('come in order and in pieces: what began, each image and its bytes, the charge', async () => {
+  test('come in order and in pieces: the start, each image and its bytes, the charge', async () => {
     const parts = await collectParts(images.generate({ request: requested }));
     expect(parts[0]).toMatchObject({ case: 'started', value: { model: 'sim/image' } });
     expect(parts.at(-1)).toMatchObject({ case: 'completed', value: { costNanoUsd: 40_000_000n } });
@@ -63,7 +62,7 @@ describe('images', () => {
     expect(await hash(web)).toBe(await hash(images));
   });
 
-  test('with a URL can be read with any credential and by their token', async () => {
+  test('with a URL can be read with any credential, by the token in the URL', async () => {
     const image = await makePng(30, 20, '#207020');
     const parts = await collectParts(images.edit({ request: { prompt: 'x', images: [image] } }));
     const url = parts.flatMap(part => (part.case === 'image' ? [part.value.url] : []))[0] ?? '';
@@ -104,9 +103,9 @@ describe('refusals', () => {
   test.each<[string, object, string]>([
     ['no prompt', { prompt: '' }, 'prompt'],
     ['n 11', { n: 11 }, 'n'],
-    ['a size that is none', { size: '1x' }, 'size'],
+    ['an invalid size', { size: '1x' }, 'size'],
     ['a size beyond the model', { size: '4000x4000' }, 'size'],
-    ['guidance that is no number', { guidanceScale: Number.NaN }, 'guidance_scale'],
+    ['guidance that is not a number', { guidanceScale: Number.NaN }, 'guidance_scale'],
     ['images in a generation', { images: [new Uint8Array(4)] }, 'images'],
     ['no model', { model: '' }, 'model'],
   ])('generate: %s', async (_, change, param) => {
@@ -116,10 +115,10 @@ describe('refusals', () => {
 
   test.each<[string, object, string]>([
     ['no images', { images: [] }, 'images'],
-    ['bytes that are no image', { images: [new Uint8Array(100)] }, 'images.0'],
+    ['bytes that are not an image', { images: [new Uint8Array(100)] }, 'images.0'],
     ['strength 2', { strength: 2 }, 'strength'],
     ['101 steps', { steps: 101 }, 'num_inference_steps'],
-    ['a size that edits lack', { size: '700x700' }, 'size'],
+    ['a size that edits do not support', { size: '700x700' }, 'size'],
   ])('edit: %s', async (_, change, param) => {
     const request = { prompt: 'x', images: [await makePng(9, 9, '#000')], ...change };
     expect(await catchRefusal(collectParts(images.edit({ request })))).toEqual([

@@ -70,7 +70,7 @@ test('an unexpected exception of a service is reported to the observer and not t
   expect(calls[0]?.error?.cause).toBeInstanceOf(TypeError);
 });
 
-test('a caller can’t bring a request id of its own', async () => {
+test('a caller can’t set its own request id', async () => {
   const { baseUrl, probe } = await start();
   for (const transport of Object.values(transports(baseUrl))) {
     const headers = { 'x-tollgate-request-id': 'req_forged' };
@@ -99,7 +99,7 @@ test('a deadline reaches the service and the caller, over every protocol', async
   expect(new Set(calls.map(({ code }) => code)).isSubsetOf(new Set(['deadline_exceeded', 'cancelled']))).toBe(true);
 });
 
-test('a call that its caller cancels stops the service within a second, over every protocol', async () => {
+test('if the caller cancels a call, the service is stopped within a second, over every protocol', async () => {
   const { baseUrl, probe } = await start();
   for (const [name, transport] of Object.entries(transports(baseUrl))) {
     probe.stopped.length = 0;
@@ -117,7 +117,7 @@ test('a call that its caller cancels stops the service within a second, over eve
   }
 });
 
-test('a client that does not read stops the flow, and the service when it goes, over HTTP/1.1 and HTTP/2', async () => {
+test('a client that does not read pauses the stream, and disconnecting stops the service, over HTTP/1.1 and HTTP/2', async () => {
   const { port, probe } = await start();
   const body = Buffer.concat([Buffer.from([0, 0, 0, 0, 17]), Buffer.from('{"model":"flood"}')]);
   const path = '/tollgate.v1.GenerationService/Generate';
@@ -142,7 +142,7 @@ test('a client that does not read stops the flow, and the service when it goes, 
   await until(() => probe.stopped.length === 2, 1_000);
 });
 
-/** Waits until a flood has begun and the listener reads no more of it. */
+/** Waits until the flood has begun and the listener has stopped reading from the service. */
 async function quiet(probe: Probe): Promise<void> {
   probe.flooded = 0;
   await until(() => probe.flooded > 0);
@@ -150,7 +150,7 @@ async function quiet(probe: Probe): Promise<void> {
   expect(probe.flooded).toBeLessThan(2_000);
 }
 
-test('curl-like Connect JSON over HTTP/1.1 works on one kept connection, errors as JSON with the detail’s text', async () => {
+test('Connect JSON over HTTP/1.1, as curl sends it, is answered, and errors are JSON', async () => {
   const { baseUrl } = await start();
   const post = (body: string) =>
     fetch(`${baseUrl}/tollgate.v1.GenerationService/CountTokens`, {
@@ -178,7 +178,7 @@ interface GrpcClient {
   close(): void;
 }
 
-test('a plain grpc-js client with dynamically loaded protos calls it and gets DEADLINE_EXCEEDED', async () => {
+test('a grpc-js client with dynamically loaded proto files can call the listener, and gets DEADLINE_EXCEEDED', async () => {
   const { port, probe } = await start();
   const definition = loadSync('tollgate/v1/generation.proto', {
     includeDirs: [resolve(root, 'proto')],
@@ -206,7 +206,7 @@ test('a plain grpc-js client with dynamically loaded protos calls it and gets DE
   }
 });
 
-test('buf curl reads the contract by reflection and calls', async () => {
+test('buf curl reads the service definitions by reflection and calls a method', async () => {
   const { baseUrl } = await start();
   const call = (protocol: string) =>
     run(resolve(root, 'node_modules/.bin/buf'), [
@@ -223,7 +223,7 @@ test('buf curl reads the contract by reflection and calls', async () => {
   }
 });
 
-test('reflection lists all services and answers with a file and all it imports', async () => {
+test('reflection lists all services, and returns a file with everything that it imports', async () => {
   const { port } = await start();
   const client = new GrpcReflection(`127.0.0.1:${port}`, credentials.createInsecure(), {}, 'v1');
   expect([...(await client.listServices())].sort()).toEqual([
@@ -242,7 +242,7 @@ test('reflection lists all services and answers with a file and all it imports',
   await expect(client.getDescriptorBySymbol('tollgate.v1.Nothing')).rejects.toThrow('tollgate.v1.Nothing is not known');
 });
 
-test('health answers by service without a credential, and watchers learn when the process stops', async () => {
+test('health answers for each service without a credential, and watchers are notified when the process stops', async () => {
   const { baseUrl, listener } = await start({
     gate: async () => {
       throw new GatewayError('invalid_api_key', 'nobody passes');
@@ -260,7 +260,7 @@ test('health answers by service without a credential, and watchers learn when th
   expect(await client.check({})).toMatchObject({ status: Status.NOT_SERVING });
 });
 
-test('the gate refuses a call before its body is read', async () => {
+test('the gate can refuse a call before its body is read', async () => {
   const { port, probe, calls } = await start({
     gate: async () => {
       throw new GatewayError('invalid_api_key', 'An API key is missing.');
@@ -312,7 +312,7 @@ test('plain HTTP pages are served over HTTP/2 too', async () => {
   session.close();
 });
 
-test('draining refuses new calls as overloaded with a time to retry, and lets calls in flight end', async () => {
+test('while draining, new calls are refused as `overloaded` with a time to retry, and calls in flight may end', async () => {
   const { baseUrl, listener, probe } = await start();
   const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
   const controller = new AbortController();
@@ -332,7 +332,7 @@ test('draining refuses new calls as overloaded with a time to retry, and lets ca
   await expect(running.next()).rejects.toThrow();
 });
 
-test('closing ends idle connections at once, and cuts calls that outlive the grace', async () => {
+test('closing ends idle connections at once, and cuts calls that run longer than the grace period', async () => {
   const { baseUrl, listener, probe } = await start();
   await fetch(`${baseUrl}/healthz`).then(response => response.text());
   const idle = connectHttp2(baseUrl);
@@ -355,7 +355,7 @@ test('closing ends idle connections at once, and cuts calls that outlive the gra
   await expect(fetch(`${baseUrl}/healthz`)).rejects.toThrow();
 });
 
-test('closing without calls in flight takes no grace', async () => {
+test('closing without calls in flight does not wait for the grace period', async () => {
   const { baseUrl, listener } = await start();
   await fetch(`${baseUrl}/healthz`).then(response => response.text());
   const beganMs = performance.now();
@@ -363,7 +363,7 @@ test('closing without calls in flight takes no grace', async () => {
   expect(performance.now() - beganMs).toBeLessThan(1_000);
 });
 
-test('first bytes that come one by one still find their protocol', async () => {
+test('the protocol of a connection is detected even if its first bytes arrive one at a time', async () => {
   const { port } = await start();
   const socket = connectTcp({ port, host: '127.0.0.1', noDelay: true });
   for (const byte of 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n') {
@@ -384,7 +384,7 @@ test('first bytes that come one by one still find their protocol', async () => {
   other.destroy();
 });
 
-test('connections that say nothing, half a preface or nonsense are cut, and the listener continues', async () => {
+test('connections that send nothing, half a preface or nonsense are closed, and the listener continues', async () => {
   const { port, baseUrl } = await start({ connections: { headMs: 200 } });
   const gone = ['', 'PRI * HT', 'POST /x HTTP/1.1\r\nhost'].map(async head => {
     const socket = connectTcp(port, '127.0.0.1');
@@ -406,7 +406,7 @@ test('connections that say nothing, half a preface or nonsense are cut, and the 
   expect((await fetch(`${baseUrl}/healthz`)).status).toBe(200);
 });
 
-test('a request whose Host is no host is refused, and the listener continues', async () => {
+test('a request with a missing or invalid Host is refused, and the listener continues', async () => {
   const { port, baseUrl } = await start();
   for (const head of ['HTTP/1.0\r\n', 'HTTP/1.1\r\nhost: [\r\n']) {
     const socket = connectTcp(port, '127.0.0.1');
@@ -419,9 +419,9 @@ test('a request whose Host is no host is refused, and the listener continues', a
   expect((await fetch(`${baseUrl}/healthz`)).status).toBe(200);
 });
 
-test('a client that vanishes without closing its connection is noticed by its missing pongs, and its call stops', async () => {
+test('a client that vanishes without closing its connection is detected by missing pongs, and its call is stopped', async () => {
   const { port, baseUrl, probe } = await start({ connections: { pingMs: 100 } });
-  // A relay that stops relaying simulates a network that drops everything.
+  // A relay that stops forwarding simulates a network that drops everything.
   const { createServer } = await import('node:net');
   let silent = false;
   const relay = createServer(near => {

@@ -1,4 +1,4 @@
-/** The example of a service that meters work of its own (examples/metering), run as a program of its own against a running gateway. */
+/** Runs the example of a service that meters its own work (examples/metering) as a program against a running gateway. */
 import type { ChildProcess } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -36,7 +36,7 @@ interface Run {
   readonly stderr: string;
 }
 
-/** Each journal's service number, for ids of its own. */
+/** The service number of each journal, so that journals use different ids. */
 const services = new Map<string, number>();
 function startService(journal: string): number {
   const known = services.get(journal) ?? services.size + 1;
@@ -44,7 +44,7 @@ function startService(journal: string): number {
   return known;
 }
 
-/** Starts the program, its input open; each test has a journal of its own. */
+/** Starts the program with an open standard input. Each test uses another journal. */
 function start(journal: string, keyId: bigint, ...paths: string[]): { child: ChildProcess; ended: Promise<Run> } {
   const options = {
     gateway: gateway.rpcUrl,
@@ -61,7 +61,7 @@ function start(journal: string, keyId: bigint, ...paths: string[]): { child: Chi
   let [stdout, stderr] = ['', ''];
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-  child.stdin.on('error', () => undefined); // it may be killed while it is written to
+  child.stdin.on('error', () => undefined); // the program may be killed while the test writes to it
   const ended = once(child, 'close').then(([code]) => ({
     code: code as number | null,
     printed: stdout.split('\n').flatMap(line => (line === '' ? [] : [JSON.parse(line) as Printed])),
@@ -80,7 +80,7 @@ function input(name: string, bytes: number): { path: string; content: Buffer } {
   return { path: file(name), content };
 }
 
-test('work is held slice by slice, charged for its use, and is a record of the account', async () => {
+test('work is held slice by slice, charged by its use, and has a record in the account', async () => {
   const { id } = await makeKey(gateway);
   const before = await readBalance(gateway);
   const { path, content } = input('whole', 2.5 * megabyte);
@@ -95,7 +95,7 @@ test('work is held slice by slice, charged for its use, and is a record of the a
   ]);
 });
 
-test('a charge whose answer was lost in a crash is repeated: the same answer, no second charge', async () => {
+test('if the answer to a charge is lost in a crash, the charge is repeated and gets the same answer, without a second charge', async () => {
   const { id } = await makeKey(gateway);
   const { path } = input('lost', 0.3 * megabyte);
   const first = await run('lost.journal', id, path, file('lost.gz'));
@@ -111,7 +111,7 @@ test('a charge whose answer was lost in a crash is repeated: the same answer, no
   expect(await run('lost.journal', id)).toMatchObject({ code: 0, printed: [] });
 });
 
-test('work that the account can’t pay is stopped, released, and not delivered', async () => {
+test('work that the account can’t pay for is stopped, its hold is released, and it is not delivered', async () => {
   const { id } = await makeKey(gateway, { balanceNanoUsd: (3n * cent) / 2n });
   const { path } = input('poor', 2.5 * megabyte);
   const { code, printed, stderr } = await run('poor.journal', id, path, file('poor.gz'));
@@ -121,11 +121,11 @@ test('work that the account can’t pay is stopped, released, and not delivered'
   expect([await heldBy(gateway), await listRecords(id)]).toEqual([0n, []]);
   const refused = await run('poor.journal', 999n, path, file('poor.gz'));
   expect([refused.code, JSON.parse(refused.stderr)]).toMatchObject([1, { code: 'invalid_api_key' }]);
-  // Each piece of work has an id of its own.
+  // Each piece of work has another id.
   expect(refused.printed[0]?.id).toBe((printed[0]?.id ?? 0) + 1);
 });
 
-test('an id that other work has is refused, and that work keeps what it holds', async () => {
+test('the id of other work is refused, and that work keeps its hold', async () => {
   const { id } = await makeKey(gateway);
   const { child, ended } = start('mine.journal', id, '-', file('mine.gz'));
   child.stdin?.write(randomBytes(1.5 * megabyte));
@@ -140,7 +140,7 @@ test('an id that other work has is refused, and that work keeps what it holds', 
   expect([existsSync(file('mine.gz')), existsSync(file('theirs.gz'))]).toEqual([true, false]);
 });
 
-test('a service that is killed while it works leaves its hold, and its next start releases it', async () => {
+test('the hold of a service that is killed while it works stays, and its next start releases it', async () => {
   const { id } = await makeKey(gateway);
   const balance = await readBalance(gateway);
   const { child, ended } = start('killed.journal', id, '-', file('killed.gz'));
@@ -154,7 +154,7 @@ test('a service that is killed while it works leaves its hold, and its next star
   expect(existsSync(file('killed.gz.part'))).toBe(false);
 });
 
-test('a gateway that is killed keeps the hold, and work done in the meantime is charged once when it is back', async () => {
+test('a hold survives a kill of the gateway, and work that is done in the meantime is charged once afterwards', async () => {
   const { id } = await makeKey(gateway);
   const balance = await readBalance(gateway);
   const { child, ended } = start('away.journal', id, '-', file('away.gz'));

@@ -1,4 +1,4 @@
-/** An internal listener over a service that records the calls that reach it. */
+/** An internal listener with a service that records its calls. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
@@ -13,14 +13,14 @@ import type { RpcCall } from '../../src/rpc/call-boundary.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { createRpcListener, type RpcListenerOptions } from '../../src/rpc/listener.ts';
 
-/** A generation service whose answers show what the listener gave it. */
+/** A generation service that records what it gets from the listener. */
 export class Probe {
-  /** How calls were stopped, in order. */
+  /** The stopped calls, in order: `cancelled` or the kind of call. */
   readonly stopped: string[] = [];
   readonly seen: CallContext[] = [];
   /** The received requests. */
   readonly requests: unknown[] = [];
-  /** How many messages of a flood were taken. */
+  /** How many messages of a flood the listener has read. */
   flooded = 0;
 
   get service(): PushedService<typeof GenerationService> {
@@ -97,7 +97,7 @@ export function transports(baseUrl: string) {
 export async function until(condition: () => boolean, withinMs = 2_000): Promise<void> {
   const end = performance.now() + withinMs;
   while (!condition()) {
-    if (performance.now() > end) throw new Error('it did not come about in time');
+    if (performance.now() > end) throw new Error('the condition did not hold in time');
     await sleep(5);
   }
 }

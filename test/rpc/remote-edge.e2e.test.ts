@@ -1,4 +1,4 @@
-/** A whole public listener in another process than its gateway: what its clients see, what the gateway records, and which processes may act as one. */
+/** A public listener in another process than its gateway: what its clients see, what the gateway records, and which processes may act as an edge. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
@@ -38,7 +38,7 @@ const answer = JSON.stringify({
 /** How many bytes were sent to a client that requests a flood. */
 let flooded = 0;
 
-/** Answers as requested; a model whose name ends in "slow" streams for ever, one in "flood" as fast as it is read. */
+/** Answers as requested. A model whose name ends in "slow" streams endlessly, one that ends in "flood" endlessly as fast as it is read. */
 const upstream = await RawUpstream.start(async (socket, request) => {
   const { model, stream: isStream } = JSON.parse(request.body) as { model: string; stream?: boolean };
   if (isStream !== true) return void socket.write(whole(200, answer));
@@ -88,7 +88,7 @@ afterAll(async () => {
 
 const readRequestId = (headers: Headers): string => headers.get('x-request-id') ?? '';
 
-/** The ledger has the request, at the cost that the client got. */
+/** Expects that the ledger has the request, at the cost that the client received. */
 async function expectRecorded(headers: Headers, costUsd: number | undefined): Promise<void> {
   const record = await readRecord(local, readRequestId(headers));
   expect([record.state, Number(record.costNanoUsd) / 1e9]).toEqual([RecordState.COMPLETED, costUsd]);
@@ -106,7 +106,7 @@ async function get<Body>(on: Gateway, path: string, key = on.apiKey): Promise<{ 
 }
 
 describe('the interfaces', () => {
-  test('Chat, whole and streamed: the answer, under the id and at the cost of its record', async () => {
+  test('Chat, whole and streamed: the answer has the id and the cost of its record', async () => {
     const answered = await complete(remote, ask('!sim say=It works.'));
     expect([answered.status, answered.text]).toEqual([200, 'It works.']);
     await expectRecorded(answered.headers, answered.body.usage.cost);
@@ -124,7 +124,7 @@ describe('the interfaces', () => {
     }
   });
 
-  test('Responses: whole, streamed, continued by the other listener, read and deleted', async () => {
+  test('Responses: whole, streamed, continued at the other listener, read and deleted', async () => {
     const first = await responses(remote, { model: 'sim/large', input: '!sim say=First.' });
     expect([first.status, outputText(first)]).toEqual(['completed', 'First.']);
     await expectRecorded(first.headers, first.usage?.cost);
@@ -172,7 +172,7 @@ describe('the interfaces', () => {
     await client.close();
   });
 
-  test('images: inline, by an address without a key, and as a task', async () => {
+  test('images: inline, by a URL without a key, and as a task', async () => {
     const body = { model: 'sim/image', prompt: 'a boat', size: '64x64', seed: 1 };
     const inline = await postImages(remote, 'generations', { ...body, response_format: 'b64_json' });
     expect(inline.status).toBe(200);
@@ -232,7 +232,7 @@ describe('the interfaces', () => {
   });
 });
 
-test('a request that was answered by one listener is repeated by the other, and another body is refused', async () => {
+test('a request that one listener answered can be repeated at the other, where another body is refused', async () => {
   for (const [first, second] of [
     [remote, local],
     [local, remote],
@@ -260,7 +260,7 @@ describe('raw bodies', () => {
   const body = { model: 'raw/plain', messages: [{ role: 'user', content: 'Hi' }], x_custom: { b: [1.0, 'é'] } };
   const lastBody = (): string => upstream.requests.at(-1)?.body ?? '';
 
-  test('what a client of the remote listener sent reaches an upstream of its protocol as from the local one', async () => {
+  test('what a client sends to the remote listener reaches an upstream of the same protocol as from the local one', async () => {
     for (const isStream of [false, true]) {
       const bodies = [];
       for (const on of [remote, local]) {
@@ -273,13 +273,13 @@ describe('raw bodies', () => {
     }
   });
 
-  test('are accepted only from an edge: those of other callers are dropped, also with a wrong token', async () => {
+  test('are accepted only from an edge; those of other callers are dropped, also with a wrong token', async () => {
     const source = { protocol: Protocol.CHAT, body: Buffer.from(JSON.stringify(body)) };
     const request = create(GenerateRequestSchema, { source, model: 'raw/plain', delivery: Delivery.WHOLE });
     request.items = create(GenerateRequestSchema, rpcRequest('raw/plain', Delivery.WHOLE)).items;
     const token = readFileSync(`${local.dataDir}/edge.token`, 'utf8').trim();
     const operator = readFileSync(`${local.dataDir}/operator.token`, 'utf8').trim();
-    // A number that no other test uses: the last of the instances.
+    // The last instance number, which no other test uses.
     const named = publicRequestId(Date.now() * 4096 + 63);
     for (const [sent, isTaken] of [
       [undefined, false],
@@ -297,7 +297,7 @@ describe('raw bodies', () => {
   });
 });
 
-test('a raw body is checked and priced instead of the fields beside it, and only allowed headers are passed on', async () => {
+test('a raw body is checked and priced instead of the decoded fields, and only allowed headers are passed on', async () => {
   const token = readFileSync(`${local.dataDir}/edge.token`, 'utf8').trim();
   const poor = await makeKey(local, { balanceNanoUsd: 10_000n });
   const headers = { 'x-tollgate-edge': token, authorization: `Bearer ${poor.key}` };
@@ -356,7 +356,7 @@ test('a call with only the edge token is refused: it needs an API key', async ()
   }
 });
 
-/** Requests a stream from the remote listener by hand. */
+/** Requests a stream from the remote listener over a socket, without an HTTP client. */
 function open(model: string): Socket {
   const { hostname, port } = new URL(remote.url);
   const socket = connect(Number(port), hostname).on('error', () => undefined);
@@ -369,7 +369,7 @@ function open(model: string): Socket {
   return socket;
 }
 
-/** The request for a model, once the upstream has it. */
+/** Waits until the upstream has received the request for a model, and returns it. */
 async function reached(model: string): Promise<SeenRequest> {
   const seen = (): SeenRequest | undefined =>
     upstream.requests.findLast(({ body }) => body.includes(`"${model}"`) && body.includes('Go on'));
@@ -377,7 +377,7 @@ async function reached(model: string): Promise<SeenRequest> {
   return seen() ?? expect.fail(model);
 }
 
-/** The upstream's connection was closed within a second of `leftAtMs`, and the request is settled. */
+/** Expects that the connection to the upstream was closed within a second after `leftAtMs` and that the request is settled. */
 async function expectStopped(model: string, request: SeenRequest, leftAtMs: number): Promise<void> {
   const closedAtMs = await Promise.race([request.closedAtMs, sleep(3_000)]);
   expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(1_000);
@@ -386,7 +386,7 @@ async function expectStopped(model: string, request: SeenRequest, leftAtMs: numb
   expect((await records())[0]?.usage?.outputTokens).toBeGreaterThan(0);
 }
 
-test('a client that disconnects ends the upstream’s call within a second, and pays for what it got', async () => {
+test('a client that disconnects stops the upstream within a second, and is charged for what was delivered', async () => {
   const socket = open('raw/slow');
   let text = '';
   socket.on('data', bytes => (text += String(bytes)));
@@ -402,12 +402,12 @@ test('a client that never reads stops its upstream; memory does not grow, and ot
   const request = await reached('flood');
   let taken = 0;
   let quietMs = 0;
-  // Long enough that a slow machine does not look like a stop.
+  // So long that a slow machine does not look like a stop.
   for (; quietMs < 1_000; quietMs = flooded === taken ? quietMs + 100 : 0) {
     taken = flooded;
     await sleep(100);
   }
-  // The buffers of six sockets in the kernel, the window of a stream, and little in the processes.
+  // The kernel’s buffers of six sockets and the window of a stream hold most of it, and the processes little.
   expect(taken).toBeGreaterThan(100_000);
   expect(taken).toBeLessThan(32_000_000);
   const memory = (): number =>
@@ -418,14 +418,14 @@ test('a client that never reads stops its upstream; memory does not grow, and ot
     await sleep(200);
   }
   expect(memory() - before).toBeLessThan(16);
-  // Only the kernel may make room in its buffers later; a flow would be many times this.
+  // Later only the kernel may make room in its buffers; a running stream would be many times as much.
   expect(flooded - taken).toBeLessThan(6_000_000);
   const leftAtMs = performance.now();
   socket.destroy();
   await expectStopped('flood', request, leftAtMs);
 });
 
-test('while its gateway is down, clients get an error at once; when it is back, they get answers again', async () => {
+test('while the gateway is down, clients of the edge get an error at once; when it is back, they get answers again', async () => {
   let home = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
   const orphan = await openRemoteEdge(home);
   const say = () => complete(orphan.gateway, ask('!sim say=It works.'));

@@ -1,4 +1,4 @@
-/** Credentials of the operator's own services: what each may do, on whose behalf, and how one replaces another without a restart. */
+/** Tokens of the operator's services: what each may do, on whose behalf, and how tokens are replaced without a restart. */
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Client, createClient } from '@connectrpc/connect';
@@ -97,7 +97,7 @@ test('a token may do what its scopes allow and nothing else', async () => {
   });
 });
 
-test('a service generates on behalf of a key that it names; the key pays, its limits hold, and no one else can', async () => {
+test('a service can generate on behalf of a key: the key pays and its limits apply; no other credential can do that', async () => {
   const key = await makeKey(gateway);
   const on = { 'x-tollgate-api-key-id': String(key.id) };
   const generate = (token: string, headers: Record<string, string>): Promise<string> =>
@@ -114,7 +114,7 @@ test('a service generates on behalf of a key that it names; the key pays, its li
   await gateway.admin.setApiKeyState({ apiKeyId: key.id, state: KeyState.REVOKED });
   expect(await generate(writer, on)).toBe('invalid_api_key');
   expect(await generate('', { 'x-tollgate-acts-for': '1' })).toBe('invalid_api_key');
-  // The call named another key, but the caller's own key paid.
+  // The call named another key, but the key of the caller paid.
   expect((await gateway.account.listActivity({ apiKeyId: key.id })).records).toHaveLength(1);
 });
 
@@ -134,7 +134,7 @@ test('tokens are replaced by reloads: both are valid during the change, then onl
   const old = readFileSync(file, 'utf8').trim();
   const fresh = 'op-tg-fresh0000000000000000000000000';
   writeFileSync(file, `${fresh}\n${old}\n`);
-  // The gateway does not know the first line yet.
+  // The gateway has not read the first line yet.
   expect((await gateway.cli(['reload'])).code).toBe(0);
   expect((await gateway.cli(['accounts', 'list', '--json'])).code).toBe(0);
   expect([await admit(old), await admit(fresh)]).toEqual(['ok', 'ok']);

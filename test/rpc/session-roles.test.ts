@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => plane.close());
 
-/** Signs a person in who has no key, as an identity provider does. */
+/** Signs in a person without a key, as through an identity provider. */
 async function signIn(role: SessionRole, accountId: number | null, lifetimeMs = 3_600_000): Promise<string> {
   const { text, hash } = makeKey('session');
   const endsAtMs = plane.clock.now() + lifetimeMs;
@@ -29,7 +29,7 @@ async function signIn(role: SessionRole, accountId: number | null, lifetimeMs = 
 const services: readonly DescService[] = [AccountService, AdminService, AccountingService, CatalogService];
 const methods = services.flatMap(service => service.methods.map(({ localName }) => ({ service, localName })));
 
-/** The code that an empty request is refused with; `passed` if the credential is not the reason. */
+/** Returns the code with which an empty request is refused because of the credential; otherwise `passed`. */
 async function outcome(
   { service, localName }: (typeof methods)[number],
   credential: string,
@@ -87,7 +87,7 @@ test('another account’s keys are not found, whatever ids a person sends', asyn
   }
 });
 
-test('a session that may create keys may act for any key of its account by the key’s id, the operator for every key', async () => {
+test('a session that may create keys may act for any key of its account by its id; the operator may act for every key', async () => {
   const own = async (session: string, keyId: string) => {
     const headers = { 'x-tollgate-api-key-id': keyId };
     const call = plane.client(AccountService, session).getOwnKey({}, { headers });
@@ -105,7 +105,7 @@ test('a session that may create keys may act for any key of its account by the k
   }
 });
 
-test('a session ends at its time, and when the secret that signed in ends', async () => {
+test('a session ends at its expiry, or when the credential that was used to sign in is revoked', async () => {
   const session = plane.client(AccountService, await signIn('owner', 1, 1_000));
   await session.getBalance({});
   plane.clock.advance(1_000);

@@ -1,4 +1,4 @@
-/** Both listeners over TLS, certificates that are replaced while the gateway runs, and the Unix socket of the operator's commands. */
+/** Both listeners over TLS, certificates that are replaced while the gateway runs, and the Unix socket for the operator's commands. */
 import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { type RequestOptions, request as httpsRequest } from 'node:https';
 import { connect as connectHttp2 } from 'node:http2';
@@ -88,7 +88,7 @@ function get(options: RequestOptions, body?: string): Promise<{ status: number; 
   });
 }
 
-test('the public listener answers over TLS, whole and streamed, and cleartext gets nothing', async () => {
+test('the public listener answers over TLS, whole and streamed, and does not answer without TLS', async () => {
   const ask = (stream: boolean) =>
     get(
       {
@@ -106,7 +106,7 @@ test('the public listener answers over TLS, whole and streamed, and cleartext ge
   await expect(fetch(`http://127.0.0.1:${ports.edge}/readyz`)).rejects.toThrow();
 });
 
-test('the internal listener requires a certificate of the callers’ authority, over HTTP/2 and HTTP/1.1', async () => {
+test('the internal listener requires a client certificate of the configured authority, over HTTP/2 and HTTP/1.1', async () => {
   const baseUrl = `https://127.0.0.1:${ports.rpc}`;
   const health = (nodeOptions: object) => createClient(Health, createGrpcTransport({ baseUrl, nodeOptions })).check({});
   expect(await health(asClient)).toMatchObject({ status: Status.SERVING });
@@ -116,7 +116,7 @@ test('the internal listener requires a certificate of the callers’ authority, 
   await expect(fetch(`http://127.0.0.1:${ports.rpc}/readyz`)).rejects.toThrow();
 });
 
-test('the operator’s commands use the socket, which only its owner can open; the port does not have them', async () => {
+test('the operator’s commands use the socket, which only its owner can open; they are not available at the port', async () => {
   const socket = join(home.dataDir, 'operator.sock');
   expect(statSync(socket).mode & 0o777).toBe(0o600);
   const listed = await runCommand(home, ['accounts', 'list', '--json']);
@@ -135,7 +135,7 @@ test('the operator’s commands use the socket, which only its owner can open; t
   expect(reply.status).toBe(404);
 });
 
-test('a renewed certificate is shown within seconds; one that does not fit its key changes nothing; open connections continue', async () => {
+test('a renewed certificate is used within seconds; a certificate that does not match its key changes nothing; open connections continue', async () => {
   const open = connectHttp2(`https://127.0.0.1:${ports.rpc}`, asClient);
   onTestFinished(() => open.destroy());
   expect([await nameAt(ports.edge), await nameAt(ports.rpc)]).toEqual(['first', 'first']);

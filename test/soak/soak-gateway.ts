@@ -14,7 +14,7 @@ content: { max_bytes: 32MiB }
 shutdown_grace: 5s
 log_level: error
 `;
-/** A start after a kill checks both files; other programs share the machine. */
+/** How long a start may take, in ms: after a kill it checks both files, and other programs share the machine. */
 const readyMs = 180_000;
 
 /** A gateway that the soak starts, kills and starts again. */
@@ -25,13 +25,13 @@ export interface Gateway {
   readonly folder: string;
   readonly dataDir: string;
   readonly pid: number;
-  /** Its exit code; null: a signal ended it. */
+  /** Resolves with the exit code; null if a signal ended the process. */
   readonly ended: Promise<number | null>;
   stop(): Promise<number | null>;
   kill(): Promise<void>;
 }
 
-/** Starts a gateway, on the data of an earlier one if that is given, and waits until it is ready. */
+/** Starts a gateway and waits until it is ready. `earlier`: a gateway on whose data it starts. */
 export async function startGateway(environment: Readonly<Record<string, string>>, earlier?: Gateway): Promise<Gateway> {
   const folder = earlier?.folder ?? mkdtempSync(join(tmpdir(), 'tollgate-soak-'));
   const dataDir = join(folder, 'data');

@@ -3,15 +3,15 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Gateway } from './soak-gateway.ts';
 
-/** The results that all clients together received. */
+/** What all clients together have received. */
 export interface Known {
-  /** Dollars of whole answers, by request id. */
+  /** The costs of whole answers in dollars, by request id. */
   readonly charged: Map<string, number>;
   readonly counts: Record<'whole' | 'streamed' | 'aborted' | 'background' | 'images' | 'refused', number>;
 }
 
 const clients = 6;
-/** How soon background work must have ended when all faults are over. */
+/** The time within which background work must end once all faults are over, in ms. */
 const stuckMs = 60_000;
 const pauseMs = 15;
 const model = 'sim/small';
@@ -20,11 +20,11 @@ interface Usage {
   readonly cost: number;
 }
 
-/** Clients of all kinds. Each continues whatever answer it gets. */
+/** Clients of all kinds. Each continues after any answer. */
 export class Traffic {
   readonly #gateway: () => Gateway;
   readonly #known: Known;
-  /** Paths of what runs in the background. */
+  /** The paths of background work. */
   readonly #begun: string[] = [];
   #clients: Promise<void>[] = [];
   #isStopped = false;
@@ -51,7 +51,7 @@ export class Traffic {
       for (;;) {
         const answer = await this.#fetch(path, {});
         const { status } = (await answer.json()) as { status?: string };
-        // A response that was evicted, or whose beginning was never stored.
+        // The response was evicted, or its beginning was never stored.
         if (answer.status === 404 || (status !== 'queued' && status !== 'in_progress')) break;
         assert(performance.now() < deadline, `${path} is stuck`);
         await wait(50);

@@ -1,6 +1,6 @@
 /**
- * `npm run test:soak -- SECONDS` (default 1800): a gateway under mixed traffic with aborts, failing disks and, in the last third, kills. Prints a line every ten seconds. Exits with 1 and says why if
- * something is stuck, lost or charged twice, an invariant is broken, or memory, file descriptors or logs grow.
+ * `npm run test:soak -- SECONDS` (default 1800) runs a gateway under mixed traffic with aborts, failing disks and, in the last third, kills. Prints a line every ten seconds. Exits with 1 and the reason if
+ * something is stuck, lost or charged twice, an invariant is violated, or memory, file descriptors or logs grow.
  */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
@@ -15,7 +15,7 @@ const seconds = Number(process.argv[2] ?? 1800);
 const faultEverySeconds = 12;
 const faultMs = 1_500;
 const killEverySeconds = 8;
-/** Changes of memory that do not count as growth: less than a tenth, or this. */
+/** An increase of memory counts as growth only if it is more than this and more than a tenth. */
 const slackBytes = 24 << 20;
 const logBytesMax = 96 << 20;
 const descriptorsMax = 400;
@@ -57,7 +57,7 @@ function measure({ pid, dataDir }: Gateway): Sample {
 
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
 
-/** Compares the memory of the second quarter of the time without kills with that of the last. */
+/** Compares the memory in the second quarter of the time without kills with that in the last quarter. */
 function expectNoGrowth(): void {
   const memory = samples.map(sample => sample.memoryBytes);
   const quarter = Math.floor(memory.length / 4);
@@ -92,7 +92,7 @@ try {
   expectNoGrowth();
   await soak(startedMs + seconds * 1_000, async second => {
     if (second % killEverySeconds !== killEverySeconds - 1) return;
-    // Every second time the disk loses writes, and the gateway ends by itself.
+    // In every second fault the disk loses writes, so that the gateway ends itself.
     if (second % (2 * killEverySeconds) === killEverySeconds - 1) await gateway.kill();
     else {
       faults.arm({ calls: ['syncs'], error: 'EIO', path: 'ledger.sqlite', times: 1, loses: true });

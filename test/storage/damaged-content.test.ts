@@ -1,4 +1,4 @@
-/** A damaged `content.db`: what a start says of it, and that no response is read from it (docs/operations.md "A disk that loses writes"). */
+/** A damaged `content.db`: what the gateway reports at its start, and that it returns no damaged response (docs/operations.md "A disk that loses writes"). */
 import { cpSync, existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -15,7 +15,7 @@ import {
 
 const config = 'simulator: { tokens_per_second: 0 }\n';
 const pageBytes = 4096;
-/** Each takes several pages. */
+/** Number of stored responses; each takes several pages. */
 const storedCount = 30;
 
 async function store({ url, apiKey }: Gateway, name: string): Promise<string> {
@@ -31,14 +31,14 @@ async function store({ url, apiKey }: Gateway, name: string): Promise<string> {
   return id;
 }
 
-/** Returns the status and the text of a stored response's input. */
+/** Reads the input of a stored response. */
 async function read({ url, apiKey }: Gateway, id: string): Promise<{ status: number; text: string }> {
   const headers = { authorization: `Bearer ${apiKey}` };
   const answer = await fetch(`${url}/v1/responses/${id}/input_items`, { headers });
   return { status: answer.status, text: await answer.text() };
 }
 
-// Of SQLite’s file.
+// Only SQLite has this file.
 describe.skipIf(isOnPostgres)('a damaged content.db', () => {
   const home: Home = makeHome();
   const path = join(home.dataDir, 'content.db');
@@ -51,7 +51,7 @@ describe.skipIf(isOnPostgres)('a damaged content.db', () => {
     expect((await gateway.stop()).code).toBe(0);
     await expectVerified(home);
   };
-  /** Ends the start with `serve`, which is expected to fail. */
+  /** Runs `serve`, which is expected to fail, and returns how it ended. */
   const startInVain = (): Promise<Ended> => runCommand(home, ['serve', '--config', join(home.folder, 'gateway.yaml')]);
   const putBack = (from: string): void => {
     rmSync(home.dataDir, { recursive: true });
@@ -62,7 +62,7 @@ describe.skipIf(isOnPostgres)('a damaged content.db', () => {
     edit(bytes);
     writeFileSync(path, bytes);
   };
-  /** Zeroes the page of rows that is nearest to the middle. */
+  /** Zeroes the middle one of the pages that hold rows. */
   const zeroPage = (bytes: Buffer): void => {
     const pages = Array.from({ length: bytes.length / pageBytes }, (_, index) => index * pageBytes).slice(1);
     const rowPages = pages.filter(at => bytes[at] === 0x0d);
@@ -78,7 +78,7 @@ describe.skipIf(isOnPostgres)('a damaged content.db', () => {
     cpSync(home.dataDir, stopped, { recursive: true });
     const again = await start();
     late = await store(again, 'late prompt');
-    // The store is idle: everything is in the file, and the log is empty.
+    // Once the store is idle, everything is in the file, and the WAL is empty.
     await vi.waitUntil(() => readFileSync(`${path}-wal`).length === 0, { timeout: 30_000 });
     await again.kill();
     cpSync(home.dataDir, killed, { recursive: true });
@@ -95,9 +95,9 @@ describe.skipIf(isOnPostgres)('a damaged content.db', () => {
     ['truncated within a page', () => truncateSync(path, readFileSync(path).length - 1000)],
     ['without a page in the middle', () => change(zeroPage)],
     ['with another header', () => change(bytes => bytes.fill('garbage ', 0, 100))],
-    ['of nothing but zeros', () => change(bytes => bytes.fill(0))],
+    ['that contains only zeros', () => change(bytes => bytes.fill(0))],
   ])(
-    '%s is refused by a start after a crash, which says what to do; moved away, it starts without',
+    '%s makes a start after a crash fail with advice; once the file is moved away, the gateway starts without it',
     async (_, damage) => {
       damage();
       const { code, stderr } = await startInVain();
@@ -113,7 +113,7 @@ describe.skipIf(isOnPostgres)('a damaged content.db', () => {
     },
   );
 
-  test('without the log of a crash is read as it was before, and each response is whole or not found', async () => {
+  test('whose WAL is deleted after a crash is read as of its last checkpoint; each newer response is whole or not found', async () => {
     putBack(stopped);
     let gateway = await start();
     const fresh: string[] = [];
@@ -129,7 +129,7 @@ describe.skipIf(isOnPostgres)('a damaged content.db', () => {
     await end(gateway);
   });
 
-  test('without its log and without a page is refused: the index of the log says that the process did not stop', async () => {
+  test('without its WAL and without a page makes the start fail: the `-shm` file shows that the process was not stopped', async () => {
     rmSync(`${path}-wal`);
     expect(existsSync(`${path}-shm`)).toBe(true);
     change(zeroPage);
@@ -137,7 +137,7 @@ describe.skipIf(isOnPostgres)('a damaged content.db', () => {
     expect([code, stderr]).toEqual([1, expect.stringContaining(`${path} is damaged`)]);
   });
 
-  test('that lost a page after a stop ends the process at the first read that meets it, and the next start is refused', async () => {
+  test('that lost a page after a stop ends the process at the first read of that page, and all later starts fail', async () => {
     putBack(stopped);
     expect([existsSync(`${path}-wal`), existsSync(`${path}-shm`)]).toEqual([false, false]);
     change(zeroPage);
@@ -159,7 +159,7 @@ describe.skipIf(isOnPostgres)('a damaged content.db', () => {
   test.each([
     ['zeros', '\0'],
     ['letters', 'z'],
-  ])('with %s inside of a response does not return that response, and returns the others', async (_, letter) => {
+  ])('with %s inside a response: that response is not returned, the others are', async (_, letter) => {
     const text = 'end of prompt 7';
     change(bytes => {
       for (let at = bytes.indexOf(text); at !== -1; at = bytes.indexOf(text, at + 1))

@@ -9,7 +9,7 @@ import { canMakeFaults, makeStorageFaults, type StorageFault } from './storage-f
 
 const config = 'ledger: { settle_timeout: 1s }\nshutdown_grace: 1s\n';
 const readOnly: StorageFault = { calls: ['writes', 'truncates'], error: 'EROFS', path: '-wal' };
-/** Longer than a few quick retries: storing the end of a background response must be repeated until the disk works. */
+/** How long the disk fails, in ms: longer than a few quick retries, because the end of a background response must be stored again until the disk works. */
 const faultMs = 5_500;
 
 async function send({ url, apiKey }: Gateway, path: string, body: object): Promise<Response> {
@@ -39,7 +39,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
   });
   afterAll(() => faults?.remove());
 
-  test('is shown by readiness, metrics and log, and the work that it interrupted ends without a restart', async () => {
+  test('is reported by /readyz, metrics and log, and the work that it interrupted ends without a restart', async () => {
     await start();
     const input = '!sim tokens=600 tps=150\nx';
     const background = await send(gateway, '/v1/responses', { model: 'sim/large', input, background: true });
@@ -58,7 +58,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
     };
     const streamed = await send(gateway, '/v1/chat/completions', chat);
     faults?.arm(readOnly);
-    // The error event, not a reset, a bounded time after the model's end.
+    // The stream ends with an error event, not a reset, within a limited time after the model's end.
     const answered = await streamed.text();
     expect(answered).toContain('"code":"overloaded"');
     expect(answered).not.toContain('[DONE]');
@@ -85,7 +85,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
     await endGateway(gateway);
   });
 
-  test('that loses writes ends the process at once, and the next start has all that was acknowledged', async () => {
+  test('that loses writes ends the process at once, and the next start has everything that was acknowledged', async () => {
     await start();
     const { cli, home } = gateway;
     expect((await cli(['credits', 'add', '1', '3', '--reference', 'first'])).code).toBe(0);
@@ -96,7 +96,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
     expect(stderr).toContain('the disk lost writes');
     faults?.clear();
     await start(home);
-    // Whether or not the first attempt succeeded, the key is there once, however often the command is repeated.
+    // Whether or not the first attempt succeeded, the key exists once, however many times the command is repeated.
     if (refused.code !== 0) expect(refused.stderr).toContain('--reference second');
     for (let n = 0; n < 2; n += 1)
       expect((await gateway.cli(['credits', 'add', '1', '4', '--reference', 'second'])).code).toBe(0);
@@ -107,7 +107,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
     await endGateway(gateway);
   });
 
-  test('that can’t be written when the gateway stops makes it exit with 1', async () => {
+  test('that can’t be written while the gateway is stopped makes it exit with 1', async () => {
     await start();
     faults?.arm(readOnly);
     expect(
@@ -122,7 +122,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
   });
 });
 
-test('a missing ledger next to stored content is not taken for a first start', async () => {
+test('a missing ledger beside stored content is not treated as a first start', async () => {
   const gateway = await startGateway({ config });
   await send(gateway, '/v1/responses', { model: 'sim/small', input: 'x', store: true });
   await gateway.stop();

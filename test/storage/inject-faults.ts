@@ -14,7 +14,7 @@ import { makeStorageFaults, type StorageFault, type StorageFaults } from './stor
 const program = join(import.meta.dirname, 'storage-load.ts');
 const faultsOfRun = 4;
 const faultMs = 150;
-/** How long the process may make no progress after a fault. */
+/** How long a process may make no progress after a fault, in ms. */
 const stuckMs = 60_000;
 const lostCode = 70;
 
@@ -26,12 +26,12 @@ interface Acknowledged {
   readonly finished: Set<string>;
 }
 
-/** The results of the faults. */
+/** What happened after the faults. */
 export interface Injected {
   readonly faults: number;
-  /** Faults that made a call fail. */
+  /** The number of faults that made a system call fail. */
   readonly fired: number;
-  /** Processes that ended because writes were lost. */
+  /** The number of processes that ended because writes were lost. */
   readonly lost: number;
   readonly settled: number;
 }
@@ -46,7 +46,7 @@ const kinds: readonly Omit<StorageFault, 'path'>[] = [
   { calls: ['writes'], error: 'EIO', times: 1 },
 ];
 
-/** Returns fault `number`: cycles through all kinds of faults, files and delays. */
+/** Returns the fault with a number. The numbers cycle through all kinds of faults, files and delays. */
 function chooseFault(number: number): StorageFault {
   const kind = kinds[number % kinds.length] ?? kinds[0];
   const path = paths[Math.floor(number / kinds.length) % paths.length] ?? '';

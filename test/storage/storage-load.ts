@@ -1,6 +1,6 @@
 /**
- * A process whose disk fails: `node storage-load.ts DIRECTORY FILE RUN`. Drives the ledger and the documents of a directory, and writes what was acknowledged to the file, a line
- * each: `opened`, `settled ID COST`, `credited REFERENCE`, `stored ID`, `finished ID`. Ends with code 70 if the disk lost writes.
+ * A process whose disk fails: `node storage-load.ts DIRECTORY FILE RUN`. It writes to the ledger and the documents in the directory, and reports what was acknowledged in the file, one per
+ * line: `opened`, `settled ID COST`, `credited REFERENCE`, `stored ID`, `finished ID`. Ends with code 70 if the disk lost writes.
  */
 import { openSync, writeSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -22,7 +22,7 @@ const documents = await openSqliteDocuments({ dataDir, clock: systemClock, bytes
 const ids = new IdSource(systemClock, ledger.lastId);
 say(`opened ${ledger.violationsAtStart.length}`);
 
-/** Repeats the work until storage accepts it. */
+/** Repeats `work` while the storage is overloaded. Returns its result. */
 async function insist<T>(work: () => Promise<T>): Promise<T> {
   for (;;) {
     try {

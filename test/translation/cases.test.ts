@@ -1,5 +1,5 @@
 /**
- * Every case of `test/translation/cases.json` is named in the title of a test, or is in the document that says why it has none. Each case names what goes wrong
+ * The title of some test names every case of `test/translation/cases.json`, unless a document gives a reason why there is no test. A case describes what can go wrong
  * between two protocols, and what is right.
  */
 import { readdirSync, readFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ type Node = { readonly [name: string]: unknown };
 
 const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null;
 
-/** Returns the name that a chain of calls begins with: `test` of `test.concurrent.each(table)(title, run)`. */
+/** Returns the first name in a chain of calls: `test` for `test.concurrent.each(table)(title, run)`. */
 function rootName(callee: unknown): string {
   if (!isNode(callee)) return '';
   const { name, object, callee: inner } = callee;
@@ -34,7 +34,7 @@ function textsIn(value: unknown): string[] {
   return Object.values(value).flatMap(textsIn);
 }
 
-/** Returns the titles of tests and groups of tests, tables included: the arguments of all calls that begin with `test` or `describe`. */
+/** Returns the titles of tests and groups, with their tables: the arguments of all calls that begin with `test` or `describe`. */
 function titlesIn(value: unknown): string[] {
   if (!isNode(value)) return [];
   const below = Object.values(value).flatMap(titlesIn);
@@ -58,18 +58,18 @@ function namedInTitles(): Set<string> {
   return new Set(titles.flatMap(title => title.match(caseId) ?? []));
 }
 
-test('every translation case is a test, or is listed with the reason why not', () => {
+test('every translation case has a test, or is listed with the reason why not', () => {
   const named = namedInTitles();
   const [, untested = '', otherwise = ''] = readFileSync(document, 'utf8').split(/^## /m);
   const listed = new Set(untested.match(caseId));
   expect(cases.length).toBeGreaterThan(100);
   expect(cases.filter(id => !named.has(id) && !listed.has(id))).toEqual([]);
-  // A reason is wrong if the case has a test after all, or does not exist.
+  // A reason is wrong if the case has a test or does not exist.
   expect([...listed].filter(id => named.has(id) || !cases.includes(id))).toEqual([]);
   expect(otherwise.match(caseId)?.filter(id => !named.has(id))).toEqual([]);
 });
 
-test('an id counts in titles and their tables, not in comments, bodies or other texts', () => {
+test('an id counts only in titles and their tables, not in comments, bodies or other texts', () => {
   const text = `
     // TR-01
     const other = 'TR-02';

@@ -7,7 +7,7 @@ import { unknownFields } from '../../src/generation/portable/unknown-fields.ts';
 import { chatBadRequests, chatUnknownHints } from './chat-bad-requests.ts';
 
 /**
- * Requests that the decoder, the check of requests and the translation refuse. Errors of JSON, models and upstreams are tested
+ * The rows that the decoder, the check of requests or the translation refuses. Errors of JSON, models and upstreams are tested
  * elsewhere.
  */
 const ours = chatBadRequests.filter(
@@ -17,7 +17,7 @@ const ours = chatBadRequests.filter(
     (code === 'unsupported_feature' && !/model (?:lacks|without)/.test(name)),
 );
 
-/** Returns the request for an upstream of no particular protocol. */
+/** Decodes, checks and translates a body. Returns the request for an upstream of any protocol. */
 function translated(value: unknown): PortableRequest {
   const raw = Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
   const body: unknown = JSON.parse(raw.toString());
@@ -36,7 +36,7 @@ function catchRefusal(value: unknown): GatewayError {
   throw new Error('it was accepted');
 }
 
-test.each(ours)('$name: $code naming $param', ({ body, code, param, status }) => {
+test.each(ours)('$name: $code, and the error names $param', ({ body, code, param, status }) => {
   const error = catchRefusal(body);
   expect({ code: error.code, param: error.facts.param ?? null, status: error.facets.http }).toEqual({
     code,
@@ -50,14 +50,14 @@ test.each(ours)('$name: $code naming $param', ({ body, code, param, status }) =>
   if (code === 'unsupported_feature') expect(error.message).toMatch(/^Invalid value: .+\. Supported values are: /);
 });
 
-test.each(chatUnknownHints)('$name is left out, and listed', ({ body, field }) => {
+test.each(chatUnknownHints)('$name is left out, and its name is in `dropped`', ({ body, field }) => {
   const { request, dropped } = translated(body);
   expect([...dropped, ...unknownFields(request.source)]).toEqual([field]);
 });
 
 test.each([
   {
-    name: 'sound of a format that the interface does not have',
+    name: 'audio in a format that the interface does not define',
     body: {
       model: 'sim/small',
       messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'AAAA', format: 'midi' } }] }],
@@ -71,6 +71,6 @@ test.each([
       response_format: { type: 'json_schema', json_schema: { schema: {} } },
     },
   },
-])('$name is carried', ({ body }) => {
+])('$name is accepted and passed on', ({ body }) => {
   expect(translated(body).dropped).toEqual([]);
 });

@@ -7,11 +7,11 @@
 /** One bad request. */
 export interface BadRequest {
   readonly name: string;
-  /** The body; a string is sent as it is. */
+  /** The body; a string is sent unchanged. */
   readonly body: unknown;
   readonly status: number;
   readonly code: string;
-  /** The field that the error names. */
+  /** The field that the error names; null: none. */
   readonly param: string | null;
 }
 
@@ -194,7 +194,7 @@ const invalid: readonly Row[] = [
     'messages.1.reasoning_content',
   ],
   [
-    'reasoning_details that are no list',
+    'reasoning_details that are not a list',
     say(user, { role: 'assistant', content: 'x', reasoning_details: {} }),
     'messages.1.reasoning_details',
   ],

@@ -1,4 +1,4 @@
-/** The request for a Chat upstream: a Chat client's JSON with changes, or built from the contract. Ids name cases of `test/translation/cases.json`. */
+/** The request for a Chat upstream: a Chat client's JSON with changes, or built from the `GenerateRequest`. Ids name cases of `test/translation/cases.json`. */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../../src/codecs/codec.ts';
@@ -128,7 +128,7 @@ describe('a Chat client’s request', () => {
     [{}, 5, { max_completion_tokens: 5 }],
     [{}, undefined, {}],
     [{ max_tokens: 9 }, undefined, {}],
-  ])('with %j and a limit of %s says %j (EF-10)', (fields, maxOutputTokens, expected) => {
+  ])('from %j and a limit of %s has %j (EF-10)', (fields, maxOutputTokens, expected) => {
     const { model: _, messages: __, ...rest } = patched(fields, { maxOutputTokens });
     expect(rest).toEqual(expected);
   });
@@ -224,7 +224,7 @@ describe('a built request', () => {
     [ReasoningEffort.MINIMAL, 'minimal'],
     [ReasoningEffort.XHIGH, 'xhigh'],
     [ReasoningEffort.MAX, 'max'],
-  ])('says the effort %s as %s', (effort, name) => {
+  ])('has the effort %s as %s', (effort, name) => {
     expect(
       built({ reasoning: { $typeName: 'tollgate.v1.ReasoningConfig', effort, thinking: ThinkingMode.UNSPECIFIED } })[
         'reasoning_effort'
@@ -310,7 +310,7 @@ describe('built tools', () => {
       { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [named('f')] } },
     ],
     [choice(ToolChoiceMode.NONE, ['f'], true), 'none'],
-  ])('a choice is said in Chat’s form (CH-02, CH-04): %#', (toolChoice, expected) => {
+  ])('a tool choice is expressed in Chat’s form (CH-02, CH-04): %#', (toolChoice, expected) => {
     expect(
       built({ tools: [functionTool('f')], ...(toolChoice === undefined ? {} : { toolChoice }) })['tool_choice'],
     ).toEqual(expected);
@@ -323,7 +323,7 @@ describe('built tools', () => {
     });
   });
 
-  test('of another provider are refused, and the error has their path (CH-11)', () => {
+  test('that upstreams of another protocol run are refused, and the error has their path (CH-11)', () => {
     expect(catchRefusal(() => built({ tools: [functionTool('f'), hosted(Protocol.RESPONSES)] }))).toEqual({
       code: 'unsupported_parameter',
       param: 'tools.1',
@@ -450,7 +450,7 @@ describe('built messages', () => {
     ]);
   });
 
-  test('of tools that failed begin with a text that says so, and that is listed', () => {
+  test('of tools that failed begin with "Error:", and `is_error` is listed as dropped', () => {
     const { body, dropped } = encode(
       foreign({ items: [user, call('x'), result('x', [text('no such city')], { isError: true })] }),
     );

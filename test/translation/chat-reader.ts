@@ -1,16 +1,16 @@
 /**
- * Reads a Chat stream as strictly as the strictest official client does (docs/interfaces/chat-completions.md "Stream") and assembles the answer: anything that a client would refuse or lose is an error here.
+ * Reads a Chat stream as strictly as the strictest official client (docs/interfaces/chat-completions.md "Stream") and assembles the answer. Anything that a client would refuse or lose is an error.
  */
 import type { Json, JsonObject } from '../../src/codecs/codec.ts';
 
-/** A choice as a client has it at the end. */
+/** A choice as a client has assembled it. */
 export interface ReadChoice {
   readonly message: JsonObject;
   readonly finish: string;
   readonly logprobs: Json[];
 }
 
-/** A stream as a client has it at the end. */
+/** An answer as a client has assembled it from a stream. */
 export interface ReadAnswer {
   readonly id: string;
   readonly chunks: readonly JsonObject[];
@@ -73,7 +73,7 @@ class Choice {
     if (index !== this.calls.length - 1) refuse('calls are not one after the other');
     if ('id' in delta || 'type' in delta || 'name' in body) refuse('changed tool call identity');
     const call = this.calls[index];
-    if (call === undefined || typeof text !== 'string') throw new Error('arguments that are no text');
+    if (call === undefined || typeof text !== 'string') throw new Error('arguments that are not a text');
     call.text += text;
   }
 

@@ -117,7 +117,7 @@ describe('parameters', () => {
     });
   });
 
-  test('count as not sent if they are null', () => {
+  test('count as absent if they are null', () => {
     const names =
       'max_completion_tokens max_tokens temperature top_p frequency_penalty presence_penalty stop n seed logprobs top_logprobs logit_bias ' +
       'response_format reasoning_effort verbosity tools tool_choice parallel_tool_calls functions function_call stream stream_options ' +
@@ -217,7 +217,7 @@ describe('parameters', () => {
     ).toBe(value);
   });
 
-  test('usage in the stream is wanted only if the client says so (US-06)', () => {
+  test('usage is in the stream only if the client requests it (US-06)', () => {
     expect(decode({ stream: true, stream_options: { include_usage: true } }).includeUsage).toBe(true);
     expect(decode({ stream: true, stream_options: { include_usage: false } }).includeUsage).toBe(false);
     expect(decode({ stream: true, stream_options: {} }).includeUsage).toBe(false);
@@ -236,7 +236,7 @@ describe('parameters', () => {
       return performance.now() - start;
     };
     time(10);
-    // Both decode the same number of messages. A decoder that is not linear would take many times as long for the long body.
+    // Both measurements decode the same number of messages. A decoder that is not linear would take many times as long for the long body.
     expect(time(1_000)).toBeLessThan(Math.max(50, 5 * time(10)));
   });
 });
@@ -391,7 +391,7 @@ describe('messages', () => {
     ]);
   });
 
-  test('carry images, sound and files', () => {
+  test('carry images, audio and files', () => {
     const parts = (...content: JsonObject[]): unknown =>
       (decodeValues({ role: 'user', content })[0] as { parts: { content: { value: unknown } }[] }).parts.map(
         part => part.content.value,
@@ -437,7 +437,7 @@ describe('messages', () => {
     ).toBe(CacheLifetime.CACHE_LIFETIME_5M);
   });
 
-  test('bring reasoning back: text, or blocks assembled from the pieces of a stream (RE-02)', () => {
+  test('can contain earlier reasoning: as text, or as blocks that a client assembled from a stream (RE-02)', () => {
     expect(decodeValues({ role: 'assistant', content: 'a', reasoning: 'hm' })).toMatchObject([
       { parts: [{ content: { case: 'reasoningText', value: { text: 'hm' } } }] },
       {},

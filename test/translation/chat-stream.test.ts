@@ -164,7 +164,7 @@ describe('a stream', () => {
     expect(all.at(-2)).toContain('"finish_reason":"stop"');
   });
 
-  test('of any answer is read correctly by the strictest client, and has the same content as the whole answer (TS-16, TS-24, US-08, RO-07)', () => {
+  test('of any answer can be read by the strictest client, and has the same content as the whole answer (TS-16, TS-24, US-08, RO-07)', () => {
     fc.assert(
       fc.property(answers(abilities), events => {
         const read = readStrictly(frames(events));
@@ -219,11 +219,11 @@ describe('a stream', () => {
     expect(() => renderer.end()).toThrow('without completed');
   });
 
-  test('has comments of one line to keep the connection alive (SS-02, SS-04)', () => {
+  test('has one-line comments that keep the connection alive (SS-02, SS-04)', () => {
     expect(chatCodec.renderStream(wantsEverything).keepAlive).toBe(': keepalive\n');
   });
 
-  test('holds half a surrogate pair back until the other half comes (UN-04)', () => {
+  test('holds back half a surrogate pair until the other half comes (UN-04)', () => {
     expect(deltas(stream(...text(0, 'a\ud83d', '\ude00b'))).slice(1, 3)).toEqual([
       { content: 'a' },
       { content: '😀b' },
@@ -250,7 +250,7 @@ describe('calls', () => {
     ]);
   });
 
-  test('without arguments get {}, streamed and whole, but not when they were cut (TS-10)', () => {
+  test('without arguments get {}, streamed and whole, but not if they were cut (TS-10)', () => {
     expect(deltas(stream(...call(0, 'f', [])))[2]).toEqual({
       tool_calls: [{ index: 0, function: { arguments: '{}' } }],
     });
@@ -314,8 +314,8 @@ describe('calls', () => {
   });
 });
 
-describe('items that Chat has no place for', () => {
-  test('calls that the upstream ran itself are never calls for the client (TS-19)', () => {
+describe('items that Chat does not have', () => {
+  test('calls of tools that the upstream ran are never sent to the client as calls (TS-19)', () => {
     const content: Item['content'] = {
       case: 'serverTool',
       value: { $typeName: 'tollgate.v1.ServerTool', protocol: Protocol.MESSAGES, json: '{"type":"server_tool_use"}' },
@@ -411,7 +411,7 @@ describe('finish', () => {
     expect(renderReason(reason, native)).toBe(shown);
   });
 
-  test('that Chat has no name for becomes tool_calls if there are calls (FI-18)', () => {
+  test('that is unknown becomes tool_calls if there are calls (FI-18)', () => {
     const events = [begin, ...call(0, 'f', ['{}']), finished(0, FinishReason.OTHER, { native: 'eos' }), end];
     expect(choiceIn(frames(events).at(-3))['finish_reason']).toBe('tool_calls');
   });
@@ -436,11 +436,11 @@ describe('finish', () => {
   });
 });
 
-describe('output that is not the model’s', () => {
+describe('members that do not come from the model', () => {
   const extend = (scope: ExtensionScope, members: JsonObject, protocol: Protocol = Protocol.CHAT): GenerationEvent =>
     extension(0, scope, toExtra(protocol, JSON.stringify(members)));
 
-  test('unknown members come back in the same place, in the chunk that they came with', () => {
+  test('unknown members are passed on at the same path, in the chunk in which they came', () => {
     const [opened, part, first, ...rest] = text(0, 'a', 'b');
     const events = stream(
       ...[opened, part].filter(each => each !== undefined),
@@ -502,7 +502,7 @@ describe('output that is not the model’s', () => {
     expect(all.join('')).toContain(`"cost":${shown}}`);
   });
 
-  test('the tier is the one that was billed', () => {
+  test('the tier is the one that was charged', () => {
     for (const [serviceTier, shown] of [
       [ServiceTier.FLEX, 'flex'],
       [ServiceTier.PRIORITY, 'priority'],

@@ -1,4 +1,4 @@
-/** Tool calls of Chat upstreams, in all the ways in which servers distinguish them. Ids name cases of `test/translation/cases.json`. */
+/** Tool calls of Chat upstreams, in all ways in which servers distinguish them. Ids name cases of `test/translation/cases.json`. */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/codecs/codec.ts';
 import { ItemStatus, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
@@ -27,7 +27,7 @@ describe('tool calls', () => {
     ]);
   });
 
-  test('one after the other are passed on at once: a whole call is closed when the next one opens (TS-01)', () => {
+  test('that come one after the other are passed on at once: a call is closed when the next one opens (TS-01)', () => {
     const kinds = parsed(calls(tool(0, 'a', 'f', '{}')), calls(tool(1, 'b', 'g', '{}')), called, done).map(
       ({ event }) => event.case,
     );
@@ -65,7 +65,7 @@ describe('tool calls', () => {
     expect(foldShort(...mixed, called, done)).toEqual(['a:f({"x":1})', 'b:g({"y":2})']);
   });
 
-  test('without index, distinguished by id (TS-04)', () => {
+  test('without index are distinguished by id (TS-04)', () => {
     const entry = (id: string, name: string, text: string): JsonObject => ({
       id,
       type: 'function',
@@ -99,7 +99,7 @@ describe('tool calls', () => {
     expect(short(nameless).map(text => text.replace(/^call_[0-9a-f]{24}:/, ''))).toEqual(['f({})', 'g({})']);
   });
 
-  test('without index and id, by their place in the list (TS-04)', () => {
+  test('without index and id are distinguished by their position in the list (TS-04)', () => {
     const two = [
       calls({ function: { name: 'f' } }, { function: { name: 'g' } }),
       calls({ function: { arguments: '{"x":1}' } }, { function: { arguments: '{"y":2}' } }),
@@ -211,7 +211,7 @@ describe('tool calls', () => {
     expect(item?.content.value).toMatchObject({ callId: 'a', kind: ToolKind.CUSTOM, arguments: 'SELECT 1' });
   });
 
-  test('from an empty list are none (TS-11)', () => {
+  test('in an empty list make no item (TS-11)', () => {
     expect(foldShort(chunk({ content: 'hi', tool_calls: [] }), finish('stop'), done)).toEqual(['hi']);
   });
 
@@ -235,13 +235,13 @@ describe('tool calls', () => {
     expect(short(cut === undefined ? [] : [cut])).toEqual(['b:g({"y")']);
   });
 
-  test('a call that continues after its arguments were complete is malformed; blanks after it are ignored', () => {
+  test('a call that continues after its arguments were complete is malformed; whitespace after it is ignored', () => {
     const stream = [calls(tool(0, 'a', 'f', '{}')), calls(tool(1, 'b', 'g', '{}'))];
     expect(catchFailure(() => events(...stream, calls(args(0, '{"z":1}')), called, done)).kind).toBe('malformed');
     expect(foldShort(...stream, calls(args(0, '\n')), called, done)).toEqual(['a:f({})', 'b:g({})']);
   });
 
-  test('a finish for calls without a call is malformed (FI-12)', () => {
+  test('the finish reason for calls without a call is malformed (FI-12)', () => {
     expect(catchFailure(() => events(chunk({ content: 'hi' }), called, done)).kind).toBe('malformed');
   });
 

@@ -1,5 +1,5 @@
 /**
- * Answers of Chat upstreams, in all the shapes of compatible servers. Ids name cases of
+ * Answers of Chat upstreams, in all the forms in which compatible servers write them. Ids name cases of
  * `test/translation/cases.json`.
  */
 import { describe, expect, test } from 'vitest';
@@ -35,7 +35,7 @@ describe('text', () => {
     expect(foldShort(...stream)).toEqual(['a', 'x:f({})', 'b']);
   });
 
-  test('of empty deltas makes no item, and neither does a repeated role (TS-20)', () => {
+  test('in empty deltas makes no item, and neither does a repeated role (TS-20)', () => {
     const stream = [
       chunk({ role: 'assistant', content: '' }),
       chunk({ role: 'assistant', content: '' }),
@@ -182,7 +182,7 @@ describe('reasoning', () => {
     ['openai-responses-v1', 'openai.encrypted', false],
     ['google-gemini-v1', 'gemini.thought_signature', false],
     ['vendor-v9', 'chat.encrypted', false],
-  ])('hidden in the format %s are a blob of kind %s', (format, kind, redacted) => {
+  ])('that is hidden, in the format %s, is opaque data of kind %s', (format, kind, redacted) => {
     const [item] = foldItems(
       chunk({ reasoning_details: [{ type: 'reasoning.encrypted', data: 'XX', format, index: 0 }] }),
       finish('stop'),
@@ -216,11 +216,11 @@ describe('the end', () => {
         done,
       ],
     ],
-  ])('%s is truncated, never a finish (FI-06)', (_, frames) => {
+  ])('%s is reported as truncated, never as finished (FI-06)', (_, frames) => {
     expect(catchFailure(() => events(...frames)).kind).toBe('truncated');
   });
 
-  test('comes once: the last finish holds, and what follows an earlier one is part of the answer; what follows [DONE] is not', () => {
+  test('comes once: the last finish reason counts, and what follows an earlier one is part of the answer; what follows [DONE] is not', () => {
     const stream = [
       chunk({ content: 'a' }),
       finish('stop'),
@@ -241,7 +241,7 @@ describe('the end', () => {
     ['content_filter', FinishReason.CONTENT_FILTER],
     ['eos', FinishReason.OTHER],
     ['max_tokens', FinishReason.OTHER],
-  ])('%s keeps the upstream’s own word (FI-18)', (native, reason) => {
+  ])('%s keeps the upstream’s word (FI-18)', (native, reason) => {
     const { finished } = foldEvents(events(chunk({ content: 'a' }), finish(native), done)).choices[0] ?? {};
     expect(finished).toMatchObject({ reason, native });
   });
@@ -290,7 +290,7 @@ describe('usage', () => {
     });
   });
 
-  test('in every chunk is cumulative: the last one holds (US-11)', () => {
+  test('in every chunk is cumulative: the last one counts (US-11)', () => {
     const each = (tokens: number): string =>
       frame({
         ...base,
@@ -358,7 +358,7 @@ describe('usage', () => {
       { prompt_tokens: 5, completion_tokens: 2, completion_tokens_details: { reasoning_tokens: 9 } },
       { inputTokens: 5, outputTokens: 2 },
     ],
-  ])('%s: what can’t be true is left out', (_, usage, expected) => {
+  ])('%s: impossible counts are left out', (_, usage, expected) => {
     expect(counts(usage)).toEqual(expected);
   });
 
@@ -374,7 +374,7 @@ describe('usage', () => {
     });
   });
 
-  test('may name cached tokens differently', () => {
+  test('may have cached tokens under another name', () => {
     expect(
       counts({ prompt_tokens: 10, completion_tokens: 1, prompt_cache_hit_tokens: 4, prompt_cache_miss_tokens: 6 }),
     ).toMatchObject({ inputTokens: 6, cacheReadTokens: 4 });
@@ -384,7 +384,7 @@ describe('usage', () => {
     });
   });
 
-  test('keeps members that are unknown, but not the upstream’s own price', () => {
+  test('keeps unknown members, but not the upstream’s price', () => {
     const found = foldUsage(
       finish('stop'),
       report({ prompt_tokens: 5, completion_tokens: 2, cost: 9, x: 1, prompt_tokens_details: { audio_tokens: 3 } }),
@@ -439,7 +439,7 @@ describe('failures', () => {
       frame({ error: { message: 'x', code: 'context_length_exceeded' } }),
       { message: 'x', contextLengthExceeded: true },
     ],
-  ])('%s is reported as the upstream says it', (_, reported, facts) => {
+  ])('%s is reported with the upstream’s message', (_, reported, facts) => {
     const failure = catchFailure(() => events(chunk({ content: 'a' }), reported, finish('stop'), done));
     expect({ kind: failure.kind, facts: failure.facts }).toEqual({ kind: 'reported', facts });
   });
@@ -454,7 +454,7 @@ describe('failures', () => {
     expect(catchFailure(() => events(chunk({ content: 'a' }), strange, finish('stop'), done)).kind).toBe('malformed');
   });
 
-  test('an error member that is null is no error', () => {
+  test('an `error` member that is null is not an error', () => {
     expect(
       foldShort(
         frame({ ...base, error: null, choices: [{ index: 0, delta: { content: 'a' }, error: null }] }),
@@ -558,7 +558,7 @@ describe('an error body', () => {
     expect(chatCodec.parseError(400, body)).toEqual(facts);
   });
 
-  test('of any size gives a message of bounded length', () => {
+  test('of any size gives a message of limited length', () => {
     expect(chatCodec.parseError(500, 'x'.repeat(100_000)).message).toHaveLength(2_000);
   });
 });

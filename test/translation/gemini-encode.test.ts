@@ -62,7 +62,7 @@ describe('conversations', () => {
     expect(dropped).toEqual(['messages']);
   });
 
-  test('GE-01, GE-02: the calls are one content, their results another, with the name and the id that the upstream gave', () => {
+  test('GE-01, GE-02: the calls are in one content and their results in another, with the name and the id from the upstream', () => {
     const made = `call_tg${'0'.repeat(20)}`;
     expect(
       contents([
@@ -93,7 +93,7 @@ describe('conversations', () => {
     ]);
   });
 
-  test('a tool’s failure is an error; its images are inside of its result if the model takes them there', () => {
+  test('a failed tool result is an error; its images are inside the result if the model accepts them there', () => {
     const messages: JsonObject[] = [
       user(),
       { role: 'assistant', content: [{ type: 'tool_use', id: 'a', name: 'f', input: {} }] },
@@ -142,7 +142,7 @@ describe('conversations', () => {
     );
   });
 
-  test('images are sent as bytes, URLs unchanged, sound inline (ME-01, ME-04, ME-05, ME-11)', () => {
+  test('images are sent as bytes, URLs unchanged, audio inline (ME-01, ME-04, ME-05, ME-11)', () => {
     const image = (url: string): JsonObject => ({ type: 'image_url', image_url: { url, detail: 'high' } });
     const { body, dropped } = fromChat({
       messages: [
@@ -177,7 +177,7 @@ describe('signatures (RE-22)', () => {
       .filter(part => part['functionCall'] !== undefined)
       .map(part => part['thoughtSignature'] ?? '-');
 
-  test('are sent back with exactly their calls', () => {
+  test('are sent back with the calls to which they belong', () => {
     const messages = [
       user(),
       calling(signed('a', 'S1'), call('b')),
@@ -190,7 +190,7 @@ describe('signatures (RE-22)', () => {
     expect(readCalls(messages, 'gemini-2.5-pro')).toEqual(['S1', '-', 'S2']);
   });
 
-  test('of calls that another model made are not invented: for models that check signatures the check is switched off', () => {
+  test('are not invented for calls of another model: models that check signatures are told to skip the check', () => {
     const messages = [user(), calling(call('a'), call('b')), result('a'), result('b')];
     expect(readCalls(messages, 'gemini-3-pro-preview')).toEqual(['skip_thought_signature_validator', '-']);
     expect(readCalls(messages, 'gemini-2.5-pro')).toEqual(['-', '-']);
@@ -208,7 +208,7 @@ describe('signatures (RE-22)', () => {
     { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a', content: 'ok' }] },
   ];
 
-  test('that a Messages client kept as reasoning are sent with the call that follows', () => {
+  test('that a Messages client kept as reasoning are sent with the call that follows it', () => {
     const own = toSignature([makeOpaque('gemini.thought_signature', 'S1', 'google', '')]);
     const { body, dropped } = fromMessages({ messages: thinking(own) }, 'gemini-3-flash');
     expect((body['contents'] as JsonObject[])[1]).toEqual({
@@ -232,7 +232,7 @@ describe('signatures (RE-22)', () => {
 });
 
 describe('tools', () => {
-  test('are declared by the JSON Schema that the client gave', () => {
+  test('are declared with the client’s JSON Schema', () => {
     const { body, dropped } = fromChat({
       tools: [
         tool({
@@ -274,12 +274,12 @@ describe('tools', () => {
       { type: 'function', function: { name: 'f' } },
       { mode: 'ANY', allowedFunctionNames: ['f'] },
     ],
-  ])('CH-01, CH-02: the choice %j', (choice, expected) => {
+  ])('CH-01, CH-02: the tool choice %j', (choice, expected) => {
     const { body } = fromChat({ tools: [tool()], tool_choice: choice ?? null });
     expect(body['toolConfig']).toEqual(expected && { functionCallingConfig: expected });
   });
 
-  test('CH-04: of allowed tools the others are not offered', () => {
+  test('CH-04: with allowed tools, the other tools are not sent', () => {
     const allowed = { mode: 'required', tools: [{ type: 'function', function: { name: 'f' } }] };
     const { body } = fromChat({
       tools: [tool(), { type: 'function', function: { name: 'g' } }],
@@ -289,7 +289,7 @@ describe('tools', () => {
     expect(body['toolConfig']).toEqual({ functionCallingConfig: { mode: 'ANY' } });
   });
 
-  test('free-form tools get one string parameter; hosted tools and names that begin with a digit are refused', () => {
+  test('custom tools get one string parameter; hosted tools and names that begin with a digit are refused', () => {
     const { body, dropped } = fromChat({
       tools: [
         {
@@ -355,7 +355,7 @@ describe('settings', () => {
     expect(fromChat({ seed: 2 ** 40 }).dropped).toEqual(['seed']);
   });
 
-  test('JSON by a schema is requested; together with tools only from models that take both', () => {
+  test('JSON by a schema is requested; together with tools only from models that accept both', () => {
     const response_format = { type: 'json_schema', json_schema: { name: 'n', schema: { type: 'object', not: {} } } };
     const encoded = fromChat({ response_format });
     expect(config(encoded)).toEqual({

@@ -37,7 +37,7 @@ const encodeChunks = (...chunks: Chunk[]): Buffer =>
   Buffer.from(chunks.map(chunk => `data: ${JSON.stringify(response(chunk))}\r\n\r\n`).join(''));
 const parse = (...chunks: Chunk[]): GenerationEvent[] => parseChunks(geminiCodec, 'google', [encodeChunks(...chunks)]);
 
-/** Returns an answer in short: reasoning in brackets, calls with their arguments, the signatures after a tilde. */
+/** Summarizes an answer: reasoning in brackets, calls with their arguments, signatures after a tilde. */
 function short(events: readonly GenerationEvent[]): string[] {
   const { choices } = foldEvents(events);
   return (choices[0]?.items ?? []).map(({ content }) => {
@@ -69,7 +69,7 @@ function failure(act: () => unknown): string {
 }
 
 describe('content', () => {
-  test('GE-04: `thought` parts are reasoning, text continues over frames, a call comes whole', () => {
+  test('GE-04: `thought` parts are reasoning, text continues across frames, a call comes whole', () => {
     const events = parse(
       { parts: [{ text: 'Hm, ', thought: true }] },
       { parts: [{ text: 'yes.', thought: true }, { text: 'Let ' }] },
@@ -81,7 +81,7 @@ describe('content', () => {
     expect(readFinish(events)).toEqual([FinishReason.TOOL_CALLS, 'STOP']);
   });
 
-  test('GE-01: a call without an id gets one, always the same and different from that of any other call', () => {
+  test('GE-01: a call without an id gets one, which is always the same and differs from that of any other call', () => {
     const readIds = (events: readonly GenerationEvent[]): string[] =>
       (foldEvents(events).choices[0]?.items ?? []).flatMap(({ content }) =>
         content.case === 'toolCall' ? [content.value.callId] : [],
@@ -158,13 +158,13 @@ describe('ends', () => {
     },
   );
 
-  test('FI-14: a blocked prompt is a content filter, without a candidate', () => {
+  test('FI-14: a blocked prompt, without a candidate, has the finish reason for a content filter', () => {
     const events = parse({ more: { promptFeedback: { blockReason: 'SAFETY' } }, usage: { promptTokenCount: 4 } });
     expect(readFinish(events)).toEqual([FinishReason.CONTENT_FILTER, 'SAFETY']);
     expect(foldEvents(events).completed?.usage).toMatchObject({ inputTokens: 4 });
   });
 
-  test('GE-07: an answer whose bytes end is complete after a finish, and truncated without one', () => {
+  test('GE-07: an answer whose bytes end is complete after a finish reason, and truncated without one', () => {
     expect(failure(() => parse({ parts: [{ text: 'a' }] }))).toBe('truncated');
     expect(failure(() => parse())).toBe('truncated');
     expect(failure(() => parse({ parts: [{ text: 'a' }], finish: 'STOP' }))).toBe('none');
@@ -183,7 +183,7 @@ describe('usage', () => {
     return completed?.usage;
   };
 
-  test('US-18: cached input is part of the prompt, reasoning is counted beside the candidates, and the last count is valid', () => {
+  test('US-18: cached input is part of the prompt, reasoning is not included in the candidates, and the last count is used', () => {
     expect(
       foldUsage(
         { promptTokenCount: 100, candidatesTokenCount: 1 },
@@ -208,13 +208,13 @@ describe('usage', () => {
     });
   });
 
-  test('the tier that was billed is reported', () => {
+  test('the tier that was used is reported', () => {
     const chunk = { parts: [{ text: 'a' }], finish: 'STOP', usage: { promptTokenCount: 1, serviceTier: 'flex' } };
     expect(foldEvents(parse(chunk)).completed?.serviceTier).toBe(ServiceTier.FLEX);
   });
 });
 
-test('a whole answer and a list of chunks are read like the stream', () => {
+test('a whole answer and a list of chunks give the same events as the stream', () => {
   const chunks: Chunk[] = [
     { parts: [{ text: 'a' }] },
     { parts: [{ text: 'b' }], finish: 'STOP', usage: { promptTokenCount: 3, candidatesTokenCount: 2 } },
@@ -289,7 +289,7 @@ describe('what clients get', () => {
     parse({ parts: [{ functionCall: { id: 'a', name: 'f', args: {} }, thoughtSignature: 'S1' }], finish: 'STOP' });
   const decoded = { request: makeRequest({}), stream: true, includeUsage: true };
 
-  test('Chat: the signature is with the call, as Gemini’s own Chat interface has it (RE-23)', () => {
+  test('Chat: the signature is with the call, as in Gemini’s Chat interface (RE-23)', () => {
     const { choices } = chatCodec.renderWhole(signedCall(), decoded);
     expect(choices).toMatchObject([
       { message: { tool_calls: [{ id: 'a', extra_content: { google: { thought_signature: 'S1' } } }] } },
@@ -311,7 +311,7 @@ describe('what clients get', () => {
 describe('errors', () => {
   const error = (status: number, body: JsonObject): unknown => geminiCodec.parseError(status, JSON.stringify(body));
 
-  test('say their message, and how long to wait', () => {
+  test('are reported with their message, and how long to wait', () => {
     const details = [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '34.5s' }];
     expect(error(429, { error: { code: 429, message: 'quota', status: 'RESOURCE_EXHAUSTED', details } })).toEqual({
       message: 'quota',
@@ -319,12 +319,12 @@ describe('errors', () => {
     });
   });
 
-  test('of a wrong key are recognised, whatever the status', () => {
+  test('because of a wrong key are recognized, whatever the status', () => {
     const details = [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'API_KEY_INVALID' }];
     expect(error(400, { error: { code: 400, message: 'API key not valid.', details } })).toMatchObject({ status: 401 });
   });
 
-  test('of an input that is too long are recognised', () => {
+  test('because of a too long input are recognized', () => {
     const message = 'The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).';
     expect(error(400, { error: { code: 400, message } })).toEqual({ message, contextLengthExceeded: true });
   });

@@ -116,7 +116,7 @@ describe('tools and results, Chat to Messages', () => {
   });
 });
 
-test('CH-11: a free-form tool becomes a function with one string, and so do its calls in the history', () => {
+test('CH-11: a custom tool becomes a function with one string, and so do its earlier calls', () => {
   const custom = { id: 'a', type: 'custom', custom: { name: 'patch', input: 'x' } };
   const { body, dropped } = fromChat({
     messages: [user(), calling(custom), result('a')],
@@ -169,7 +169,7 @@ describe('roles, media and forms, Chat to Messages', () => {
     ]);
   });
 
-  test('ME-02: an image of a type that the protocol lacks is refused', () => {
+  test('ME-02: an image of a type that the protocol does not have is refused', () => {
     expect(refusal(() => fromChat({ messages: [image('data:image/svg+xml;base64,AAAA')] }))).toBe(
       'unsupported_parameter messages',
     );
@@ -185,12 +185,12 @@ describe('roles, media and forms, Chat to Messages', () => {
     expect(refusal(() => fromChat(file('application/msword')))).toBe('unsupported_parameter messages');
   });
 
-  test('ME-11: sound is refused', () => {
+  test('ME-11: audio is refused', () => {
     const audio = user([{ type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }]);
     expect(refusal(() => fromChat({ messages: [audio] }))).toBe('unsupported_parameter messages');
   });
 
-  test('JS-02: a schema is the native format, beside tools', () => {
+  test('JS-02: a schema is sent in the native format, also together with tools', () => {
     const schema = { type: 'object', properties: {} };
     const format = { type: 'json_schema', json_schema: { name: 'x', schema } };
     const { body } = fromChat({ messages: [user()], tools: [functionTool()], response_format: format });
@@ -214,7 +214,7 @@ describe('roles, media and forms, Chat to Messages', () => {
     expect(refusal(() => fromChat({ messages: [user()], ...more }))).toBe(expected);
   });
 
-  test('C4: hints of one protocol are dropped silently, and so is response_format text', () => {
+  test('C4: hints that only one protocol has are dropped silently, and so is response_format text', () => {
     const hints = { modalities: ['text'], prompt_cache_retention: '24h', safety_identifier: 's', user: 'u' };
     const { body, dropped } = fromChat({ messages: [user()], ...hints, verbosity: 'low', store: true });
     expect(dropped).toEqual([]);
@@ -278,7 +278,7 @@ describe('Messages to Messages', () => {
     });
   });
 
-  test('HD-04: the version and the betas of the client go to the upstream', () => {
+  test('HD-04: the version and the beta headers of the client are sent to the upstream', () => {
     const raw = Buffer.from('{}');
     const body = { model: 'm', max_tokens: 1, messages: [user()] };
     const headers = { 'anthropic-version': '2026-10-21', 'anthropic-beta': 'a,b', 'x-api-key': 'secret' };
@@ -385,7 +385,7 @@ describe('Messages to Chat', () => {
   });
 });
 
-describe('an answer by a schema, from models without schemas', () => {
+describe('an answer that follows a schema, from models without schemas', () => {
   const schema = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] };
   const response_format = { type: 'json_schema', json_schema: { name: 'n', schema } };
   const old = (body: JsonObject): EncodedRequest =>
@@ -399,7 +399,7 @@ describe('an answer by a schema, from models without schemas', () => {
     expect(dropped).toEqual(['response_format']);
   });
 
-  test('together with the client’s tools it is one of those that may be called; with reasoning no call is forced', () => {
+  test('has it as one of the tools that may be called, together with the client’s tools; with reasoning no call is forced', () => {
     const { body } = old({ tools: [functionTool()] });
     expect(body['tools']).toMatchObject([{ name: 'f' }, { name: 'tollgate_final_answer' }]);
     expect(body['tool_choice']).toEqual({ type: 'any' });

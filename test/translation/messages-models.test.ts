@@ -1,6 +1,6 @@
 /**
- * The request that a Messages upstream gets, by what its model accepts: the cases of
- * `test/translation/cases.json`, by their ids.
+ * Requests to Messages upstreams depend on what the model accepts. Ids name cases of
+ * `test/translation/cases.json`.
  */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/codecs/codec.ts';
@@ -59,7 +59,7 @@ describe('thinking', () => {
     expect([body['thinking'], dropped]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, []]);
   });
 
-  test('JS-05: a schema together with thinking and tools is the native format, and nothing is forced', () => {
+  test('JS-05: a schema together with thinking and tools is sent in the native format, and no call is forced', () => {
     const schema = { type: 'object', properties: {} };
     const { body, dropped } = fromChat(
       {
@@ -76,7 +76,7 @@ describe('thinking', () => {
   });
 });
 
-describe('reasoning of a loop of calls, of models with a budget', () => {
+describe('reasoning in a loop of calls, for models with a thinking budget', () => {
   const details = [{ type: 'reasoning.text', text: 'hm', signature: 'S', format: 'anthropic-claude-v1', index: 0 }];
   const loop = (hasReasoning: boolean, more: JsonObject = {}): ReturnType<typeof fromChat> => {
     const call = { ...calling(chatCall('a')), ...(hasReasoning ? { reasoning_details: details } : {}) };
@@ -106,7 +106,7 @@ describe('reasoning of a loop of calls, of models with a budget', () => {
     }
   });
 
-  test('that is missing turns thinking off, because the upstream would refuse it, and that is listed', () => {
+  test('that is missing disables thinking, because the upstream would refuse the request, and that is listed', () => {
     const encoded = loop(false, { reasoning_effort: 'low' });
     expect([readContent(encoded), encoded.body['thinking'], encoded.dropped]).toEqual([
       [use],
@@ -172,7 +172,7 @@ describe('US-14: of more than four cache hints', () => {
     expect(hinted(fromChat({ tools: [tool], messages }).body)).toEqual(['f', '2', '3', '4']);
   });
 
-  test('four stay as they are', () => {
+  test('four are unchanged', () => {
     expect(hinted(fromChat({ messages: messages.slice(1) }).body)).toEqual(['1', '2', '3', '4']);
   });
 
@@ -214,7 +214,7 @@ describe('a forced call together with thinking, which the protocol refuses', () 
     ['claude-sonnet-4-5', undefined],
     ['claude-opus-5', { type: 'disabled' }],
     ['acme/unknown', undefined],
-  ])('is forced without thinking at %s, and that is listed', (model, thinking) => {
+  ])('is sent to %s without thinking, and that is listed', (model, thinking) => {
     for (const tool_choice of ['required', { type: 'function', function: { name: 'f' } }]) {
       const body = { messages: [user()], tools, tool_choice, reasoning_effort: 'low' };
       const encoded = fromChat(body, { model, limit: 4_000 });
@@ -239,7 +239,7 @@ describe('settings of a Messages client for a Claude model', () => {
   };
   const tools = [{ name: 'f', input_schema: { type: 'object' } }];
 
-  test('top_p is left out if the model refuses it beside temperature', () => {
+  test('top_p is left out if the model refuses it together with temperature', () => {
     const pair = { temperature: 0.5, top_p: 0.9 };
     expect(own(pair, 'claude-sonnet-4-5')).toMatchObject({ body: { temperature: 0.5 }, dropped: ['top_p'] });
     expect(own(pair, 'claude-sonnet-4-5').body['top_p']).toBeUndefined();
@@ -247,7 +247,7 @@ describe('settings of a Messages client for a Claude model', () => {
     expect(own(pair, 'acme/unknown')).toMatchObject({ body: pair, dropped: [] });
   });
 
-  test('thinking is left out if the model refuses it beside a forced call', () => {
+  test('thinking is left out if the model refuses it together with a forced call', () => {
     const forced = { tools, tool_choice: { type: 'any' }, thinking: { type: 'enabled', budget_tokens: 1_024 } };
     const { body, dropped } = own(forced, 'claude-sonnet-4-5');
     expect([body['thinking'], body['tool_choice'], dropped]).toEqual([undefined, { type: 'any' }, ['thinking']]);

@@ -1,4 +1,4 @@
-/** The requests that Chat servers that deviate from the protocol get, by the quirks of their presets. */
+/** Requests to Chat servers that deviate from the protocol, by the quirks of their presets. */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { ClientCodec, JsonObject } from '../../src/codecs/codec.ts';
@@ -6,7 +6,7 @@ import { messagesCodec } from '../../src/codecs/messages/index.ts';
 import { responsesCodec } from '../../src/codecs/responses/index.ts';
 import { presets } from '../../src/config/presets.ts';
 
-/** The body that the preset's server gets for a request with a limit of 7. */
+/** Returns the body that the preset's server gets for a request with an output limit of 7. */
 function sent(preset: string, codec: ClientCodec, body: JsonObject): JsonObject {
   const { quirks } = presets.find(({ name }) => name === preset) ?? expect.fail(preset);
   const decoded = codec.decodeRequest({ body, raw: Buffer.from(JSON.stringify(body)), headers: {} });
@@ -34,13 +34,13 @@ const limits = ({ max_tokens: old, max_completion_tokens: current }: JsonObject)
 
 describe.each(Object.entries(requested))('%s', (_, [codec, body]) => {
   test.each(['mistral', 'deepseek', 'together', 'fireworks', 'ollama', 'llama-cpp', 'lm-studio'])(
-    '%s gets the limit under the one name that it knows',
+    '%s gets the output limit under the only name that it knows',
     preset => {
       expect(limits(sent(preset, codec, body))).toEqual([7, undefined]);
     },
   );
 
-  test('OpenAI gets it under one name, the client’s or the present one', () => {
+  test('OpenAI gets the output limit under one name: the client’s or the current one', () => {
     const expected = body['max_tokens'] !== undefined && codec === chatCodec ? [7, undefined] : [undefined, 7];
     expect(limits(sent('openai', codec, body))).toEqual(expected);
   });

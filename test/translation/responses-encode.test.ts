@@ -63,7 +63,7 @@ describe('Responses to Responses', () => {
     expect(same({ input: 'hi' }).body['input']).toBe('hi');
   });
 
-  test('items that the gateway adds in front are built, the client’s own follow unchanged', () => {
+  test('items that the gateway adds before the client’s items are built; the client’s items follow unchanged', () => {
     const request = decoded(responsesCodec, { model: 'm', input: [{ ...user('and then?'), x_item: 1 }] });
     const before = decoded(responsesCodec, {
       model: 'm',
@@ -94,7 +94,7 @@ describe('Responses to Responses', () => {
     expect(body['input']).toEqual([user(), call('c'), result('c')]);
   });
 
-  test('RE-04: reasoning of the upstream is sent back with the id that it is bound to; that of an unknown upstream unchanged', () => {
+  test('RE-04: reasoning of the same upstream is sent back with the id to which it is bound; reasoning of an unknown upstream is unchanged', () => {
     const reasoning = {
       type: 'reasoning',
       id: 'rs_up',
@@ -121,7 +121,7 @@ describe('Responses to Responses', () => {
     });
   });
 
-  test('RE-11: each reasoning item stays in front of the call or text that it led to', () => {
+  test('RE-11: each reasoning item stays before the call or text to which it led', () => {
     const reasoning = (id: string): JsonObject => ({
       type: 'reasoning',
       id,
@@ -152,7 +152,7 @@ describe('Responses to Responses', () => {
     expect(body).toMatchObject({ input: [user(), search], tools, tool_choice: { type: 'web_search' } });
   });
 
-  test('RO-13: phase is kept both ways', () => {
+  test('RO-13: `phase` is kept in both directions', () => {
     const message = { type: 'message', role: 'assistant', content: 'well', phase: 'commentary' };
     expect(same({ input: [message, user()] }).body['input']).toEqual([message, user()]);
     const { items } = decoded(responsesCodec, { model: 'm', input: [message] });
@@ -161,7 +161,7 @@ describe('Responses to Responses', () => {
     ).toEqual([{ ...message, content: [{ type: 'output_text', text: 'well' }] }]);
   });
 
-  test('the tier is the resolved one', () => {
+  test('the tier is the one that the gateway resolved', () => {
     expect(same({ input: 'hi', service_tier: 'flex' }).body['service_tier']).toBe('flex');
     expect(same({ input: 'hi', service_tier: 'auto' }).body['service_tier']).toBe('auto');
   });
@@ -245,7 +245,7 @@ describe('Responses to Chat and Messages', () => {
     expect(body['tools']).toEqual([{ name: 'f', input_schema: { type: 'object', properties: {} } }]);
   });
 
-  test('CH-11: a free-form tool is a function with one string; a tool that an upstream runs is refused', () => {
+  test('CH-11: a custom tool is a function with one string; a tool that an upstream runs is refused', () => {
     const tools = [
       { type: 'custom', name: 'patch', format: { type: 'grammar', syntax: 'lark', definition: 'start: A' } },
     ];
@@ -265,7 +265,7 @@ describe('Responses to Chat and Messages', () => {
     }
   });
 
-  test('SV-05: calls of free-form tools and their outputs', () => {
+  test('SV-05: calls of custom tools and their outputs', () => {
     const input = [
       user(),
       { type: 'custom_tool_call', call_id: 'c', name: 'patch', input: 'do "it"' },
@@ -293,7 +293,7 @@ describe('Responses to Chat and Messages', () => {
     expect(toChat(body).body).toMatchObject({ reasoning_effort: 'high' });
   });
 
-  test('EF-16: fields that the gateway handles itself are not sent, nor are conversations; templates are refused', () => {
+  test('EF-16: fields that the gateway handles itself and conversations are not sent; templates are refused', () => {
     const { body } = toChat({ input: 'hi', truncation: 'auto', max_tool_calls: 3, background: false });
     for (const name of ['truncation', 'max_tool_calls', 'background']) expect(body).not.toHaveProperty(name);
     expect(toChat({ input: 'hi', conversation: 'conv_1' }).body).not.toHaveProperty('conversation');

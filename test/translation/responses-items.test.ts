@@ -1,4 +1,4 @@
-/** Items of Responses upstreams that leave out places, repeat themselves or contradict themselves (docs/interfaces/responses.md "Stream"). */
+/** Items of Responses upstreams that omit indexes, repeat items or contradict themselves (docs/interfaces/responses.md "Stream"). */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/codecs/codec.ts';
 import { responsesCodec } from '../../src/codecs/responses/index.ts';
@@ -33,7 +33,7 @@ const message = (id: string, ...content: JsonObject[]): JsonObject => ({
 });
 const text = (value: string): JsonObject => ({ type: 'output_text', text: value, annotations: [] });
 
-/** The items in short. */
+/** Parses frames, and returns a summary of the items. */
 function foldItems(...frames: string[]): string[] {
   const { choices } = foldEvents(parseChunks(responsesCodec, 'acme', [Buffer.from(frames.join(''))]));
   return (choices[0]?.items ?? []).map(({ content }) => {
@@ -73,7 +73,7 @@ describe('a server without output_index', () => {
     expect(items).toEqual(['text: Hello', 'f({})']);
   });
 
-  test('that sends 0 for every item has them distinguished by their ids too', () => {
+  test('that sends 0 for every item: items are distinguished by their ids', () => {
     const at = { output_index: 0 };
     const items = foldItems(
       added(call('a', 'f'), at),
@@ -88,8 +88,8 @@ describe('a server without output_index', () => {
   });
 });
 
-describe('an output that is not what was streamed', () => {
-  test('with an item of another kind at the same place loses nothing', () => {
+describe('a final output that differs from what was streamed', () => {
+  test('with an item of another kind at the same index loses nothing', () => {
     const items = foldItems(
       added(message('m'), { output_index: 0 }),
       said('m', 'Hello', { output_index: 0 }),
@@ -98,7 +98,7 @@ describe('an output that is not what was streamed', () => {
     expect(items).toEqual(['text: Hello', 'f({})']);
   });
 
-  test('with new ids is recognised as the same output', () => {
+  test('with new ids is recognized as the same output', () => {
     const items = foldItems(
       added(message('m1'), { output_index: 0 }),
       said('m1', 'Hello', { output_index: 0 }),
@@ -110,7 +110,7 @@ describe('an output that is not what was streamed', () => {
     expect(items).toEqual(['text: Hello', 'f({})']);
   });
 
-  test('with another message beside the streamed one has both', () => {
+  test('with another message than the streamed one has both', () => {
     const items = foldItems(
       added(message('m1'), { output_index: 0 }),
       said('m1', 'Hello', { output_index: 0 }),
@@ -152,7 +152,7 @@ test('a call without arguments is incomplete at the end of a cut answer, and com
   ]);
 });
 
-test('unknown events reach a client of the interface unchanged', () => {
+test('unknown events reach a client of Responses unchanged', () => {
   const strange = { type: 'response.web_search_call.searching', item_id: 'ws', output_index: 0, query: { q: 'x' } };
   const reason = { status: 'incomplete', incomplete_details: { reason: 'acme_quota' } };
   const frames = [

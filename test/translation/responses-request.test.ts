@@ -119,7 +119,7 @@ describe('values that the gateway does not know', () => {
       'input.0.output.0.type',
       item({ type: 'function_call_output', call_id: 'c', output: [{ type: 'text', text: 'x' }] }),
     ],
-  ])('%s is refused by other protocols in the words of the service', (param, body) => {
+  ])('%s is refused for upstreams of other protocols, with OpenAI’s message', (param, body) => {
     expect(refusal(body)).toBe('none');
     expect(() => toPortable(decode(body).request)).toThrow(
       expect.objectContaining({
@@ -139,21 +139,21 @@ describe('values that the gateway does not know', () => {
     ['service_tier', { service_tier: 'fast' }],
     ['input.0.content.0.detail', part({ type: 'input_image', image_url: 'https://a.test/x', detail: 'some' })],
     ['input.0.phase', item({ role: 'assistant', content: 'x', phase: 'middle' })],
-  ])('%s is left out by other protocols, and listed', (param, body) => {
+  ])('%s is left out for upstreams of other protocols, and listed', (param, body) => {
     const { request } = decode(body);
     expect(unknownFields(request.source)).toEqual([param]);
     expect(toPortable(request).dropped).toEqual([]);
   });
 });
 
-test('a prompt template of the provider is 400; a conversation is kept as the gateway’s own', () => {
+test('a prompt template of the provider is refused with 400; a conversation is one of the gateway', () => {
   expect(refusal({ conversation: { id: 'conv_1' } })).toBe('none');
   expect(refusal({ conversation: 7 })).toMatch(/^validation_error conversation:/);
   expect(refusal({ prompt: { id: 'p' } })).toMatch(/^unsupported_parameter prompt:/);
   expect(refusal({ conversation: null, prompt: null })).toBe('none');
 });
 
-test('null in an optional field, at any depth, means that it was not sent', () => {
+test('null in an optional field counts as absent, at any depth', () => {
   const names =
     'instructions previous_response_id include tools tool_choice text temperature top_p presence_penalty frequency_penalty ' +
     'parallel_tool_calls stream stream_options background max_output_tokens max_tool_calls reasoning prompt_cache_key ' +
@@ -291,7 +291,7 @@ test('unknown fields are kept, and their paths listed, in the body, items, parts
   expect(request.items[0]?.extra?.json).toBe('{"x_item":1}');
 });
 
-describe('the requested settings are in the resource', () => {
+describe('the requested settings are in the response', () => {
   const echo = (body: JsonObject): JsonObject => {
     const { request, store, background, previousResponseId } = decode(body);
     const facts = {

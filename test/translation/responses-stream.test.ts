@@ -17,7 +17,7 @@ import { splitFrames, parseChunks, pushAll, renderFrames } from '../contracts/co
 
 const decoded = { request: makeRequest({ model: 'm' }), stream: true, includeUsage: true };
 
-/** The data of the frames that a client gets, `[DONE]` aside. */
+/** Renders events, and returns the data of the frames that a client gets, without `[DONE]`. */
 function render(codec: ClientCodec, events: readonly GenerationEvent[]): JsonObject[] {
   const frames = renderFrames(codec, events, decoded).map(frame => /^data: (.*)$/m.exec(frame)?.[1] ?? '');
   return frames.filter(data => data !== '[DONE]').map(data => JSON.parse(data) as JsonObject);
@@ -81,7 +81,7 @@ describe('Chat and Messages to Responses', () => {
     });
   });
 
-  test('TR-07, RP-03, RP-21: the last resource has every item with all its fields', () => {
+  test('TR-07, RP-03, RP-21: the final response has every item with all its fields', () => {
     const frames = fromChat([{ content: 'Hi' }, call(0, '{}', 'c1')], 'tool_calls');
     const { output, status } = readLast(frames);
     expect(status).toBe('completed');
@@ -105,7 +105,7 @@ describe('Chat and Messages to Responses', () => {
     ]);
   });
 
-  test('RP-08, RP-18: every event is numbered, and the resource has all its fields, none of them null that must not be', () => {
+  test('RP-08, RP-18: every event is numbered, and the response has all its fields, without null where null is not allowed', () => {
     const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
     const frames = fromChat([{ content: 'Hi' }], 'stop', usage);
     expect(frames.map(frame => frame['sequence_number'])).toEqual(frames.map((_, index) => index));
@@ -206,7 +206,7 @@ describe('Chat and Messages to Responses', () => {
     expect(order).toEqual([0, 0, 1, 1]);
   });
 
-  test('FI-17: after a length finish the response and a cut call are incomplete', () => {
+  test('FI-17: after the finish reason for length, the response and a cut call are incomplete', () => {
     const frames = fromChat([call(0, '{"a', 'c1')], 'length');
     expect(readTypes(frames).slice(-3)).toEqual(['function_call_arguments.done', 'output_item.done', 'incomplete']);
     expect(readLast(frames)).toMatchObject({
@@ -276,7 +276,7 @@ describe('Chat and Messages to Responses', () => {
     expect(readLast(frames)).toMatchObject({ output: [{ content: [{ annotations: [flat] }] }] });
   });
 
-  test('UN-04: half a surrogate pair is held back until the other half comes', () => {
+  test('UN-04: half a surrogate pair is held back until its other half comes', () => {
     const frames = fromChat([{ content: 'a\ud83d' }, { content: '\ude00b' }], 'stop');
     const deltas = frames.filter(({ type }) => type === 'response.output_text.delta').map(({ delta }) => delta);
     expect(deltas).toEqual(['a', '😀b']);
@@ -297,11 +297,11 @@ describe('Chat and Messages to Responses', () => {
     const last = readLast(render(responsesCodec, parse(messagesCodec, text)));
     expect(last).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } });
     expect((last['output'] as JsonObject[]).map(({ type }) => type)).toEqual(['reasoning', 'message']);
-    // Only its own upstream can use a signature: clients get it sealed or not at all.
+    // Only the upstream that made a signature can use it, so clients get it encrypted or not at all.
     expect(JSON.stringify(last)).not.toContain('sig"');
   });
 
-  test('calls of tools that the upstream runs are shown only to clients of its protocol', () => {
+  test('calls of tools that the upstream runs are sent only to clients of its protocol', () => {
     const text =
       named('message_start', { message: { id: 'm', usage: { input_tokens: 5, output_tokens: 1 } } }) +
       named('content_block_start', {
@@ -371,7 +371,7 @@ describe('Responses upstreams', () => {
     ]);
   });
 
-  test('content that is only in the last resource is taken from there', () => {
+  test('content that is only in the final response is taken from there', () => {
     expect(foldItems(created + completed({ output: [message, functionCall] }))).toHaveLength(2);
     expect(foldItems(created + itemDone(0, message) + completed({ output: [message, functionCall] }))).toHaveLength(2);
   });
@@ -401,7 +401,7 @@ describe('Responses upstreams', () => {
     expect(catchFailure(created + itemDone(0, message))).toBe('truncated  ');
   });
 
-  test('LI-06: errors in every shape are failures', () => {
+  test('LI-06: errors in every format are failures', () => {
     expect(catchFailure(created + named('error', { code: 'server_error', message: 'no', param: null }))).toBe(
       'reported 500 no',
     );
@@ -433,7 +433,7 @@ describe('Responses upstreams', () => {
     );
   });
 
-  test('unknown members of its resource and its items come back to a client of the protocol', () => {
+  test('unknown members of the response and its items are passed on to a client of the protocol', () => {
     const text = created + itemDone(0, { ...message, x_item: 1 }) + completed({ x_resource: { a: null } as Json });
     expect(readLast(render(responsesCodec, parse(responsesCodec, text)))).toMatchObject({
       x_resource: { a: null },

@@ -6,13 +6,13 @@ import { responsesCodec } from '../../src/codecs/responses/index.ts';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import type { GenerateRequest } from '../../src/gen/tollgate/v1/request_pb.ts';
 
-/** The request that the core gets for a body. */
+/** Returns the request that the core gets for a body. */
 export function decoded(from: ClientCodec, body: JsonObject): GenerateRequest {
   const raw = Buffer.from(JSON.stringify(body));
   return from.decodeRequest({ body, raw, headers: {} }).request;
 }
 
-/** The body that an upstream gets for a request. */
+/** Returns the body that an upstream gets for a request. */
 export function encoded(to: UpstreamCodec, request: GenerateRequest, limit = request.maxOutputTokens): EncodedRequest {
   return to.encodeRequest({ request, model: 'up', maxOutputTokens: limit, stream: true, provider: 'acme' });
 }
@@ -53,7 +53,7 @@ export const functionTool = (more: JsonObject = {}): JsonObject => ({ type: 'fun
 /** An image. */
 export const png = 'data:image/png;base64,iVBORw0KGgo=';
 
-/** An item without its id. */
+/** Returns an item without its id. */
 export const withoutId = (item: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(item).filter(([name]) => name !== 'id'));
 

@@ -52,7 +52,7 @@ describe('Chat and Messages to Responses', () => {
     expect(answered?.['call_id']).toBe(requests?.['call_id']);
   });
 
-  test('a name that the protocol does not take is refused, naming the tool', () => {
+  test('a tool name that the protocol does not allow is refused, and the error names the tool', () => {
     const tools = [{ name: 'mcp__'.padEnd(80, 'x'), input_schema: {} }];
     expect(refusal(() => fromMessages({ messages: [user()], tools }))).toBe('unsupported_parameter tools.0.name');
   });
@@ -116,7 +116,7 @@ describe('Chat and Messages to Responses', () => {
     });
   });
 
-  test('EF-14, EF-17: fields that the protocol lacks are refused or listed, and never sent', () => {
+  test('EF-14, EF-17: fields that the protocol does not have are refused or listed, and never sent', () => {
     const messages = [user()];
     const { body, dropped } = fromChat({ messages, seed: 1, frequency_penalty: 0.5, presence_penalty: 0, stop: ['x'] });
     expect(dropped).toEqual(['frequency_penalty', 'seed']);
@@ -170,7 +170,7 @@ describe('Chat and Messages to Responses', () => {
     ]);
   });
 
-  test('a failed result begins with a text that says so, and sound is refused', () => {
+  test('a failed result begins with "Error:", and audio is refused', () => {
     const messages = [
       user(),
       { role: 'assistant', content: [{ type: 'tool_use', id: 't', name: 'f', input: {} }] },

@@ -36,12 +36,12 @@ const refuses =
   (status: number, error: object = {}, headers: Record<string, string> = {}): Behaviour =>
   socket =>
     void socket.write(whole(status, JSON.stringify({ error: { message: `status ${status}`, ...error } }), headers));
-/** A client's request with fields that no Chat upstream knows. */
+/** The source of a request with fields that Chat upstreams do not have. */
 const strange = { protocol: Protocol.MESSAGES, body: Buffer.from('{}'), unknownFields: ['foo', 'bar'] };
 const parseBody = (request: SeenRequest | undefined): Record<string, unknown> => JSON.parse(request?.body ?? '{}');
 
 describe('the request that is sent', () => {
-  test('is a POST below the base URL that requests a stream with usage and names the model as the upstream does', async () => {
+  test('is a POST to a path below the base URL, requests a stream with usage, and has the upstream’s name of the model', async () => {
     const upstream = await upstreamThat(answers);
     const { events, failure } = await collectAnswer(
       chatUpstream(upstream.baseUrl),
@@ -70,13 +70,13 @@ describe('the request that is sent', () => {
     ['/', '/v1/chat/completions'],
     ['/deep//', '/v1/deep/chat/completions'],
     ['?api-version=1', '/v1/chat/completions?api-version=1'],
-  ])('goes below a base URL that ends in %j to %s', async (ending, path) => {
+  ])('with a base URL that ends in %j, is sent to %s', async (ending, path) => {
     const upstream = await upstreamThat(answers);
     await collectAnswer(chatUpstream(upstream.baseUrl + ending));
     expect(upstream.requests[0]?.line).toBe(`POST ${path} HTTP/1.1`);
   });
 
-  test('carries the key and the configured headers, and the protocol’s own headers from the client', async () => {
+  test('has the key, the configured headers, and the headers of a client of the same protocol', async () => {
     const upstream = await upstreamThat(answers);
     const [team] = makeKeys('blue');
     const client = chatUpstream(upstream.baseUrl, {
@@ -100,7 +100,7 @@ describe('the request that is sent', () => {
     expect(upstream.requests[1]?.headers).not.toHaveProperty('traceparent');
   });
 
-  test('reports what was dropped for this upstream, or is refused by a strict request', async () => {
+  test('reports the fields that were dropped for this upstream; a strict request is refused instead', async () => {
     const upstream = await upstreamThat(answers);
     const { events } = await collectAnswer(chatUpstream(upstream.baseUrl), makeCall({ source: strange }));
     const [first] = events;
@@ -112,7 +112,7 @@ describe('the request that is sent', () => {
 });
 
 describe('an answer', () => {
-  test('comes in one batch for each write of the upstream, as soon as it is there', async () => {
+  test('comes in one batch for each write of the upstream, as soon as it has arrived', async () => {
     let goOn: () => void = () => undefined;
     const upstream = await upstreamThat(socket => {
       const frames = golden.toString().split(/(?<=\n\n)/);
@@ -132,10 +132,10 @@ describe('an answer', () => {
     ]);
   });
 
-  test('leaves its connection for the requests that follow', async () => {
+  test('lets later requests reuse its connection', async () => {
     const upstream = await upstreamThat(answers);
     const client = chatUpstream(upstream.baseUrl);
-    // A connection can be reused only a moment after its answer was read, so two may be needed.
+    // A connection is free only a moment after its answer was read, so two may be needed.
     for (let request = 0; request < 9; request += 1) await collectAnswer(client);
     expect(Math.max(...upstream.requests.map(({ connection }) => connection))).toBeLessThanOrEqual(2);
     const refused = await upstreamThat(refuses(500));
@@ -144,7 +144,7 @@ describe('an answer', () => {
     expect(Math.max(...refused.requests.map(({ connection }) => connection))).toBeLessThanOrEqual(2);
   });
 
-  test('that continues after its end is no longer read, and its connection is closed', async () => {
+  test('that goes on after its end is not read further, and its connection is closed', async () => {
     const upstream = await upstreamThat(socket => {
       socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden)]));
       const timer = setInterval(() => socket.write(chunk('x'.repeat(20_000))), 5);
@@ -156,7 +156,7 @@ describe('an answer', () => {
     expect(((await upstream.requests[0]?.closedAtMs) ?? Infinity) - ended).toBeLessThan(1_000);
   });
 
-  test('that is silent after its finish counts as whole soon, without usage (US-12)', async () => {
+  test('that is silent after its finish reason soon counts as whole, without usage (US-12)', async () => {
     const frames = golden.toString().split(/(?<=\n\n)/);
     const finish = frames.findIndex(frame => frame.includes('"finish_reason":"tool_calls"'));
     const upstream = await upstreamThat(socket => {
@@ -167,11 +167,11 @@ describe('an answer', () => {
     expect([isWhole(events), failure]).toEqual([true, undefined]);
     const last = events.at(-1)?.event;
     expect(last?.case === 'completed' && last.value.usage).toBeUndefined();
-    // The connection may be silent for twenty seconds while an answer runs.
+    // The timeout for silence in an answer is twenty seconds.
     expect(performance.now() - began).toBeLessThan(10_000);
   });
 
-  test('that is silent after its end is no longer read, and its connection is closed', async () => {
+  test('whose connection stays open without data after its end is complete, and the connection is closed', async () => {
     const upstream = await upstreamThat(socket => {
       socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden)]));
     });
@@ -180,7 +180,7 @@ describe('an answer', () => {
     expect(((await upstream.requests[0]?.closedAtMs) ?? Infinity) - ended).toBeLessThan(3_000);
   });
 
-  test('that its reader does not read does not fill memory: the upstream has to wait', async () => {
+  test('that nobody reads does not fill memory: the upstream has to wait', async () => {
     let written = 0;
     const upstream = await upstreamThat(socket => {
       socket.write(streamHead);
@@ -225,7 +225,7 @@ test('several answers over separate connections arrive whole at a receiver that 
   const client = chatUpstream(upstream.baseUrl, { quirks: ['one_answer'] });
   const { answered } = ask(client, makeCall({ candidates: 3 }), ({ attempt }) => {
     attempt.pause();
-    // Resumes at once or in a later turn, also while another connection is read.
+    // Resumes at once or in a later turn of the event loop, even while another connection is read.
     if (Math.random() < 0.5) attempt.resume();
     else setImmediate(() => attempt.resume());
   });
@@ -255,7 +255,7 @@ describe('cancelling an attempt', () => {
     expect([requested.batches.length, requested.hasEnded]).toEqual([before, false]);
   });
 
-  test('before there is a connection sends nothing', async () => {
+  test('before the connection is open sends nothing', async () => {
     const upstream = await upstreamThat(answers);
     const requested = ask(chatUpstream(upstream.baseUrl));
     requested.attempt.cancel();
@@ -295,18 +295,18 @@ describe('an error status', () => {
     },
   );
 
-  test('comes with the field and the wait that the upstream names', async () => {
+  test('is reported with the field and the wait that the upstream names', async () => {
     const upstream = await upstreamThat(refuses(429, { param: 'messages' }, { 'retry-after': '3' }));
     const { failure } = await collectAnswer(chatUpstream(upstream.baseUrl));
     expect([failure?.facts.param, failure?.facts.retryAfterMs]).toEqual(['messages', 3_000]);
   });
 
-  test('says where the input is too long for the model', async () => {
+  test('is reported as a too long input if the upstream says so', async () => {
     const upstream = await upstreamThat(refuses(400, { code: 'context_length_exceeded' }));
     expect((await collectAnswer(chatUpstream(upstream.baseUrl))).failure?.facts.contextLengthExceeded).toBe(true);
   });
 
-  test('may have a body that breaks off, never ends, is huge or is not JSON', async () => {
+  test('is reported even if its body breaks off, never ends, is huge or is not JSON', async () => {
     const bodies: Behaviour[] = [
       socket => void socket.end('HTTP/1.1 500 No\r\ncontent-length: 500\r\n\r\n{"error":'),
       socket =>
@@ -338,7 +338,7 @@ describe('an error status', () => {
   });
 });
 
-test('no failure names a credential, an address or a header of the upstream', async () => {
+test('no failure contains a credential, an address or a header of the upstream', async () => {
   const secrets = ['canary-key-1234567890', 'canary-header-0987654321'];
   const leak = (port: number): string =>
     `key ${secrets[0]} header ${secrets[1]} at http://127.0.0.1:${port}/v1, 127.0.0.1:${port}, localhost:${port}`;
@@ -391,7 +391,7 @@ describe('the keys of a provider', () => {
     expect(upstream.requests.map(readKey)).toEqual(['Bearer bad1', 'Bearer bad2', 'Bearer good']);
   });
 
-  test('that were all refused are not tried again by the same request', async () => {
+  test('are not tried again by the same request if all were refused', async () => {
     const upstream = await upstreamThat(refuses(401));
     const client = chatUpstream(upstream.baseUrl, { keys: makeKeys('bad1', 'bad2') });
     const hold = Hold.of({ kind: 'admitted', id: 5 });
@@ -400,7 +400,7 @@ describe('the keys of a provider', () => {
     expect([first.failure?.facts.status, again.failure?.facts.status, upstream.requests.length]).toEqual([401, 401, 2]);
   });
 
-  test('are sent in the header that the protocol wants', async () => {
+  test('are sent in the header that the protocol requires', async () => {
     const ways = { bearer: 'authorization', xApiKey: 'x-api-key', xGoogApiKey: 'x-goog-api-key' } as const;
     for (const [authentication, header] of Object.entries(ways)) {
       const upstream = await upstreamThat(answers);
@@ -412,7 +412,7 @@ describe('the keys of a provider', () => {
   });
 });
 
-test('TR-11: a tool whose name the upstream’s protocol does not take is called under the name that it takes', async () => {
+test('TR-11: a tool whose name the upstream’s protocol does not allow is sent under an allowed name', async () => {
   const upstream = await upstreamThat((socket, request) => {
     const { tools } = parseBody(request) as { tools: { function: { name: string } }[] };
     const call = { id: 'c', type: 'function', function: { name: tools[0]?.function.name, arguments: '{}' } };
@@ -428,7 +428,7 @@ test('TR-11: a tool whose name the upstream’s protocol does not take is called
   expect(upstream.requests[0]?.body).toMatch(/"name":"mcp__server__x{38}_[0-9a-f]{12}"/);
 });
 
-test('HD-03: a credential that wants another scheme is a configured header, and goes alone', async () => {
+test('HD-03: a credential in another scheme can be configured as a header, and is then the only one that is sent', async () => {
   const upstream = await upstreamThat(answers);
   const [token] = makeKeys('Bearer sk-ant-oat01-x');
   const client = chatUpstream(upstream.baseUrl, {
@@ -455,13 +455,13 @@ test('a configured proxy is used, except for the hosts that are reached directly
   expect([proxy.requests.length, upstream.requests.length]).toEqual([1, 1]);
 });
 
-test('a closed client closes its connections after the running calls', async () => {
+test('a closed upstream client closes its connections once running calls have ended', async () => {
   const upstream = await upstreamThat(answers);
   const client = chatUpstream(upstream.baseUrl);
   await collectAnswer(client);
   await client.close();
   await upstream.requests[0]?.closedAtMs;
-  // A request that took this route before it was removed may use it for another attempt.
+  // A request that was admitted before this route was removed may still use it for another attempt.
   expect((await collectAnswer(client)).failure).toBeUndefined();
   await upstream.requests[1]?.closedAtMs;
 });

@@ -14,10 +14,10 @@ import { systemRuntime } from '../../src/lib/runtime.ts';
 import { chatProtocol } from '../../src/upstreams/protocols.ts';
 import { HttpProvider, type HttpUpstreamOptions } from '../../src/upstreams/http-upstream.ts';
 
-/** Time limits that a test reaches only on purpose. */
+/** Timeouts that pass only in tests that wait for them. */
 export const patient = { connectMs: 5_000, firstEventMs: 20_000, idleMs: 20_000, totalMs: 40_000 };
 
-/** A client of a Chat upstream. */
+/** Returns a client of a Chat upstream. */
 export function chatUpstream(baseUrl: string, options: Partial<HttpUpstreamOptions> = {}): HttpProvider {
   return new HttpProvider({
     name: 'local',
@@ -34,7 +34,7 @@ export function chatUpstream(baseUrl: string, options: Partial<HttpUpstreamOptio
   });
 }
 
-/** Keys as a configuration holds them. */
+/** Returns keys in the form in which the configuration has them. */
 export const makeKeys = (...keys: string[]): { reveal(): string }[] => keys.map(key => ({ reveal: () => key }));
 
 const userText = {
@@ -44,7 +44,7 @@ const userText = {
   },
 };
 
-/** An attempt of a request. */
+/** Returns an attempt of a request. */
 export function makeCall(
   request: MessageInitShape<typeof GenerateRequestSchema> = {},
   call: Partial<UpstreamCall> = {},
@@ -74,15 +74,15 @@ export interface Answered {
 /** A running attempt. */
 export interface ObservedAttempt {
   readonly attempt: RunningAttempt;
-  /** The output so far. */
+  /** The batches of events so far. */
   readonly batches: GenerationEvent[][];
-  /** Whether its end has come. */
+  /** Whether the attempt has ended. */
   hasEnded: boolean;
-  /** Resolves at its end. Anything but an `UpstreamFailure` rejects it. */
+  /** Resolves when the attempt ends, also with an `UpstreamFailure`; rejects for any other error. */
   readonly answered: Promise<Answered>;
 }
 
-/** Begins an attempt. `onBatch`: called with each batch in the call that brings it. */
+/** Starts an attempt. `onBatch` is called synchronously for each batch. */
 export function ask(
   upstream: Upstream,
   call: UpstreamCall = makeCall(),
@@ -110,23 +110,23 @@ export async function collectAnswer(upstream: Upstream, call: UpstreamCall = mak
   return ask(upstream, call).answered;
 }
 
-/** Lets time pass. */
+/** Waits. */
 export function sleep(ms: number): Promise<void> {
   return new Promise(resolve => {
     setTimeout(resolve, ms);
   });
 }
 
-/** The text deltas, joined. */
+/** Returns the text deltas, joined. */
 export function readText(events: readonly GenerationEvent[]): string {
   return events.map(({ event }) => (event.case === 'delta' ? event.value.text : '')).join('');
 }
 
-/** Returns whether the answer is complete: begun once, ended once. */
+/** Returns whether the answer is complete: it began once and ended once. */
 export function isWhole(events: readonly GenerationEvent[]): boolean {
   const cases = events.map(({ event }) => event.case);
   return cases.indexOf('completed') === cases.length - 1 && cases.lastIndexOf('started') === 0;
 }
 
-/** A Chat stream with text, two tool calls, usage and its end, which every official client reads as meant. */
+/** A Chat stream with text, two tool calls, usage and `[DONE]`, which every official client can read. */
 export const golden = readFileSync(new URL('fixtures/chat_completed.sse', import.meta.url));

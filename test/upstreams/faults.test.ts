@@ -25,7 +25,7 @@ const half = (text: string): string => text.slice(0, Math.floor(text.length / 2)
 const within = (what: string, next: string): string =>
   until(what) + half(frames.find(frame => frame.includes(next)) ?? '');
 
-/** How far the answer comes before the fault; undefined: not even its head. */
+/** What the upstream sends before the fault; undefined: not even the head. */
 const moments = {
   'before the head': undefined,
   'after the head': '',
@@ -53,7 +53,7 @@ const faults = {
 } as const;
 type Fault = keyof typeof faults;
 
-/** The kind of each fault at each moment; `whole`: the answer is complete without the missing part. */
+/** The failure for each fault at each moment; `whole`: the answer is complete without the missing part. */
 const expected: Record<Fault, Record<'head' | 'empty' | 'begun' | 'finished', UpstreamFailureKind | 'whole'>> = {
   reset: { head: 'connect', empty: 'truncated', begun: 'truncated', finished: 'whole' },
   close: { head: 'connect', empty: 'truncated', begun: 'truncated', finished: 'whole' },
@@ -75,13 +75,13 @@ const matrix = Object.keys(faults).flatMap(fault =>
   Object.keys(moments).map(moment => [fault, moment] as [Fault, Moment]),
 );
 
-describe('a fault in a stream is reported as such, never as a success, and never hangs', () => {
+describe('a fault in a stream is reported as a failure, never as a success, and the attempt never hangs', () => {
   test.concurrent.each(matrix)('%s %s', async (fault, moment) => {
     const before = moments[moment];
     const upstream = await RawUpstream.start(async socket => {
       if (before !== undefined) socket.write(streamHead);
       if (before !== undefined && before !== '') socket.write(chunk(before));
-      // Written bytes must be read before the connection is reset, which discards unread ones.
+      // The written bytes must be read before the reset, which discards unread ones.
       await sleep(50);
       faults[fault](socket);
     });
@@ -90,7 +90,7 @@ describe('a fault in a stream is reported as such, never as a success, and never
     const started = performance.now();
     const { events, failure } = await collectAnswer(client);
     const stage = findStage(moment);
-    // A damaged event is noticed before the fault: half an event followed by a blank line can't be parsed.
+    // A damaged event is noticed before the fault, because half an event with a blank line after it can't be parsed.
     const inEvent = fault === 'an error' && moment.startsWith('in ');
     const kind = inEvent ? 'malformed' : expected[fault][stage];
     expect(failure?.kind ?? (isWhole(events) ? 'whole' : 'nothing')).toBe(kind);
@@ -102,7 +102,7 @@ describe('a fault in a stream is reported as such, never as a success, and never
   });
 });
 
-test('a stream that is cut at any byte is truncated until its finish has come, and whole after', async () => {
+test('a stream that is cut at any byte counts as truncated before its finish reason, and as whole after it', async () => {
   const finish = Buffer.from(until('"finish_reason":"tool_calls"')).length;
   let cut = 0;
   const upstream = await upstreamThat(socket => {
@@ -113,7 +113,7 @@ test('a stream that is cut at any byte is truncated until its finish has come, a
   const client = chatUpstream(upstream.baseUrl);
   for (cut = 0; cut <= golden.length; cut += 37) {
     const { events, failure } = await collectAnswer(client);
-    // The blank line that ends the frame may be missing.
+    // Only the blank line that ends the frame may be missing.
     if (cut < finish - 2) expect([cut, failure?.kind, isWhole(events)]).toEqual([cut, 'truncated', false]);
     else expect([cut, failure, isWhole(events)]).toEqual([cut, undefined, true]);
   }
@@ -130,7 +130,7 @@ describe('an answer that is not streamed', () => {
   };
 
   test.each(['application/json', 'text/event-stream', 'text/plain'])(
-    'is folded into the same events, under %s',
+    'gives the same events as a stream, with content type %s',
     async type => {
       const body = JSON.stringify(completion);
       const upstream = await upstreamThat(socket => void socket.write(whole(200, body, { 'content-type': type })));
@@ -145,9 +145,9 @@ describe('an answer that is not streamed', () => {
     ['half of the JSON', whole(200, JSON.stringify(completion).slice(0, 100)), 'truncated'],
     ['JSON of something else', whole(200, '{"weather":"fine"}'), 'malformed'],
     ['nothing', whole(200, ''), 'truncated'],
-    ['nothing at all', 'HTTP/1.1 204 No Content\r\n\r\n', 'truncated'],
-    ['too much', whole(200, JSON.stringify({ ...completion, pad: 'x'.repeat(1_000_000) })), 'malformed'],
-    ['less than announced', whole(200, '{}', { 'content-length': '500' }), 'truncated'],
+    ['an empty answer', 'HTTP/1.1 204 No Content\r\n\r\n', 'truncated'],
+    ['a too large body', whole(200, JSON.stringify({ ...completion, pad: 'x'.repeat(1_000_000) })), 'malformed'],
+    ['a body that is shorter than announced', whole(200, '{}', { 'content-length': '500' }), 'truncated'],
   ])('%s is a failure', async (_, answer, kind) => {
     const upstream = await upstreamThat(socket => void socket.end(answer));
     const { events, failure } = await collectAnswer(chatUpstream(upstream.baseUrl));
@@ -155,8 +155,8 @@ describe('an answer that is not streamed', () => {
   });
 });
 
-describe('time limits', () => {
-  test('the total one ends a stream that never pauses', async () => {
+describe('the timeout', () => {
+  test('of the whole answer ends a stream that never pauses', async () => {
     const upstream = await upstreamThat(socket => {
       socket.write(streamHead);
       socket.write(chunk(frames.slice(0, 2).join('')));
@@ -169,7 +169,7 @@ describe('time limits', () => {
     expect(upstream.requests.length).toBe(1);
   });
 
-  test('comments do not extend the one of the first event; they extend the idle one', async () => {
+  test('of the first event is not extended by comments; the idle timeout is', async () => {
     const comments = (socket: Socket): void => {
       const timer = setInterval(() => socket.write(chunk(': busy\n\n')), 50);
       socket.once('close', () => clearInterval(timer));
@@ -188,7 +188,7 @@ describe('time limits', () => {
     expect((await collectAnswer(chatUpstream(late.baseUrl, { timeouts }))).failure?.kind).toBe('total_timeout');
   });
 
-  test('the idle one does not run while the reader has paused the answer', async () => {
+  test('for idle answers does not run while the reader has paused the answer', async () => {
     const upstream = await upstreamThat(socket => {
       socket.write(streamHead);
       socket.write(chunk(frames.slice(0, 3).join('')));
@@ -202,8 +202,8 @@ describe('time limits', () => {
     expect(isWhole((await requested.answered).events)).toBe(true);
   });
 
-  test('the one of the connection is reported as a connection error', async () => {
-    // A port of a documentation network: nothing answers there, and nothing refuses.
+  test('of the connection is reported as a connection error', async () => {
+    // An address of a documentation network, where nothing answers or refuses.
     const timeouts = { ...patient, connectMs: 200 };
     const started = performance.now();
     const { failure } = await collectAnswer(chatUpstream('http://192.0.2.1:9/v1', { timeouts }));

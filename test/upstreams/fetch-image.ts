@@ -1,6 +1,5 @@
 /**
- * Fetches an image as a process that trusts the test's certificate (`fetch-image.ts URL BYTES_MAX`), and prints the
- * result.
+ * Fetches an image and prints the result: `fetch-image.ts URL BYTES_MAX`. It runs as a process that trusts the test's certificate.
  */
 import process from 'node:process';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';

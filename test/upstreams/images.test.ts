@@ -1,4 +1,4 @@
-/** Images that an upstream returns by address: fetched only from public addresses, never from the gateway's own network. */
+/** Images that an upstream returns by URL are fetched only from public addresses, never from the gateway's network. */
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -30,7 +30,7 @@ const origin = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
 const run = promisify(execFile);
 
-/** Fetches in a process that trusts the server and may connect to it. */
+/** Fetches an image in a process that trusts the server's certificate and may connect to it. */
 async function fetched(path: string): Promise<string> {
   const script = fileURLToPath(new URL('fetch-image.ts', import.meta.url));
   const env = { ...process.env, NODE_EXTRA_CA_CERTS: pemPath };
@@ -47,7 +47,7 @@ describe('an allowed address', () => {
   });
 
   test.each(['/moved', '/gone', '/large'])(
-    '%s returns no image: redirects are not followed, sizes are bounded',
+    '%s returns no image, because redirects are not followed and sizes are limited',
     async path => {
       expect(await fetched(path)).toBe('refused malformed');
       expect(requested.splice(0).map(each => each.path)).toEqual([path]);
@@ -102,7 +102,7 @@ describe('a forbidden address is not connected to', () => {
     expect(await refusal(`https://images.example:${port}/image`, looksUp(...addresses))).toBe('connect');
   });
 
-  test('a name is looked up once, by the connection itself: the checked address can’t differ from the one that is fetched', async () => {
+  test('a host name is looked up only once, by the connection, so the checked address can’t differ from the one that is used', async () => {
     const looked: string[] = [];
     const checked: string[] = [];
     const rebinding: LookupFunction = (host, options, callback) => {
@@ -112,7 +112,7 @@ describe('a forbidden address is not connected to', () => {
     const isAllowed = (address: string): boolean => checked.push(address) > 0;
     const before = connections;
     const fetcher = new ImageFetcher({ bytesMax: 1_000, runtime, lookup: rebinding, isAllowed });
-    // The server's certificate is not trusted here: it is connected to and gets no request.
+    // The server's certificate is not trusted here, so the connection is made but no request is sent.
     await expect(
       fetcher.fetch(`https://images.example:${port}/image`, new AbortController().signal),
     ).rejects.toMatchObject({ kind: 'connect' });
@@ -121,7 +121,7 @@ describe('a forbidden address is not connected to', () => {
   });
 });
 
-test('a caller that disconnects ends the fetch with its own reason', async () => {
+test('a caller’s abort ends the fetch with the caller’s reason', async () => {
   const leave = new AbortController();
   const never: LookupFunction = () => undefined;
   const fetcher = new ImageFetcher({ bytesMax: 10, runtime, lookup: never });
@@ -129,6 +129,6 @@ test('a caller that disconnects ends the fetch with its own reason', async () =>
   const left = performance.now();
   leave.abort(new Error('gone'));
   await expect(fetching).rejects.toThrow('gone');
-  // It does not wait for the connection's time limit.
+  // It does not wait for the timeout of the connection.
   expect(performance.now() - left).toBeLessThan(5_000);
 });

@@ -9,18 +9,17 @@ export interface SeenRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   readonly socket: Socket;
-  /** Which connection it came over, from 1. */
+  /** The number of its connection, from 1. */
   readonly connection: number;
-  /** When its connection was closed, by `performance.now()`. */
+  /** Resolves when its connection is closed, with the time by `performance.now()`. */
   readonly closedAtMs: Promise<number>;
 }
 
-/** What the upstream does with a request; it writes bytes, so that it can break every rule. */
+/** What the upstream does with a request. It writes raw bytes, so that it can break every rule of HTTP. */
 export type Behaviour = (socket: Socket, request: SeenRequest) => void | Promise<void>;
 
 /**
- * A server that reads requests as HTTP and answers with whatever bytes a test wants, on a port of the system's
- * choice.
+ * A server on a free port that reads HTTP requests and answers with any bytes.
  */
 export class RawUpstream {
   readonly requests: SeenRequest[] = [];
@@ -44,7 +43,7 @@ export class RawUpstream {
     return typeof address === 'object' && address !== null ? address.port : 0;
   }
 
-  /** As a configuration names it. */
+  /** The base URL for the configuration. */
   get baseUrl(): string {
     return `http://127.0.0.1:${this.port}/v1`;
   }

@@ -34,7 +34,7 @@ const refuses =
   socket =>
     void socket.write(whole(status, '{"error":{"message":"no"}}', headers));
 
-/** Returns a router over these upstreams in the order of their priority. Every wait is short. */
+/** Returns a router with a route to each of these upstreams, in order of priority. Every wait is short. */
 function routerOver(
   upstreams: readonly RawUpstream[],
   options: Partial<RouterOptions> & { client?: Partial<HttpUpstreamOptions> } = {},
@@ -77,13 +77,13 @@ async function outcome(router: Router, restartable = false): Promise<string> {
 
 const text = 'Hello 😀{"city":"Paris"}{}';
 
-test('a route that fails is tried twice more, and then the next one answers', async () => {
+test('if a route fails, it is tried twice more, and then the next route answers', async () => {
   const [bad, good] = [await upstreamThat(refuses(500)), await upstreamThat(answers)];
   expect(await outcome(routerOver([bad, good]))).toBe(`p1: ${text}`);
   expect([bad.requests.length, good.requests.length]).toEqual([3, 1]);
 });
 
-test('a route whose server is gone leads to the next', async () => {
+test('if the server of a route is down, the next route is tried', async () => {
   const [bad, good] = [await upstreamThat(answers), await upstreamThat(answers)];
   const router = routerOver([bad, good]);
   await bad.stop();
@@ -91,7 +91,7 @@ test('a route whose server is gone leads to the next', async () => {
   expect(await outcome(router)).toBe(`p1: ${text}`);
 });
 
-test('a route that does not begin to answer in time is followed by the next at once', async () => {
+test('if the first event of a route does not come in time, the next route is tried at once', async () => {
   const [slow, good] = [await upstreamThat(() => undefined), await upstreamThat(answers)];
   const router = routerOver([slow, good], { client: { timeouts: { ...patient, firstEventMs: 150 } } });
   expect([await outcome(router), slow.requests.length]).toEqual([`p1: ${text}`, 1]);
@@ -116,7 +116,7 @@ test('an upstream’s retry-after is waited for', async () => {
   expect(performance.now() - started).toBeGreaterThanOrEqual(1_000);
 });
 
-test('a refused key is not used again by other attempts of the request, nor by other requests while it rests', async () => {
+test('a refused key is not used again by other attempts of the request, nor by other requests for a while', async () => {
   const upstream = await upstreamThat((socket, request) =>
     request.headers['authorization'] === 'Bearer bad' ? refuses(401)(socket, request) : refuses(500)(socket, request),
   );

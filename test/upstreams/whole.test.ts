@@ -1,4 +1,4 @@
-/** Non-streamed answers: what is sent, what is read, and which time limits hold. */
+/** Answers that are not streamed: what is sent and read, and which timeouts apply. */
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import {
@@ -71,7 +71,7 @@ const generated = {
   usageMetadata: { promptTokenCount: 5, candidatesTokenCount: 1, totalTokenCount: 6 },
 };
 
-/** A client's own request for a stream; undefined: no client uses the protocol. */
+/** Returns a client's request for a stream. */
 const own = (fields: object): Buffer => Buffer.from(JSON.stringify({ model: 'x', stream: true, ...fields }));
 const messages = [{ role: 'user', content: 'hi' }];
 interface Spoken {
@@ -139,7 +139,7 @@ describe.each(Object.entries(spoken))('%s', (_, { protocol, path, answer, source
 const wholeCall = makeCall({}, { whole: true });
 const head = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n';
 
-test('a stream that the upstream sends nevertheless is read as a stream', async () => {
+test('a stream that the upstream sends anyway is read as a stream', async () => {
   const upstream = await upstreamThat(
     socket => void socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden), Buffer.from(lastChunk)])),
   );

@@ -1,4 +1,4 @@
-// Loaded into every thread of a gateway by NODE_OPTIONS: a worker throws, outside of everything, when a file with its number appears in TEST_DEATHS.
+// Is loaded into every thread of a gateway (NODE_OPTIONS). A worker throws an uncaught error when a file with its number appears in the folder TEST_DEATHS.
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { isMainThread, workerData } from 'node:worker_threads';

@@ -28,7 +28,7 @@ interface Reply {
   readonly body: Record<string, unknown>;
 }
 
-/** Sends a request over a connection of its own, so that the system picks a worker for it. */
+/** Sends a request over a new connection, so that the system picks a worker for it. */
 function send(
   method: 'GET' | 'POST',
   path: string,
@@ -75,7 +75,7 @@ function workersInLog(): number[] {
   return [...new Set(lines.map(line => Number(/"worker":(\d)/.exec(line)?.[1])))].toSorted((one, other) => one - other);
 }
 
-test('both workers answer, ids are distinct, and the metrics and the balance cover both', async () => {
+test('both workers answer with different ids, and the metrics and the balance include both', async () => {
   const before = await readBalance(gateway);
   const replies = await times(40, index => send('POST', '/v1/chat/completions', { body: chat(`Say ${index}.`) }));
   expect(replies.map(({ status }) => status)).toEqual(replies.map(() => 200));
@@ -93,7 +93,7 @@ test('both workers answer, ids are distinct, and the metrics and the balance cov
   expect(counted.exec(String(body['text']))?.[1]).toBe('40');
 });
 
-test('a repeat of an idempotency key reaches the first answer through any worker, and is charged once', async () => {
+test('a repeat with the same Idempotency-Key gets the first answer through any worker, and is charged once', async () => {
   const headers = { 'idempotency-key': 'one key for all' };
   const body = chat('!sim tokens=20 delay_ms=300\nSay it once.');
   const first = await times(12, () => send('POST', '/v1/chat/completions', { body, headers }));
@@ -110,14 +110,14 @@ test('a repeat of an idempotency key reaches the first answer through any worker
   );
 });
 
-test('a limit of 10 requests lets exactly 10 of 40 parallel requests through', async () => {
+test('a limit of 10 requests admits exactly 10 of 40 requests at once', async () => {
   const { key } = await makeKey(gateway, { minuteLimit: 10n });
   const replies = await times(40, () => send('POST', '/v1/chat/completions', { body: chat('Hi.'), key }));
   expect(replies.filter(({ status }) => status === 200)).toHaveLength(10);
   expect(replies.filter(({ status }) => status === 429)).toHaveLength(30);
 });
 
-test('a revoked key ends everywhere with the next request, and its streams end', async () => {
+test('a revoked key is refused by all workers from the next request on, and its streams end', async () => {
   const { key, id } = await makeKey(gateway);
   await times(10, () => send('POST', '/v1/chat/completions', { body: chat('Hi.'), key }));
   const streams = times(8, () =>
@@ -130,7 +130,7 @@ test('a revoked key ends everywhere with the next request, and its streams end',
   for (const { body } of await streams) expect(String(body['text'])).toContain('The API key was revoked');
 });
 
-test('all workers read what one stores: responses, conversations, tasks and batches', async () => {
+test('all workers can read what one stores: responses, conversations, tasks and batches', async () => {
   const { body: made } = await send('POST', '/v1/responses', { body: { model: 'sim/large', input: 'Remember 7.' } });
   const read = await times(8, () => send('GET', `/v1/responses/${String(made['id'])}`));
   expect(read.map(({ body }) => body['status'])).toEqual(read.map(() => 'completed'));
@@ -167,7 +167,7 @@ test('a worker that dies is replaced within 10 s; the holds of its requests are 
   const whole = ended.filter(({ isWhole }) => isWhole);
   expect(whole.length).toBeGreaterThan(0);
   expect(whole.length).toBeLessThan(10);
-  // Every complete answer was charged; the holds of those that broke off were released.
+  // Every complete answer was charged, and the holds of broken answers were released.
   for (const { id } of whole) expect((await readRecord(gateway, id)).state).toBe(RecordState.COMPLETED);
   await expect.poll(() => heldBy(gateway), { timeout: 5_000 }).toBe(0n);
   const answeredBy = (): number => workersInLog().length;

@@ -78,14 +78,14 @@ export class DirectAnswers<
     const edgeRequestId = context.requestHeader.get(requestIdHeader);
     const requested = { request, credential, edgeRequestId, telemetry: findTelemetry(context) };
     const key = idempotencyKey(context);
-    if (key === undefined) return this.#charged(requested, context.signal);
+    if (key === undefined) return this.#answerAndCharge(requested, context.signal);
     return this.#dependencies.replays.answerOne({
       context,
       credential,
       key,
       request,
       answer: this.#kind.answer,
-      run: answerStore => this.#charged(requested, neverAborted, answerStore),
+      run: answerStore => this.#answerAndCharge(requested, neverAborted, answerStore),
       restore: (response, { limits, costNanoUsd }) => ({ ...response, limits, costNanoUsd }),
     });
   }
@@ -94,7 +94,7 @@ export class DirectAnswers<
   async answerItem(request: Request, item: BatchItem, answerStore: AnswerStore<Response>): Promise<Response> {
     if (this.#isDraining) throw stopping();
     const { credential, call, batchId } = item;
-    return this.#charged(
+    return this.#answerAndCharge(
       { request, credential, edgeRequestId: call.requestId, telemetry: call, batchId },
       neverAborted,
       answerStore,
@@ -102,7 +102,7 @@ export class DirectAnswers<
   }
 
   /** Makes and charges the answer; `answerStore` stores it before it is charged. */
-  async #charged(
+  async #answerAndCharge(
     requested: DirectInput<Request>,
     signal: AbortSignal,
     answerStore?: AnswerStore<Response>,

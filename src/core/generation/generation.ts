@@ -27,7 +27,7 @@ import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
-import { continued, PauseJoin } from './pause-join.ts';
+import { PauseJoin, toContinuation } from './pause-join.ts';
 import { billedTier, toCharge, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
 import { Slices } from './slices.ts';
 
@@ -265,7 +265,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   end(error?: Error): void {
     if (error !== undefined) this.#stop({ kind: 'failed', error: toGatewayError(error) });
     else if (this.#join?.isPaused === true) void this.#continueAnswer(this.#join);
-    else this.#answered();
+    else this.#endAnswer();
   }
 
   get accountId(): number {
@@ -335,7 +335,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#requested.bodies?.events(shown);
     if (ready.length > 0) this.#sink?.events(ready);
     // An answer that was cut at a limit has ended, even if the upstream paused in the same message.
-    if (this.#guard.isDone && this.#outcome === undefined) this.#answered();
+    if (this.#guard.isDone && this.#outcome === undefined) this.#endAnswer();
     return undefined;
   }
 
@@ -346,7 +346,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       const { event: step } = event;
       if (step.case === 'completed' || step.case === 'usageReported') continue;
       if (step.case === 'finished') this.#finishes.push(step.value.reason);
-      const shown = step.case === 'started' ? this.#started(event) : event;
+      const shown = step.case === 'started' ? this.#fillStarted(event) : event;
       if (this.#isStreamed && step.case !== 'finished') {
         ready.push(shown);
         if (step.case !== 'started') this.#hasShown = true;
@@ -355,7 +355,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     return ready;
   }
 
-  #started(event: GenerationEvent): GenerationEvent {
+  #fillStarted(event: GenerationEvent): GenerationEvent {
     if (event.event.case !== 'started') return event;
     const { limits, requestId, model } = this;
     const route = this.#dependencies.exposeRoute() ? `${this.#route.provider}/${this.#route.model}` : '';
@@ -375,11 +375,11 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     // The client's limit applies to all calls of the answer together, the model's limit to each call.
     if (this.#limit === undefined)
       this.#slices.addOutput(outputTokensMost(this.#requested.request, this.#requested.model));
-    this.#request = continued(this.#request, join.beginNextCall());
+    this.#request = toContinuation(this.#request, join.beginNextCall());
     this.#call();
   }
 
-  #answered(): void {
+  #endAnswer(): void {
     this.#counts.stopped();
     this.#routed?.enough();
     this.#outcome = { kind: 'answered', finishes: this.#finishes };
@@ -406,7 +406,8 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       const input = sumInput(usage.buckets) / this.#tally.calls;
       if (usage.source === 'reported' && mayBeCut(input, this.#requested.measured.inputTokens))
         await this.#checkCut(input);
-      if (sink?.beforeSettle !== undefined) await sink.beforeSettle([...this.#kept.read(), this.#completed(usage, 0n)]);
+      if (sink?.beforeSettle !== undefined)
+        await sink.beforeSettle([...this.#kept.read(), this.#makeCompleted(usage, 0n)]);
       if (this.#slices.isExtending) await this.#slices.idle();
       this.#requested.telemetry?.trace?.settleBegan();
       const command = this.#settleCommand(outcome, usage);
@@ -417,7 +418,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       this.#tellSettled(command, settled);
       this.#counts.learn(this.#tally, this.#isWhole);
       last = this.#kept.read();
-      last.push(this.#completed(usage, settled.costNanoUsd));
+      last.push(this.#makeCompleted(usage, settled.costNanoUsd));
     } catch (thrown) {
       const failed: Outcome = this.#isInterrupted
         ? { kind: 'interrupted' }
@@ -524,7 +525,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     return { buckets: { ...counted.buckets, output }, source: 'estimated' };
   }
 
-  #completed(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {
+  #makeCompleted(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {
     // The time at which the answer was complete; set once.
     this.#wholeAtMs ??= BigInt(Math.round(this.createdAtMs + this.#elapsedMs()));
     return completed({

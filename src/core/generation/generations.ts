@@ -31,7 +31,7 @@ import { countInputInPieces } from '../../generation/count-input.ts';
 import { inputTokensHeld, readBatchTerms } from './funds.ts';
 import { Generation, type GenerationDependencies, type RunningFacts } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
-import { checkCountedLength, isNearLimit, truncated } from './truncation.ts';
+import { checkCountedLength, isNearLimit, truncateToContext } from './truncation.ts';
 
 interface GenerationsDependencies extends GenerationDependencies {
   readonly catalog: Catalog;
@@ -90,7 +90,7 @@ export class Generations {
     });
   }
 
-  /** Resolves when no generation runs; at once if none runs now. */
+  /** Resolves when no generation runs; immediately if none runs now. */
   async idle(): Promise<void> {
     await this.#running.idle();
   }
@@ -324,7 +324,7 @@ function fitToContext(
   resolved: Resolved,
   bounds: MeasuredInput,
 ): CheckedRequest | Promise<CheckedRequest> {
-  const fitting = truncated(requested, resolved.model, bounds);
+  const fitting = truncateToContext(requested, resolved.model, bounds);
   if (!(fitting instanceof Promise)) return checkedRequest(fitting, resolved, bounds);
   return fitting.then(async request =>
     checkedRequest(request, resolved, request === requested ? bounds : await measureInTurns(request)),

@@ -84,7 +84,7 @@ function withoutLogprobs(event: GenerationEvent): GenerationEvent {
 /**
  * Returns the request that continues a paused answer: the same request with the output so far as its last items.
  */
-export function continued(request: GenerateRequest, output: readonly GenerationEvent[]): GenerateRequest {
+export function toContinuation(request: GenerateRequest, output: readonly GenerationEvent[]): GenerateRequest {
   const items = foldEvents(output).choices.flatMap(choice => choice.items);
   const next: GenerateRequest = { ...request, items: [...request.items, ...items] };
   // The client's original JSON lacks the output so far, so the upstream's request must be built from the fields.

@@ -12,7 +12,7 @@ const answerTokens = 1024;
 /**
  * Returns the request without as many of its oldest items as must be dropped for it to fit the model's context. Returns it unchanged if it does not ask for truncation, or if dropping items does not help. Returns a promise only if items have to be counted. Source: docs/interfaces/responses.md "Truncation".
  */
-export function truncated(
+export function truncateToContext(
   request: GenerateRequest,
   { contextLength }: Model,
   { high }: InputBounds,
@@ -49,7 +49,7 @@ export async function checkCountedLength(request: GenerateRequest, model: Model)
   if (tokens > contextLength) throw tooLong(request, { id, contextLength }, tokens);
 }
 
-/** Each item with its token count. */
+/** Returns each item with its number of tokens. */
 async function countItems(request: GenerateRequest, tokenizer: Tokenizer): Promise<CountedItem[]> {
   const { outputFormat: _, instructions: __, ...rest } = request;
   const bare = (items: Item[]): GenerateRequest => ({ ...rest, tools: [], items });

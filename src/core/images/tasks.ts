@@ -24,7 +24,7 @@ interface TaskDependencies extends ImageRunDependencies {
   readonly slots: number;
   /** How many tasks may wait; further ones are refused. */
   readonly waitersMax: number;
-  /** Called if something other than a task's own failure ends it, for the log. */
+  /** Called for failures that are the gateway's own fault, for the log. `taskId` '': no particular task. */
   readonly onDefect: (taskId: string, error: unknown) => void;
 }
 

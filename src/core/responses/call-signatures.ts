@@ -26,7 +26,7 @@ export class CallSignatures {
       if (step.case === 'itemOpened') this.#open(event, step.value, shown);
       else if (step.case === 'opaqueAdded' && step.value.part !== undefined) this.#keep(choice, step.value.opaque);
       else {
-        shown.push(this.#isShifted ? this.#renumbered(event) : event);
+        shown.push(this.#isShifted ? this.#renumber(event) : event);
         if (step.case === 'itemClosed') this.#addSignatures(choice, step.value.item, shown);
       }
     }
@@ -47,7 +47,7 @@ export class CallSignatures {
     this.#last[choice] = Math.max(this.#last[choice] ?? 0, number);
   }
 
-  #renumbered(event: GenerationEvent): GenerationEvent {
+  #renumber(event: GenerationEvent): GenerationEvent {
     const item = itemNumber(event);
     return item === undefined ? event : withItem(event, this.#numbers[event.choice]?.[item] ?? item);
   }

@@ -76,7 +76,7 @@ function toCompaction(
     $typeName: 'tollgate.v1.CompactConversationResponse',
     id,
     createdAtMs: BigInt(createdAtMs),
-    items: compacted(id, requested, requested.sealing.seal('compaction', [{ ...summaryBlob, data: summary }])),
+    items: toCompacted(id, requested, requested.sealing.seal('compaction', [{ ...summaryBlob, data: summary }])),
     completed,
     model,
     limits,
@@ -86,7 +86,7 @@ function toCompaction(
 const summaryBlob = { $typeName: 'tollgate.v1.Opaque' as const, provider: 'tollgate', model: '', kind: summaryKind };
 
 /** Returns the compacted conversation: the user's messages unchanged, and a compaction in place of all other items. */
-function compacted(id: string, { conversation }: RequestedResponse, opaque: Opaque): Item[] {
+function toCompacted(id: string, { conversation }: RequestedResponse, opaque: Opaque): Item[] {
   const said = [...conversation.before, ...conversation.input].filter(isOfUser);
   const content = { case: 'compaction' as const, value: { $typeName: 'tollgate.v1.Compaction' as const, opaque } };
   const items: Item[] = [...said, { ...emptyItem, content }];

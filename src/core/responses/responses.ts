@@ -146,7 +146,7 @@ export class Responses {
     };
     if (key === undefined) return answer(caller);
     const run: KeyedCreate['run'] = (answerStore, sink) => startCall(sink, call => answer({ call, sink, answerStore }));
-    const keyed = { ...this.#keyed(request, context, credential), key, run };
+    const keyed = { ...this.#toKeyedCreate(request, context, credential), key, run };
     caller.call.attach(this.#dependencies.replays.answer(keyed, caller.sink));
   }
 
@@ -173,7 +173,7 @@ export class Responses {
       const requested = await this.#readLocked(request, context, credential);
       return releaseOnFailure(requested, () => beginInBackground(this.#dependencies, requested, answerStore));
     };
-    const keyed = this.#keyed(request, context, credential);
+    const keyed = this.#toKeyedCreate(request, context, credential);
     const first = key === undefined ? await run() : await this.#dependencies.replays.answerOne({ ...keyed, key, run });
     yield first;
     if (first.head === undefined || request.request?.delivery === Delivery.WHOLE) return;
@@ -185,7 +185,7 @@ export class Responses {
   }
 
   /** Returns how a create request with an Idempotency-Key is answered again. */
-  #keyed(
+  #toKeyedCreate(
     request: CreateResponseRequest,
     context: CallContext,
     credential: Credential,

@@ -10,7 +10,7 @@ export class Settling {
     this.#running.push({ id: responseId, over: Promise.withResolvers() });
   }
 
-  /** Called when a response was charged, or will not be charged. Does nothing without a `begin`. */
+  /** Called when a response was charged, or will not be charged. Does nothing if `begin` was not called. */
   end(responseId: string): void {
     const place = this.#running.findIndex(({ id }) => id === responseId);
     const ended = this.#running[place];
@@ -21,7 +21,7 @@ export class Settling {
     ended.over.resolve();
   }
 
-  /** Resolves when a response was charged or will not be; immediately without a `begin`. */
+  /** Resolves when a response was charged or will not be; immediately if `begin` was not called. */
   async over(responseId: string): Promise<void> {
     await this.#running.find(({ id }) => id === responseId)?.over.promise;
   }

@@ -51,11 +51,11 @@ export function toAnswer(responseId: string, events: readonly GenerationEvent[],
   for (const event of events) fold.add(event);
   if (isOver) fold.settle();
   const { items, finished, completed, extensions = [] } = fold.outcome;
-  const output = isOver ? items.map(ended) : [...items];
+  const output = isOver ? items.map(closeItem) : [...items];
   return { output, extensions: [...extensions], ...defined({ finished, completed }) };
 }
 
-function ended(item: Item): Item {
+function closeItem(item: Item): Item {
   const isCut = item.status === ItemStatus.IN_PROGRESS || item.status === ItemStatus.UNSPECIFIED;
   return isCut ? { ...item, status: ItemStatus.INCOMPLETE } : item;
 }

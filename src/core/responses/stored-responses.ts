@@ -186,7 +186,7 @@ export class StoredResponses {
     const far = job === undefined && elsewhere.runs(document) ? await elsewhere.progress(document) : undefined;
     const running = job ?? far;
     const { output, extensions } = running?.answer ?? stored;
-    const ended = running === undefined ? await this.#ended(name, document.state, stored) : undefined;
+    const ended = running === undefined ? await this.#readResult(name, document.state, stored) : undefined;
     const sealing = new Sealing(this.#dependencies.box, name.accountId);
     const shown = [...include, ...(stored.head?.settings?.include ?? [])];
     return {
@@ -203,7 +203,7 @@ export class StoredResponses {
   /**
    * Returns the result of a response that is no longer running, from its document and the ledger. A response that is stored as complete but was not charged, because the process died before that, does not count as an answer.
    */
-  async #ended(name: OwnedName, stored: string, body: StoredAnswer): Promise<Ended> {
+  async #readResult(name: OwnedName, stored: string, body: StoredAnswer): Promise<Ended> {
     await this.#dependencies.settling.over(name.id);
     const record = stored === 'ended' ? await this.#recordOnceSettled(name) : undefined;
     const state = stored === 'ended' && record === undefined ? 'restarted' : stored;
@@ -238,7 +238,7 @@ export class StoredResponses {
   /** Returns the last events of a response that has ended, and how it ended. */
   async #end(name: OwnedName): Promise<{ events: GenerationEvent[]; end: ResponseEnd }> {
     const document = await this.#document(name);
-    const { completed, ...end } = await this.#ended(name, document.state, await decodeAnswer(document));
+    const { completed, ...end } = await this.#readResult(name, document.state, await decodeAnswer(document));
     return {
       events: completed === undefined ? [] : [completedEvent(completed)],
       end: { $typeName: 'tollgate.v1.ResponseEnd', ...end },

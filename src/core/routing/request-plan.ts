@@ -116,7 +116,7 @@ export class RequestPlan {
   /** Called when the attempt failed. Returns the client's error if no other attempt may follow. `delivered`: a part of the answer was sent to the client and can't be taken back. */
   failed(failure: Error, delivered: boolean): Error | undefined {
     this.#giveBack();
-    if (failure instanceof UpstreamFailure) return this.#upstreamFailed(failure, delivered);
+    if (failure instanceof UpstreamFailure) return this.#recordFailure(failure, delivered);
     this.#countsHere = false;
     this.#leaveRoute();
     // A request that this route's protocol can't express may be possible on another route.
@@ -125,7 +125,7 @@ export class RequestPlan {
     return undefined;
   }
 
-  #upstreamFailed(failure: UpstreamFailure, delivered: boolean): GatewayError | undefined {
+  #recordFailure(failure: UpstreamFailure, delivered: boolean): GatewayError | undefined {
     const { policy, random } = this.#dependencies;
     const verdict = toVerdict(failure, delivered);
     const requestedMs = failure.facts.retryAfterMs ?? 0;
@@ -179,18 +179,18 @@ export class RequestPlan {
       this.#slot = semaphore.take();
       if (this.#slot === undefined) return this.#whenFree(route, semaphore);
     }
-    return this.#planned(route);
+    return this.#planAttempt(route);
   }
 
   async #whenFree(route: LiveRoute, semaphore: NonNullable<LiveRoute['semaphore']>): Promise<NextAttempt> {
     this.#slot = await this.#wait(signal => semaphore.acquire(signal));
-    if (this.#slot !== undefined) return this.#planned(route);
+    if (this.#slot !== undefined) return this.#planAttempt(route);
     this.#busy = true;
     this.#leaveRoute();
     return this.#nextRoute();
   }
 
-  #planned(route: LiveRoute): PlannedAttempt {
+  #planAttempt(route: LiveRoute): PlannedAttempt {
     this.#number += 1;
     return { route, reason: this.#position > 1 ? 'fallback' : this.#reason, number: this.#number };
   }

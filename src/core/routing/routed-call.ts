@@ -130,8 +130,8 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   }
 
   end(failure?: Error): void {
-    if (this.#held !== undefined) this.#held.push(() => this.#ended(failure));
-    else this.#ended(failure);
+    if (this.#held !== undefined) this.#held.push(() => this.#handleEnd(failure));
+    else this.#handleEnd(failure);
   }
 
   #begin(next: NextAttempt): void {
@@ -149,7 +149,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#routed.watch?.attemptBegan(route.name, number, reason);
     this.#routed.timeline?.attemptBegan(route.name, reason);
     this.#dependencies.observer.attemptStarted?.({ route: route.name, requestId: this.#routed.requestId, number });
-    if (route.upstream === undefined) return this.#ended(new Error(`${route.name.provider} answers no text`));
+    if (route.upstream === undefined) return this.#handleEnd(new Error(`${route.name.provider} answers no text`));
     const tap = this.#routed.bodies?.exchange(route.name);
     this.#running = route.upstream.generate({ ...this.#routed, model: route.model, attempt: number, tap }, this);
     if (this.#isPaused) this.#running.pause();
@@ -161,7 +161,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#isWhole = events.at(-1)?.event.case === 'completed';
     const verdict = this.#receiver.events(events);
     if (verdict === undefined) return;
-    if (verdict instanceof Error) return this.#refused(verdict);
+    if (verdict instanceof Error) return this.#handleRefusal(verdict);
     this.#held = [];
     this.#running?.pause();
     verdict.then(
@@ -176,7 +176,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     const held = this.#held ?? [];
     this.#held = undefined;
     if (this.#isOver) return;
-    if (refusal !== undefined) return this.#refused(refusal);
+    if (refusal !== undefined) return this.#handleRefusal(refusal);
     for (let next = held.shift(); next !== undefined; next = held.shift()) {
       next();
       if (!this.#isHolding) continue;
@@ -200,17 +200,17 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   }
 
   /** Handles an answer that the receiver can't continue: the attempt fails, or the request ends. */
-  #refused(refusal: Error): void {
+  #handleRefusal(refusal: Error): void {
     if (refusal instanceof UpstreamFailure) {
       this.#running?.cancel();
-      this.#ended(refusal);
+      this.#handleEnd(refusal);
       return;
     }
     this.enough();
     this.#receiver.end(refusal);
   }
 
-  #ended(failure: Error | undefined): void {
+  #handleEnd(failure: Error | undefined): void {
     if (this.#isOver) return;
     this.#running = undefined;
     if (failure === undefined) {

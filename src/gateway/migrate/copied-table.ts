@@ -7,7 +7,7 @@ import type { Connection } from '../../lib/sqlite/database.ts';
  * Copies one table from SQLite to PostgreSQL. Its columns have the same names in both, except columns that each database computes itself.
  */
 
-/** How many rows are copied in one step; fewer of a table with bodies, which may be large. */
+/** How many rows are copied in one step, and how many of a table with bodies, which may be large. */
 const stepRows = 2_000;
 const stepRowsOfBytes = 50;
 
@@ -24,6 +24,7 @@ export interface CopiedTable {
   readonly digested?: (row: Readonly<Record<string, Sendable>>) => readonly Sendable[];
   /** The column whose values PostgreSQL generates; absent: none. */
   readonly numbered?: string;
+  /** True if its rows may be large. */
   readonly isLarge?: boolean;
 }
 

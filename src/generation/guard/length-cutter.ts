@@ -86,12 +86,12 @@ class LengthChoice {
       this.#next.push(event);
       return;
     }
-    if (kept !== '') this.#next.push(this.#shortened(value, kept));
+    if (kept !== '') this.#next.push(this.#shorten(value, kept));
     const cut = this.end.cut(this.#choice, FinishReason.LENGTH, { status: ItemStatus.INCOMPLETE });
     for (const closing of cut) this.#next.push(closing);
   }
 
-  #shortened(value: Delta, text: string): GenerationEvent {
+  #shorten(value: Delta, text: string): GenerationEvent {
     let length = 0;
     const logprobs = value.logprobs.filter(token => (length += token.token.length) <= text.length);
     return delta(this.#choice, [value.item, value.part], { kind: value.kind, text, logprobs });

@@ -86,9 +86,9 @@ export class Tally {
   take(events: readonly GenerationEvent[]): void {
     for (const { choice, event } of events) {
       if (event.case === 'delta') this.#delta(event.value);
-      else if (event.case === 'itemOpened') this.#opened(event.value.content?.content);
+      else if (event.case === 'itemOpened') this.#takeOpened(event.value.content?.content);
       else if (event.case === 'finished') this.#finish(choice);
-      else if (event.case === 'usageReported') this.#reported(event.value.usage);
+      else if (event.case === 'usageReported') this.#takeReport(event.value.usage);
       else if (event.case === 'started') this.#interim = event.value.usage ?? this.#interim;
       else if (event.case === 'completed') {
         this.#isEnded = true;
@@ -236,7 +236,7 @@ export class Tally {
     return rest;
   }
 
-  #reported(usage: Usage | undefined): void {
+  #takeReport(usage: Usage | undefined): void {
     this.#interim = usage;
     const tokens = usage?.outputTokens;
     if (tokens !== undefined) this.#running = { tokens, high: this.#outputHigh, length: this.#output.length };
@@ -248,7 +248,7 @@ export class Tally {
       this.#finished.push(choice);
   }
 
-  #opened(content: Item['content'] | undefined): void {
+  #takeOpened(content: Item['content'] | undefined): void {
     if (content?.case !== 'toolCall') return;
     this.#hasAnswer = true;
     this.#text(content.value.name);

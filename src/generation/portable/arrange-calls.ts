@@ -9,7 +9,7 @@ import { fieldName } from '../check/field-names.ts';
 export function arrangeCalls(items: readonly Item[], endpoint: Endpoint): readonly Item[] {
   const unique = withoutRepeats(items);
   const isArranged = checkCalls(unique, endpoint);
-  return isArranged ? unique : arranged(unique);
+  return isArranged ? unique : moveResults(unique);
 }
 
 /**
@@ -69,7 +69,7 @@ function belongsTo({ content, turn: own }: Item, turn: number | undefined): bool
   return content.case === 'toolCall' || content.case === 'reasoning' || content.case === 'serverTool';
 }
 
-function arranged(items: readonly Item[]): Item[] {
+function moveResults(items: readonly Item[]): Item[] {
   const results = resultsByCall(items);
   const result: Item[] = [];
   /** The results of the current turn's calls. */

@@ -7,7 +7,7 @@ export interface GroupedName {
 /** Gives tools in groups flat names, for upstreams that have no groups. */
 export class FlatNames {
   readonly #taken: ReadonlySet<string>;
-  readonly #own = new Map<string, GroupedName>();
+  readonly #grouped = new Map<string, GroupedName>();
 
   /** `taken`: the names of tools that are in no group. */
   constructor(taken: ReadonlySet<string>) {
@@ -19,17 +19,17 @@ export class FlatNames {
     const { namespace, name } = tool;
     let flat = namespace.endsWith('_') ? `${namespace}${name}` : `${namespace}__${name}`;
     while (this.#taken.has(flat)) flat += '_';
-    this.#own.set(flat, tool);
+    this.#grouped.set(flat, tool);
     return flat;
   }
 
   /** Returns the tool that has the flat name; undefined if no tool of a group has it. */
   restore(flat: string): GroupedName | undefined {
-    return this.#own.get(flat);
+    return this.#grouped.get(flat);
   }
 
   /** True if no name was flattened. */
   get isEmpty(): boolean {
-    return this.#own.size === 0;
+    return this.#grouped.size === 0;
   }
 }

@@ -43,7 +43,7 @@ export function offerTools(request: GenerateRequest, protocol: Protocol | undefi
   const found = left.some(type => type.startsWith('tool_search')) ? undefined : foundNames(request);
   const offered = translated.flatMap(tool => {
     const isHidden = tool.deferred === true && found?.has(toolName(tool) ?? '') === false;
-    return isHidden ? [] : [flattened(tool, flat)];
+    return isHidden ? [] : [flattenTool(tool, flat)];
   });
   return { tools: offered, toolChoice: choiceAmong(request, { offered, left, flat }), flat, plain };
 }
@@ -61,7 +61,7 @@ function foundNames({ items, toolChoice }: GenerateRequest): ReadonlySet<string>
   return found;
 }
 
-function flattened(tool: Tool, flat: FlatNames): Tool {
+function flattenTool(tool: Tool, flat: FlatNames): Tool {
   const { namespace: group, deferred: _, ...rest } = tool;
   if (group === undefined) return rest;
   const { case: kind, value } = tool.tool;

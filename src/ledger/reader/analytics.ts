@@ -225,7 +225,7 @@ export class Analytics {
       if (later?.from === range.to) ranges[ranges.length - 1] = { from: range.from, to: later.to };
       else ranges.push(range);
     }
-    // Each range needs a statement of its own, so many ranges are read as one.
+    // Each range needs a separate statement. If there are too many ranges, they are read as one.
     return ranges.length > rangesMax ? [{ from: ranges.at(-1)?.from ?? startMs, to: ranges[0]?.to ?? endMs }] : ranges;
   }
 

@@ -26,7 +26,7 @@ test('each call of a turn gets its own reply, in any order of the replies', asyn
   expect(replies).toEqual([1n, 2, new Uint8Array(1)]);
 });
 
-test('both sides call', async () => {
+test('both sides can call each other', async () => {
   const [one, other] = connect(
     async (_, [value]) => Number(value) + (await other.call<number>('more')),
     () => 40,
@@ -34,7 +34,7 @@ test('both sides call', async () => {
   expect(await one.call('sum', 2)).toBe(42);
 });
 
-test('an error of a call, synchronous or not, rejects that call alone', async () => {
+test('an error in a call, synchronous or not, rejects only that call', async () => {
   const [port] = connect(name => {
     if (name === 'sync') throw new Error('sync');
     return name === 'async' ? Promise.reject(new Error('async')) : 'fine';
@@ -47,7 +47,7 @@ test('an error of a call, synchronous or not, rejects that call alone', async ()
   ]);
 });
 
-test('a value that can’t be cloned fails its own call alone', async () => {
+test('a value that can’t be cloned rejects only its own call', async () => {
   const [port] = connect(name => (name === 'bad reply' ? () => undefined : 'fine'));
   const ends = await Promise.allSettled([
     port.call('bad call', () => undefined),
@@ -57,7 +57,7 @@ test('a value that can’t be cloned fails its own call alone', async () => {
   expect(ends.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled']);
 });
 
-test('calls to a side that is gone are rejected: waiting ones and later ones', async () => {
+test('after the other side has ended, waiting and later calls are rejected', async () => {
   const [port] = connect(() => new Promise(nothing));
   const waiting = port.call('wait');
   port.end(new Error('gone'));

@@ -1,4 +1,4 @@
-/** Calls and replies that were posted in one turn of the event loop. A call with the id 0 wants no reply. */
+/** The calls and replies that were posted in one turn of the event loop. A call with the id 0 gets no reply. */
 interface Posted {
   readonly calls: PostedCall[];
   readonly replies: PostedReply[];
@@ -19,16 +19,16 @@ interface Port {
 
 /** Handles the calls of the other side of a `CallPort`. */
 export interface CallHandler {
-  /** Executes a call; returns its reply, or a promise of it. Throws the caller's error. */
+  /** Executes a call and returns its reply or a promise of it. What it throws is the error that the caller gets. */
   readonly answer: (name: string, args: readonly unknown[]) => unknown;
-  /** Makes a value that can be cloned of whatever was thrown, and an error of such a value. */
+  /** `writeError` converts a thrown value to one that can be cloned; `readError` converts it back to an error. */
   readonly writeError: (thrown: unknown) => unknown;
   readonly readError: (written: unknown) => Error;
 }
 
 /**
- * Calls between two threads, in both directions. Arguments and replies are cloned. One message carries all that was posted in a turn of the event loop, because a message costs
- * as much as several calls in it.
+ * Calls between two threads, in both directions. Arguments and replies are cloned. Everything that is posted in a turn of the event loop is sent as one message, because a
+ * message costs as much as several calls in it.
  */
 export class CallPort {
   readonly #port: Port;
@@ -45,7 +45,7 @@ export class CallPort {
     port.on('message', posted => this.#take(posted));
   }
 
-  /** Calls the other side. Rejects with its error, or with the error passed to `end` if it is gone. */
+  /** Calls the other side. Rejects with the error of the call, or with the one that was passed to `end`. */
   call<Reply>(name: string, ...args: readonly unknown[]): Promise<Reply> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended);
     this.#lastId += 1;
@@ -58,13 +58,13 @@ export class CallPort {
     });
   }
 
-  /** Calls the other side without a reply; its errors are dropped. */
+  /** Calls the other side without waiting for a reply. Errors of the call are ignored. */
   notify(name: string, ...args: readonly unknown[]): void {
     this.#outbox.calls.push([0, name, args]);
     this.#flushSoon();
   }
 
-  /** The other side is gone: what waits for it is rejected with `error`, and so is every later call. */
+  /** Called when the other side has ended. Rejects all waiting and all later calls with `error`. */
   end(error: Error): void {
     this.#ended = error;
     for (const { reject } of this.#open.values()) reject(error);
@@ -86,7 +86,7 @@ export class CallPort {
     try {
       this.#port.postMessage(posted);
     } catch {
-      // A call in the message can't be cloned: the others are sent without it.
+      // A call in the message can't be cloned, so each call is posted separately: only that one fails.
       for (const call of posted.calls) this.#postCall(call);
       for (const reply of posted.replies) this.#postReply(reply);
     }

@@ -8,41 +8,41 @@ export interface Call<Request> {
   readonly reject: (error: unknown) => void;
 }
 
-/** Replies that came together. */
+/** Facts about replies that arrived in one message. */
 export interface BatchFacts {
   readonly kind: 'now' | 'later';
-  /** From the hand-over of the last message. */
+  /** The time since the last message was posted. */
   readonly tookMs: number;
-  /** Calls that were unanswered before them. */
+  /** The number of calls that had no reply before this message. */
   readonly waiting: number;
 }
 
-/** Handles what a thread sends to its owner. */
+/** Handles what a thread posts to its owner. */
 export interface CallPolicy<C, Reply> {
   onReply(call: C, reply: Reply): void;
-  /** Called after all calls of a batch were given to `onReply`. */
+  /** Called after `onReply` was called for all replies of a message. */
   onBatch?(batch: BatchFacts): void;
   /** Called with the thread's messages that are not replies. */
   onNotice?(notice: unknown): void;
-  /** The thread ended; `lost` are the calls that it has not answered, in their order. */
+  /** Called when the thread has ended. `lost`: the calls that have no reply, in order. */
   onEnd(lost: readonly C[], cause: Error): void;
 }
 
-/** The most requests of a message. */
+/** The most requests in a message. */
 const batchMax = 4096;
 
 /**
- * The calling side of a thread that runs `serveCalls`. One message at a time carries all that were posted since the last, because a message costs as much
- * as ten requests in it. Calls are kept in arrays: V8 keeps promoting what passes through a Map.
+ * The calling side of a thread that runs `serveCalls`. All calls that are posted while a message is being processed are sent as the next message, because a
+ * message costs as much as ten requests in it. Calls are kept in arrays, because V8 keeps moving what passes through a Map to its old generation.
  */
 export class CallThread<C extends Call<unknown>, Reply> {
   readonly #program: URL;
   readonly #policy: CallPolicy<C, Reply>;
   #worker: Worker | undefined;
-  /** To be sent at the end of this turn of the event loop or when the batch before has its replies. */
+  /** Calls to be sent at the end of this turn of the event loop, or once the previous batch has its replies. */
   #outbox: C[] = [];
   #sent: C[] = [];
-  /** Calls that the thread answers later than their batch. */
+  /** Calls whose reply was announced for later. */
   #later: C[] = [];
   #sentAtMs = 0;
 
@@ -51,27 +51,27 @@ export class CallThread<C extends Call<unknown>, Reply> {
     this.#policy = policy;
   }
 
-  /** Returns whether there is a thread, which may still be starting. */
+  /** True if there is a thread; it may still be starting. */
   get isRunning(): boolean {
     return this.#worker !== undefined;
   }
 
-  /** Calls that are unanswered. */
+  /** The number of calls without a reply. */
   get waiting(): number {
     return this.#outbox.length + this.underway;
   }
 
-  /** Unanswered calls that were sent to the thread. */
+  /** The number of calls that were sent to the thread and have no reply. */
   get underway(): number {
     return this.#sent.length + this.#later.length;
   }
 
-  /** Returns the calls that are unanswered, in their order. */
+  /** Returns the calls without a reply, in order. */
   unanswered(): C[] {
     return [...this.#later, ...this.#sent, ...this.#outbox];
   }
 
-  /** Starts the thread; resolves with the value that it sends when it is ready. Rejects with the thread's error. */
+  /** Starts the thread. Resolves with the value that it posts when it is ready; rejects with its error. */
   start(workerData: unknown): Promise<unknown> {
     const worker = new Worker(this.#program, { workerData });
     this.#worker = worker;
@@ -99,7 +99,7 @@ export class CallThread<C extends Call<unknown>, Reply> {
     if (this.#outbox.push(call) === 1) setImmediate(() => this.#flush());
   }
 
-  /** Lets the thread reply to all posted calls, then ends it. */
+  /** Ends the thread once it has replied to all posted calls. */
   async end(): Promise<void> {
     const worker = this.#worker;
     if (worker === undefined) return;
@@ -110,7 +110,7 @@ export class CallThread<C extends Call<unknown>, Reply> {
     });
   }
 
-  /** Ends the thread wherever it is. */
+  /** Ends the thread at once. */
   async kill(): Promise<void> {
     await this.#worker?.terminate();
   }
@@ -130,7 +130,7 @@ export class CallThread<C extends Call<unknown>, Reply> {
     if (kind === 'notice') return this.#policy.onNotice?.(replies);
     const batch = { kind, tookMs: performance.now() - this.#sentAtMs, waiting: this.waiting };
     const calls = (kind === 'now' ? this.#sent : this.#later).splice(0, replies.length);
-    // First, so that the thread works while the replies are taken in.
+    // The next batch is sent first, so that the thread works while the replies are processed here.
     this.#flush();
     for (const [index, call] of calls.entries()) {
       const reply = replies[index];

@@ -2,13 +2,13 @@ import { flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 
 /**
- * Replies that a thread posts, in the order of the calls. `now`: to the oldest calls without any reply; `undefined` announces a later reply. `later`: to the oldest of the calls that were announced. `notice`: a message for the owner of the thread.
+ * What a thread posts to its owner. `now`: replies to the oldest calls that have none, in order; `undefined` announces that the reply comes later. `later`: replies to the oldest calls whose reply was announced. `notice`: another message.
  */
 export type Replies<Reply> = ['now', (Reply | undefined)[]] | ['later', Reply[]] | ['notice', unknown];
 
 /** The work that a thread does for its `CallThread`. */
 export interface CallService<Request, Reply> {
-  /** Replies to each request, with one call of `post` or several. Throws only to end the thread. */
+  /** Replies to each request, by one or several calls of `post`. Throws only to end the thread. */
   run(batch: Request[], post: (...replies: Replies<Reply>) => void): void;
   /** Returns the memory of a reply that moves to the caller instead of being copied; absent: all is copied. */
   movedMemory?(reply: Reply): readonly ArrayBuffer[];
@@ -19,7 +19,7 @@ export interface CallService<Request, Reply> {
 /** Serves calls on this thread until its owner ends it. The caller's `start` resolves with `ready`. */
 export function serveCalls<Request, Reply>(service: CallService<Request, Reply>, ready?: unknown): void {
   const port = parentPort;
-  if (port === null) throw new Error('this is no thread of its own');
+  if (port === null) throw new Error('serveCalls must run in a worker thread');
   const post = (...replies: Replies<Reply>): void => {
     const [kind, list] = replies;
     const moved =
@@ -34,6 +34,6 @@ export function serveCalls<Request, Reply>(service: CallService<Request, Reply>,
     port.close();
   });
   port.postMessage(ready);
-  // Node.js itself writes the compile cache only when a thread ends, and never if the process is killed.
+  // Node.js writes the compile cache only when a thread ends, and not at all if the process is killed.
   flushCompileCache();
 }

@@ -81,7 +81,7 @@ function CsvButton({ search, span }: PartProps) {
   );
 }
 
-/** The sums of a span and of the one before it. Both parts of the page that need them share the answers. */
+/** Reads the sums of a span and of the span before it. The two parts of the page that need them share the answers. */
 function useSums({ search, span }: PartProps) {
   const { requests } = useViewer();
   const query = toAnalyticsQuery(search, span);
@@ -139,7 +139,7 @@ function Tiles({ now, before }: { readonly now: SumTotals; readonly before: SumT
   );
 }
 
-/** The mean latency, and that of the period before. */
+/** Shows the mean latency, and that of the previous period. */
 function latencyNote(now: SumTotals, before: SumTotals | undefined): string {
   if (now.requests === 0n) return 'no request yet';
   const mean = (totals: SumTotals): string => durationText(measured('latency', totals));
@@ -162,7 +162,7 @@ function SumsChart(props: PartProps) {
 
 interface ChartPanelProps extends PartProps {
   readonly chart: ReturnType<typeof toChart>;
-  /** The sums of the period before, step by step. */
+  /** The sums of the previous period, one for each step. */
   readonly previous: readonly bigint[] | undefined;
 }
 

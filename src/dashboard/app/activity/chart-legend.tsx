@@ -13,7 +13,7 @@ export function ChartLegend({
 }: {
   readonly series: readonly string[];
   readonly search: ActivitySearch;
-  /** The chart marks the sums of the period before. */
+  /** Whether the chart shows marks for the sums of the previous period. */
   readonly hasBefore: boolean;
 }) {
   const navigate = route.useNavigate();

@@ -14,7 +14,7 @@ test('a field is quoted where it must be, and no spreadsheet reads it as a formu
   ]);
 });
 
-test('all pages are read, a row that moved to the next page stands there once, and a cut file says so', async () => {
+test('all pages are read, a row that moved to the next page appears once, and a shortened file is marked', async () => {
   const record = (n: number): ActivityRecord =>
     create(ActivityRecordSchema, { requestId: `req_${n}`, model: 'a,b', costNanoUsd: BigInt(n) });
   const all = Array.from({ length: 1_500 }, (_, n) => record(n));

@@ -38,7 +38,7 @@ export function csvField(text: string): string {
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** Reads the rows of a query, newest first, as comma-separated values. `isCut`: there are more than a file may have. */
+/** Reads the rows of a query, newest first, as comma-separated values. `isCut`: there were more rows than a file may have. */
 export async function readCsv(
   source: Pick<RequestSource, 'listActivity'>,
   query: ActivityQuery,

@@ -93,7 +93,7 @@ interface SpanFieldsProps {
   readonly onChange: (values: Record<string, unknown>) => void;
 }
 
-/** The period, or its first and last day. */
+/** Lets the viewer choose the period: one of the list, or a first and a last day. */
 function SpanFields({ search, onChange }: SpanFieldsProps) {
   return (
     <>

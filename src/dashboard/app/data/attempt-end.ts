@@ -1,4 +1,4 @@
-/** Ends of attempts, in words. The gateway's own names are in `src/core/routing/observer.ts`. */
+/** How attempts ended, in words, by the gateway's names for the ends (`src/core/routing/observer.ts`). */
 const ends: Readonly<Record<string, string>> = {
   connect: 'no connection',
   status: 'error response',

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { type Model, ModelSchema } from '../../../gen/tollgate/v1/catalog_pb.ts';
 import { priceLines } from './price-lines.ts';
 
-test('a long request has the prices of its length for all of its tokens, and no cache price where none is listed', () => {
+test('a long request has the prices for its length for all its tokens, and no cache price if none is listed', () => {
   const pricing = {
     inputPicoUsd: 1_000_000n,
     outputPicoUsd: 4_000_000n,
@@ -23,7 +23,7 @@ test('a long request has the prices of its length for all of its tokens, and no 
   ]);
 });
 
-test('images and searches have a price of each', () => {
+test('images and searches have a price for each one', () => {
   const model = create(ModelSchema, { pricing: { imageNanoUsd: 20_000_000n } });
   expect(priceLines(model, 0n)).toEqual([{ name: 'Images', pico: 20_000_000_000n, isToken: false }]);
 });

@@ -5,15 +5,15 @@ const picoPerNano = 1_000n;
 /** A kind of thing that a request is charged for. */
 export interface PriceLine {
   readonly name: string;
-  /** The price of one of them, in pico-dollars. */
+  /** The price of one token, image or search, in pico-dollars. */
   readonly pico: bigint;
-  /** Tokens: their price is shown for a million. */
+  /** Whether these are tokens, whose price is shown per million. */
   readonly isToken: boolean;
 }
 
 /**
- * Returns what a request to a model is charged for, at the standard tier. `inputTokens`: of the whole request, because a long one may have
- * other prices for all of its tokens. Images are those of the default size and quality.
+ * Returns the things that a request to a model is charged for, with their prices at the standard tier. `inputTokens` counts the whole
+ * request's, because a long request may have other prices for all its tokens. The price of an image is that of the default size and quality.
  */
 export function priceLines({ pricing }: Pick<Model, 'pricing'>, inputTokens: bigint): readonly PriceLine[] {
   const above = pricing?.above.filter(step => inputTokens > BigInt(step.inputTokens)).at(-1);

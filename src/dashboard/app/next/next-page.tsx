@@ -150,7 +150,7 @@ function Payment({ payment }: { readonly payment: NextPayment }) {
       <section className="panel" aria-label="Payers">
         <h2>Payers, in order</h2>
         {payers.length === 0 ? (
-          <p className="quiet">None: neither the key’s settings nor the plan allow a payer.</p>
+          <p className="quiet">None: neither the key’s settings nor the plan allows a payer.</p>
         ) : (
           <ol style={{ paddingLeft: 20, margin: 0 }}>
             {payers.map(each => (

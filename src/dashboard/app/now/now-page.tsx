@@ -79,7 +79,7 @@ function Tiles({ now }: { readonly now: WatchNowResponse }) {
   );
 }
 
-/** Says how many requests run, and which part of their holds is of the balance beside if keys or groups pay too. */
+/** Says how many requests run and, if keys or groups pay too, how much of their holds is from the balance that is shown beside it. */
 function heldNote({ funds, runningCount, runningHeldNanoUsd }: WatchNowResponse): string {
   const runs = `${count(runningCount)} ${runningCount === 1 ? 'request runs' : 'requests run'}`;
   if (funds === undefined || funds.heldNanoUsd === runningHeldNanoUsd) return runs;

@@ -11,9 +11,9 @@ interface BarsProps {
   readonly bars: readonly Bar[];
   /** The names of the series, in the order of their colours. */
   readonly series: readonly string[];
-  /** The sums of the same steps in the period before, drawn as marks; absent: there are none. */
+  /** The sums of the same steps in the period before, drawn as marks; absent means no marks. */
   readonly before?: readonly bigint[] | undefined;
-  /** The bar that the page is filtered by; absent: none. */
+  /** The index of the bar that the page is filtered by; absent if it is not filtered by one. */
   readonly chosen?: number | undefined;
   readonly format: (value: bigint) => string;
   /** Called with the bar that was clicked, or chosen with the arrow keys and Enter. */
@@ -53,7 +53,7 @@ interface DrawingProps extends BarsProps {
   readonly most: bigint;
 }
 
-/** The bars themselves. One of them can have the focus; the arrow keys move it. */
+/** Draws the bars. One bar can have the focus; the arrow keys move it. */
 function Drawing({ caption, bars, before, chosen, format, onPick, sums, most }: DrawingProps) {
   const drawing = useRef<SVGSVGElement>(null);
   const [focused, setFocused] = useState(bars.length - 1);

@@ -158,7 +158,7 @@ function impliedAttempt(
 interface AttemptRowProps {
   readonly number: number;
   readonly attempt: Attempt;
-  /** Absent: it is the first. */
+  /** The previous attempt; absent for the first. */
   readonly before: Attempt | undefined;
 }
 

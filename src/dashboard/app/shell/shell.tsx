@@ -52,7 +52,7 @@ export function Shell({ viewer, onSignOut }: ShellProps) {
   );
 }
 
-/** The links of the pages. Where they are a row that scrolls, on a phone, the current one is brought into view. */
+/** Shows the links to the pages. On a phone, where they are a row that scrolls, it scrolls to the link of the current page. */
 function Navigation({ viewer }: { readonly viewer: Viewer }) {
   const nav = useRef<HTMLElement>(null);
   const { pathname } = useLocation();

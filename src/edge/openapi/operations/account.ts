@@ -297,14 +297,14 @@ const analyticsQuery: readonly Parameter[] = [
   }),
   query(
     'groups_max',
-    'How many groups have sums of their own: those with the most in the whole time. The others are summed together, with `rest`. Without it, all.',
+    'How many groups are listed: those with the most in the whole time. The other groups are added up in one entry with `rest`. All are listed by default.',
     {
       type: 'integer',
       minimum: 1,
       maximum: 1000,
     },
   ),
-  query('most', 'What those groups have the most of.', {
+  query('most', 'The measure that decides which groups are listed.', {
     enum: ['cost', 'requests', 'tokens', 'failed_requests'],
     default: 'cost',
   }),

@@ -2621,15 +2621,15 @@ export type GetAnalyticsRequest = Message<"tollgate.v1.GetAnalyticsRequest"> & {
   filter?: AnalyticsFilter | undefined;
 
   /**
-   * How many groups have sums of their own: those with the most in the whole time. The others are summed together, as
-   * `rest`. 0 means all.
+   * How many groups are listed: those with the most in the whole time. The other groups are added up in one entry with
+   * `rest`. 0 means that all are listed.
    *
    * @generated from field: uint32 groups_max = 8;
    */
   groupsMax: number;
 
   /**
-   * What those groups have the most of.
+   * The measure that decides which groups are listed.
    *
    * @generated from field: tollgate.v1.AnalyticsMeasure most = 9;
    */
@@ -2818,7 +2818,7 @@ export type AnalyticsPeriod = Message<"tollgate.v1.AnalyticsPeriod"> & {
   sums?: UsageSums | undefined;
 
   /**
-   * True for the groups beyond `groups_max`, together.
+   * True for the sum of the groups that are not listed because of `groups_max`.
    *
    * @generated from field: bool rest = 10;
    */
@@ -3151,7 +3151,7 @@ export const AnalyticsGroupSchema: GenEnum<AnalyticsGroup> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_account, 3);
 
 /**
- * What groups are compared by.
+ * A measure to compare groups by.
  *
  * @generated from enum tollgate.v1.AnalyticsMeasure
  */
@@ -3186,7 +3186,7 @@ export const AnalyticsMeasure = {
 } as const;
 
 /**
- * What groups are compared by.
+ * A measure to compare groups by.
  *
  * @generated from enum tollgate.v1.AnalyticsMeasure
  */

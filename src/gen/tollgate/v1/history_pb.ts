@@ -196,9 +196,8 @@ export type AuditRecord = Message<"tollgate.v1.AuditRecord"> & {
   actorType: string;
 
   /**
-   * The key's id; of a session its id and the person's name, as in "7 (ann@example.test)"; for the operator the name of
-   * the token; absence means that there is only one of
-   * this type.
+   * For a key, its id; for a session, its id and the person's name, as in "7 (ann@example.test)"; for the operator, the
+   * name of the token. Absence means that there is only one actor of this type.
    *
    * @generated from field: optional string actor_id = 4;
    */
