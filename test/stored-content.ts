@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { queryDatabase } from './gateway-database.ts';
 
 /** A gateway's folder and its data directory. */
-interface Place {
+interface GatewayFolders {
   readonly folder: string;
   readonly dataDir: string;
 }
@@ -17,18 +17,18 @@ export interface Stored {
 }
 
 /** Reads everything that a gateway has stored: the files of its data directory, and the tables of its database if it has one. */
-export async function readStored(place: Place): Promise<Stored[]> {
-  const files = readdirSync(place.dataDir, { recursive: true })
-    .map(name => join(place.dataDir, String(name)))
+export async function readStored(gateway: GatewayFolders): Promise<Stored[]> {
+  const files = readdirSync(gateway.dataDir, { recursive: true })
+    .map(name => join(gateway.dataDir, String(name)))
     // Sockets have no content.
     .filter(path => statSync(path).isFile());
   const stored = files.map(path => ({ name: path, text: readFileSync(path, 'latin1') }));
   const tables = await queryDatabase(
-    place,
+    gateway,
     "SELECT relname::text AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'",
   );
   for (const { name } of tables ?? []) {
-    const rows = (await queryDatabase(place, `SELECT t::text AS row FROM ${String(name)} t`)) ?? [];
+    const rows = (await queryDatabase(gateway, `SELECT t::text AS row FROM ${String(name)} t`)) ?? [];
     stored.push({ name: `table ${String(name)}`, text: rows.map(({ row }) => withBytes(String(row))).join('\n') });
   }
   return stored;
@@ -40,14 +40,14 @@ function withBytes(row: string): string {
 }
 
 /** Returns whether a word of ASCII letters is in anything that a gateway has stored. */
-export async function isStored(place: Place, word: string): Promise<boolean> {
-  return (await readStored(place)).some(({ text }) => text.includes(word));
+export async function isStored(gateway: GatewayFolders, word: string): Promise<boolean> {
+  return (await readStored(gateway)).some(({ text }) => text.includes(word));
 }
 
 /** Returns the names of the stored images. */
-export async function listImages(place: Place): Promise<string[]> {
-  const rows = await queryDatabase(place, 'SELECT name FROM picture');
+export async function listImages(gateway: GatewayFolders): Promise<string[]> {
+  const rows = await queryDatabase(gateway, 'SELECT name FROM picture');
   if (rows !== undefined) return rows.map(({ name }) => String(name));
-  const folder = join(place.dataDir, 'images');
+  const folder = join(gateway.dataDir, 'images');
   return existsSync(folder) ? readdirSync(folder) : [];
 }

@@ -1,4 +1,4 @@
-/** Conversations of the official `@anthropic-ai/sdk`, of the current and the previous major version, with a running gateway. */
+/** Conversations of the official `@anthropic-ai/sdk`, of the current and the previous major version, with a running gateway. Ids like HD-06 name cases of `test/translation/cases.json`. */
 import Anthropic from '@anthropic-ai/sdk';
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import Anthropic0 from 'anthropic-0x';

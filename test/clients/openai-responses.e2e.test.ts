@@ -1,4 +1,4 @@
-/** Conversations of the official `openai` client over Responses with a running gateway. */
+/** Conversations of the official `openai` client over Responses with a running gateway. Ids like LI-08 name cases of `test/translation/cases.json`. */
 import OpenAI, { type ClientOptions } from 'openai';
 import { zodResponsesFunction, zodTextFormat } from 'openai/helpers/zod';
 import type {

@@ -1,4 +1,4 @@
-/** State of responses, as the official `openai` client uses it: continued, read back, in the background, cancelled, deleted. */
+/** State of responses, as the official `openai` client uses it: continued, read back, in the background, cancelled, deleted. Ids like MI-05 name cases of `test/translation/cases.json`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI, { APIError, BadRequestError, NotFoundError } from 'openai';
 import type {

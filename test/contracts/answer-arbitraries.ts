@@ -164,17 +164,17 @@ function reasoningPlan({ provider }: AnswerAbilities): fc.Arbitrary<ItemPlan> {
     fc.base64String({ minLength: 4 }),
   );
   return reasoningItems.map(([texts, form, data]) => {
-    const seal =
+    const makeOpaque =
       (kind: string): Step =>
       ({ choice, item }) => [opaqueAdded(choice, item, sealed(kind, data, provider))];
     const asText = partSteps(0, reasoningTextContent(''), [written(DeltaKind.REASONING, 0, texts)]);
     const asSummary = partSteps(0, summaryTextContent(''), [written(DeltaKind.SUMMARY, 0, texts)]);
     const stepsByForm: Record<typeof form, readonly Step[]> = {
       text: asText,
-      signed: [...asText, seal('anthropic.signature')],
+      signed: [...asText, makeOpaque('anthropic.signature')],
       summary: asSummary,
-      sealed: [...asSummary, seal('openai.encrypted')],
-      redacted: [seal('anthropic.redacted')],
+      sealed: [...asSummary, makeOpaque('openai.encrypted')],
+      redacted: [makeOpaque('anthropic.redacted')],
     };
     const item = makeItem(reasoningContent({ redacted: form === 'redacted' }), 0);
     return { kind: 'reasoning', item, steps: stepsByForm[form], isWhole: true };

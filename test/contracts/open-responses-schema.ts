@@ -1,5 +1,6 @@
 /**
  * Checks the gateway's output against the public Open Responses schema of 2026-04-24 (Apache-2.0). `open-responses.json` has the schema: the fields of each type with their types in TypeScript's notation, optional fields with a question mark.
+ * Ids like JS-08 name cases of `test/translation/cases.json`.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';

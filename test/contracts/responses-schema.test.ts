@@ -1,4 +1,4 @@
-/** Checks the codec's output against the public schema, and against the rules of streams on which the official clients rely. */
+/** Checks the codec's output against the public schema, and against the rules of streams on which the official clients rely. Ids like SS-17 name cases of `test/translation/cases.json`. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { DecodedRequest, Json, JsonObject } from '../../src/codecs/codec.ts';

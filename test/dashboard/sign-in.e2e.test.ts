@@ -1,9 +1,13 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { AdminService } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { DashboardService, PersonRole } from '../../src/gen/tollgate/v1/dashboard_pb.ts';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, runCommand, startGateway } from '../gateway.ts';
 import { isStored } from '../stored-content.ts';
 import { PageCaller } from './page-caller.ts';
 
@@ -54,6 +58,32 @@ test('`tollgate dashboard` prints a link, which works for exactly one session', 
   expect((await gateway.cli(['sessions', 'revoke', String(sessionId)])).code).toBe(0);
   expect(await readErrorCode(page.client(DashboardService).whoAmI({}))).toBe(Code.Unauthenticated);
   expect((await gateway.cli(['sessions', 'revoke', String(sessionId)])).code).toBe(1);
+});
+
+test('tollgate dashboard opens the printed link in a browser where there is one, and in none with BROWSER=none', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-browser-'));
+  const opened = join(folder, 'opened');
+  // Also a program called none: that must not be taken for a browser.
+  for (const name of ['xdg-open', 'none'])
+    writeFileSync(join(folder, name), `#!/bin/sh\nprintf '%s' "$1" > "${opened}"\n`, { mode: 0o755 });
+  const run = (more: Record<string, string>) =>
+    runCommand(gateway.home, ['dashboard'], {
+      TOLLGATE_RPC_PORT: new URL(gateway.rpcUrl).port,
+      PATH: `${folder}:${process.env['PATH'] ?? ''}`,
+      DISPLAY: ':0',
+      ...more,
+    });
+  try {
+    const silent = await run({ BROWSER: 'none' });
+    expect([silent.code, silent.stdout.includes('#token=')]).toEqual([0, true]);
+    // A program that it had started would write within that time.
+    await setTimeout(1_000);
+    expect(existsSync(opened)).toBe(false);
+    const shown = await run({});
+    await expect.poll(() => existsSync(opened) && readFileSync(opened, 'utf8')).toBe(shown.stdout.trim());
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 });
 
 test('the operator’s sessions and links are not accepted on the public listener', async () => {

@@ -1,6 +1,7 @@
 /**
  * Messages and Chat on the same models give the same answers at the same cost. Also, a coding agent's session through Messages to upstreams of
  * both protocols.
+ * Ids like EF-07 name cases of `test/translation/cases.json`.
  */
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,6 +1,7 @@
 /**
  * Every key of the steering line (docs/providers.md "Controlling the built-in models") that has an effect in Chat and, with `ignore=`, how the gateway enforces what an upstream ignores. Each request
  * is sent whole and as a stream; the charges are read from the ledger.
+ * Ids like FI-08 name cases of `test/translation/cases.json`.
  */
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';

@@ -1,3 +1,4 @@
+/** Ids like HD-01 name cases of `test/translation/cases.json`. */
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { GatewayError } from '../../src/errors/gateway-error.ts';

@@ -1,3 +1,4 @@
+/** Ids like SS-16 name cases of `test/translation/cases.json`. */
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -11,7 +11,7 @@ import { decode, encode, type OpenSubject, type Subject, type TimedCommand } fro
 /** The ledger in PostgreSQL, for traces: two gateways take turns, on a database that is empty at the start of each trace. */
 
 /** What traces on the same database share. */
-interface Place {
+interface SharedByTraces {
   readonly url: string;
   readonly pool: poolModule.PostgresPool;
   readonly ledger: typeof ledgerModule;
@@ -44,9 +44,9 @@ export async function openPostgresSubject(
   const { PostgresPool } = (await import(`${src}/lib/postgres/pool.ts`)) as typeof poolModule;
   const pool = new PostgresPool({ url, connections: 3 });
   const types = await pool.use(readColumnTypes);
-  const place = { url, pool, ledger, verify, wire, types, emptying: await listEmptying(pool) };
+  const shared = { url, pool, ledger, verify, wire, types, emptying: await listEmptying(pool) };
   return {
-    open: (plans, dailyLimitUnit) => new PostgresSubject(place, { plans, dailyLimitUnit }),
+    open: (plans, dailyLimitUnit) => new PostgresSubject(shared, { plans, dailyLimitUnit }),
     close: () => pool.close(),
   };
 }
@@ -81,7 +81,7 @@ async function listEmptying(pool: poolModule.PostgresPool): Promise<Step[]> {
 }
 
 class PostgresSubject implements Subject {
-  readonly #place: Place;
+  readonly #shared: SharedByTraces;
   readonly #settings: Settings;
   #gateways: readonly Gateway[] = [];
   /** By request id: the gateway that admitted the request, if gateways made the id. */
@@ -90,14 +90,14 @@ class PostgresSubject implements Subject {
   #turn = 0;
   #nowMs = 0;
 
-  constructor(place: Place, settings: Settings) {
-    this.#place = place;
+  constructor(shared: SharedByTraces, settings: Settings) {
+    this.#shared = shared;
     this.#settings = settings;
   }
 
   async run(batch: readonly TimedCommand[]): Promise<unknown[]> {
     if (this.#gateways.length === 0) {
-      await this.#place.pool.run(this.#place.emptying);
+      await this.#shared.pool.run(this.#shared.emptying);
       await this.#start();
     }
     this.#turn = 1 - this.#turn;
@@ -111,7 +111,7 @@ class PostgresSubject implements Subject {
     await this.#stop();
     await this.#start();
     const [first] = this.#gateways;
-    return first === undefined ? 0 : this.#place.ledger.endLeft(first);
+    return first === undefined ? 0 : this.#shared.ledger.endLeft(first);
   }
 
   account(accountId: number) {
@@ -143,7 +143,7 @@ class PostgresSubject implements Subject {
   }
 
   violations(): Promise<string[]> {
-    return this.#place.verify.verifyPostgres(this.#reader);
+    return this.#shared.verify.verifyPostgres(this.#reader);
   }
 
   close(): Promise<void> {
@@ -161,7 +161,7 @@ class PostgresSubject implements Subject {
   }
 
   async #start(): Promise<void> {
-    const { url, pool, types, ledger } = this.#place;
+    const { url, pool, types, ledger } = this.#shared;
     const clock = { now: () => this.#nowMs };
     const options = { ...this.#settings, url, clock, lease, drivesTime: true } as const;
     const lastId = await pool.use(ledger.readLastId);
@@ -221,7 +221,7 @@ class PostgresSubject implements Subject {
   }
 
   async #ask(command: TimedCommand, send: (command: WireCommand) => Promise<unknown>): Promise<unknown> {
-    const { wire } = this.#place;
+    const { wire } = this.#shared;
     try {
       return decode(wire, command.kind, await send(encode(wire, command)));
     } catch (error) {

@@ -204,10 +204,10 @@ test('one check removes as many documents as necessary, even thousands of small 
 });
 
 test('a claim belongs to one gateway until it is released or the gateway’s lease ends', async () => {
-  const mortal = join(4);
+  const endedGateway = join(4);
   await setLease(4, 'live');
   const name = 'key of the test';
-  expect(await mortal.claims.take(name, 'first')).toBeUndefined();
+  expect(await endedGateway.claims.take(name, 'first')).toBeUndefined();
   expect(await one.claims.take(name, 'second')).toBe('first');
   expect(await other.claims.find(name)).toBe('first');
   one.claims.release(name);
@@ -216,7 +216,7 @@ test('a claim belongs to one gateway until it is released or the gateway’s lea
   expect(await other.claims.find(name)).toBeUndefined();
   const taken = await Promise.all([one, other].map(each => each.claims.take(name, 'third')));
   expect(taken.filter(mark => mark === undefined)).toHaveLength(1);
-  await mortal.documents.close();
+  await endedGateway.documents.close();
 });
 
 test('an image is refused while the images of all gateways leave no room for it', async () => {

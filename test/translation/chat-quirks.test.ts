@@ -1,4 +1,4 @@
-/** Requests to Chat upstreams that do not support the whole protocol: what a provider's quirks change, for Chat clients and for others. */
+/** Requests to Chat upstreams that do not support the whole protocol: what a provider's quirks change, for Chat clients and for others. Ids like EF-10 name cases of `test/translation/cases.json`. */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { ClientCodec, JsonObject, UpstreamQuirk } from '../../src/codecs/codec.ts';

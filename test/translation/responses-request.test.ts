@@ -1,4 +1,4 @@
-/** What a Responses body may contain, field by field (docs/interfaces/responses.md "Request"). */
+/** What a Responses body may contain, field by field (docs/interfaces/responses.md "Request"). Ids like JS-08 name cases of `test/translation/cases.json`. */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/codecs/codec.ts';
 import {

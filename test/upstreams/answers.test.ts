@@ -1,3 +1,4 @@
+/** Ids like HD-03 name cases of `test/translation/cases.json`. */
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { GatewayError } from '../../src/errors/gateway-error.ts';

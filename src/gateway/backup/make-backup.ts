@@ -40,9 +40,9 @@ export async function makeBackup({ dataDir, target, now }: BackupOptions): Promi
     } finally {
       snapshot.close();
     }
-    const violations = checkLedgerFile(target);
-    if (violations !== 'older' && violations.length > 0) {
-      throw new BackupError(`The ledger violates its invariants; nothing was backed up: ${violations.join('; ')}`);
+    const check = checkLedgerFile(target);
+    if (check !== 'older' && check.length > 0) {
+      throw new BackupError(`The ledger violates its invariants; nothing was backed up: ${check.join('; ')}`);
     }
     await syncFolders(
       target,

@@ -182,11 +182,11 @@ async function copyFiles({ dataDir, to, url }: Copying): Promise<void> {
   }
   const images = join(dataDir, 'images');
   for (const name of existsSync(images) ? readdirSync(images) : []) {
-    const [, token, expires, ending] = /^([0-9a-f]{32})\.(\d{1,16})\.([a-z]+)$/.exec(name) ?? [];
-    if (token === undefined || parseExtension(ending ?? '') === undefined || Number(expires) <= systemClock.now())
+    const [, token, expires, extension] = /^([0-9a-f]{32})\.(\d{1,16})\.([a-z]+)$/.exec(name) ?? [];
+    if (token === undefined || parseExtension(extension ?? '') === undefined || Number(expires) <= systemClock.now())
       continue;
     await to.query('INSERT INTO picture VALUES ($1::text, $2::bytea, $3::bigint) ON CONFLICT (name) DO NOTHING', [
-      `${token}.${ending ?? ''}`,
+      `${token}.${extension ?? ''}`,
       await readFile(join(images, name)),
       Number(expires),
     ]);

@@ -3,16 +3,16 @@
  * images".
  */
 const formats = [
-  { type: 'image/png', ending: 'png', at: 0, signature: '89504e470d0a1a0a' },
-  { type: 'image/webp', ending: 'webp', at: 8, signature: '57454250' },
-  { type: 'image/jpeg', ending: 'jpeg', at: 0, signature: 'ffd8ff' },
+  { type: 'image/png', extension: 'png', at: 0, signature: '89504e470d0a1a0a' },
+  { type: 'image/webp', extension: 'webp', at: 8, signature: '57454250' },
+  { type: 'image/jpeg', extension: 'jpeg', at: 0, signature: 'ffd8ff' },
 ] as const;
 
 /** The media type of a delivered image. */
 export type ImageType = (typeof formats)[number]['type'];
 
 /** The file extension of a delivered image. */
-export type ImageExtension = (typeof formats)[number]['ending'];
+export type ImageExtension = (typeof formats)[number]['extension'];
 
 /** Detects the media type of a file from its first bytes; undefined if no format matches. */
 export function detectImageType(bytes: Uint8Array): ImageType | undefined {
@@ -24,10 +24,10 @@ export function detectImageType(bytes: Uint8Array): ImageType | undefined {
 
 /** Returns the file extension of a media type. */
 export function fileExtension(type: ImageType): ImageExtension {
-  return formats.find(format => format.type === type)?.ending ?? 'png';
+  return formats.find(format => format.type === type)?.extension ?? 'png';
 }
 
 /** Returns the media type of a file extension; undefined if no delivered image has that extension. */
-export function parseExtension(ending: string): ImageType | undefined {
-  return formats.find(format => format.ending === ending)?.type;
+export function parseExtension(extension: string): ImageType | undefined {
+  return formats.find(format => format.extension === extension)?.type;
 }

@@ -127,8 +127,8 @@ class DiskFiles implements Files {
   #addExisting(found: string): void {
     const path = join(this.#options.folder, found);
     const isDraft = found.endsWith(drafts);
-    const [, token, expires, ending] = namePattern.exec(isDraft ? found.slice(0, -drafts.length) : found) ?? [];
-    const type = parseExtension(ending ?? '');
+    const [, token, expires, extension] = namePattern.exec(isDraft ? found.slice(0, -drafts.length) : found) ?? [];
+    const type = parseExtension(extension ?? '');
     if (token === undefined || type === undefined) return;
     const kept = { path, type, size: statSync(path).size, expiresAtMs: Number(expires) };
     if (isDraft || this.#hasEnded(kept)) {
