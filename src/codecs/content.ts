@@ -175,12 +175,12 @@ export function isBase64(text: string): boolean {
 
 /** `digits` is the length without padding. */
 function isLongBase64(text: string, digits: number): boolean {
-  // Node.js accepts both base64 alphabets, skips characters that are in neither, and truncates characters beyond ASCII.
-  if (text.includes('-') || text.includes('_') || Buffer.byteLength(text) !== text.length) return false;
   const bytes = Buffer.allocUnsafe((sliceLength / 4) * 3);
   for (let at = 0; at < digits; at += sliceLength) {
-    const end = Math.min(at + sliceLength, digits);
-    if (bytes.write(text.slice(at, end), 'base64') !== Math.floor(((end - at) * 3) / 4)) return false;
+    const slice = text.slice(at, Math.min(at + sliceLength, digits));
+    // Node.js accepts both base64 alphabets, skips characters that are in neither, and truncates characters beyond ASCII.
+    if (slice.includes('-') || slice.includes('_') || Buffer.byteLength(slice) !== slice.length) return false;
+    if (bytes.write(slice, 'base64') !== Math.floor((slice.length * 3) / 4)) return false;
   }
   return true;
 }

@@ -143,7 +143,7 @@ test('an empty file and no file give the documented defaults', () => {
       imageTasks: 8,
       imageTaskQueue: 1_000,
     },
-    overload: { loopLagMs: 300, heapPermille: 850, sliceMs: 10, queue: 1_000 },
+    overload: { loopLagMs: 300, heapPermille: 850, sliceMs: 2, queue: 1_000 },
     texts: { tips: {} },
     simulator: { enabled: true, tokensPerSecond: 200, steering: true },
     plans: {

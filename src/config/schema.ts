@@ -246,7 +246,7 @@ export const fileSchema = mapping({
   overload: mapping({
     loop_lag: duration(1).default(300),
     heap: fraction.default(850),
-    slice: duration(1).default(10),
+    slice: duration(1).default(2),
     queue: whole(1, 1_000_000).default(1_000),
   }).prefault({}),
   ledger: mapping({

@@ -1,6 +1,7 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { exactText } from '../lib/exact-json.ts';
+import { isLargeJson, writeInTurns } from '../lib/large-json.ts';
 import type { AnswerHeaders } from './call.ts';
 import type { Edge } from './edge.ts';
 import { recordRequest } from './request-record.ts';
@@ -16,15 +17,20 @@ export interface Answer {
   readonly body: string;
 }
 
+/** An answer as it is written: a large body is written as bytes. */
+type WrittenAnswer = Omit<Answer, 'body'> & { readonly body: string | Buffer };
+
 /** An unread body up to this size is read and dropped, so that the connection can be reused. */
 const skippedBodyBytes = 65_536;
 /** How long the connection of a client that still sends a refused body stays open, so that the client can read the answer. */
 const lingerMs = 2000;
 
+const jsonType = 'application/json; charset=utf-8';
+
 /** Returns an answer with JSON. Adds the content type to `headers`. */
 export function jsonAnswer(status: number, headers: AnswerHeaders, value: unknown): Answer {
   const body = exactText(value);
-  headers['content-type'] = 'application/json; charset=utf-8';
+  headers['content-type'] = jsonType;
   return { status, headers, body };
 }
 
@@ -37,10 +43,26 @@ export function answerText({ status, headers, body }: Answer): string {
 
 /** Answers a request that generates nothing with JSON and status 200, and records it. */
 export function answerJson(edge: Edge, request: FastifyRequest, reply: FastifyReply, value: object): void {
+  answerBody(edge, request, reply, exactText(value));
+}
+
+/** Answers like `answerJson`. A value with texts of megabytes is written in turns of the event loop. */
+export async function answerStored(
+  edge: Edge,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  value: object,
+): Promise<void> {
+  const body = isLargeJson(value) ? await writeInTurns(value, () => true) : exactText(value);
+  answerBody(edge, request, reply, body);
+}
+
+function answerBody(edge: Edge, request: FastifyRequest, reply: FastifyReply, body: string | Buffer): void {
   reply.hijack();
   const { headers } = request.call;
   if (edge.stopping()) headers['connection'] = 'close';
-  writeAnswer(request.raw, reply.raw, jsonAnswer(200, headers, value));
+  headers['content-type'] = jsonType;
+  writeAnswer(request.raw, reply.raw, { status: 200, headers, body });
   recordRequest(edge, request, { status: 200 });
 }
 
@@ -52,7 +74,7 @@ export function answerJson(edge: Edge, request: FastifyRequest, reply: FastifyRe
 export function writeAnswer(
   request: IncomingMessage,
   response: ServerResponse,
-  answer: Answer,
+  answer: WrittenAnswer,
   closesAtOnce = false,
 ): void {
   const { headers } = answer;

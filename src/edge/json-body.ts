@@ -6,7 +6,7 @@ import { readComparedPath } from './call.ts';
 import { ClientGone } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { BoundsScan, type JsonBounds } from './json-bounds.ts';
-import type { LargeText } from './json-parser.ts';
+import type { JsonParser, LargeText } from './json-parser.ts';
 import { type BoundedText, parseWithin } from './json-text.ts';
 
 /** A JSON body. */
@@ -46,6 +46,8 @@ const edgeDepthMax = 512;
 const unscannedBytes = 1024;
 /** Bodies larger than this are parsed on a separate thread, and count towards the memory of all bodies. */
 const largeBytes = 1024 ** 2;
+/** Bytes that are copied in one turn of the event loop: about a millisecond. */
+const copyBytes = 4 * 1024 ** 2;
 const jsonType = /^application\/(?:json|[\w.!#$&^-]+\+json)$/i;
 const charsetParameter = /;\s*charset\s*=\s*"?([^\s";]+)"?/i;
 const boundsTip =
@@ -76,7 +78,7 @@ export function receiveJson(edge: Edge, options: BodyOptions, receive: (body: Js
     isOver = true;
     chunks = [];
     if (body instanceof Error) receive(body);
-    else parseBody(edge, { chunks: body, size, comparedPath: options.comparedPath }, receive);
+    else parseBody(edge.parser, { chunks: body, size, comparedPath: options.comparedPath }, receive);
   };
   const judge = (chunk: Buffer): GatewayError | undefined => {
     if (size > bytesMax) return tooLarge(bytesMax);
@@ -183,12 +185,36 @@ function boundsError(problem: string): GatewayError {
   return new GatewayError('invalid_request', `The body ${problem}.`, { tip: boundsTip });
 }
 
-/** Parses a body whose bounds another edge has checked; only its depth is checked again. Throws `invalid_request`. */
-export function parseJson(raw: Buffer): JsonBody {
-  const bounds = { depthMax: edgeDepthMax, valuesMax: Infinity, entriesMax: Infinity };
-  const body = raw.length === 0 ? emptyBody() : toBody(parseWithin(raw, bounds), raw);
-  if (body instanceof Error) throw body;
-  return body;
+/**
+ * Parses JSON that is no body of this edge's requests: a body that an edge in another process has received, or a line of a file. `bounds` absent:
+ * they were checked, except for the depth. Rejects with `invalid_request`.
+ */
+export async function parseBytes(
+  parser: JsonParser,
+  body: Uint8Array,
+  bounds: JsonBounds = { depthMax: edgeDepthMax, valuesMax: Infinity, entriesMax: Infinity },
+): Promise<JsonBody> {
+  const chunks = body.length > largeBytes ? await copyInTurns(body) : [toBuffer(body)];
+  return new Promise((resolve, reject) => {
+    parseBody(parser, { chunks, size: body.length, bounds }, parsed => {
+      if (parsed instanceof Error) reject(parsed);
+      else resolve(parsed);
+    });
+  });
+}
+
+function toBuffer({ buffer, byteOffset, length }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, length);
+}
+
+/** Returns copies of bytes that can move to the thread. */
+async function copyInTurns(body: Uint8Array): Promise<Buffer[]> {
+  const chunks: Buffer[] = [];
+  for (let at = 0; at < body.length; at += copyBytes) {
+    if (at > 0) await new Promise(setImmediate);
+    chunks.push(toBuffer(new Uint8Array(body.subarray(at, at + copyBytes))));
+  }
+  return chunks;
 }
 
 /** Checks the bounds of a body and parses it, and calls `receive` with the body or with `invalid_request`. The caller must not use the chunks afterwards. */
@@ -198,7 +224,7 @@ export function parseBounded(
   receive: (body: JsonBody | Error) => void,
 ): void {
   const { bounds } = edge.options;
-  parseBody(edge, { chunks, size, ...(size <= unscannedBytes ? {} : { bounds }) }, receive);
+  parseBody(edge.parser, { chunks, size, ...(size <= unscannedBytes ? {} : { bounds }) }, receive);
 }
 
 /** A body that has arrived. */
@@ -212,11 +238,11 @@ interface ArrivedBody {
 }
 
 /** Parses a body: at once, or on the parser's thread if it is large. */
-function parseBody(edge: Edge, body: ArrivedBody, receive: (body: JsonBody | Error) => void): void {
+function parseBody(parser: JsonParser, body: ArrivedBody, receive: (body: JsonBody | Error) => void): void {
   const { chunks, size, bounds } = body;
   if (size === 0) return receive(emptyBody());
   if (size > largeBytes) {
-    return edge.parser.parse(body, parsed => receive(parsed instanceof Error ? parsed : toLargeBody(parsed)));
+    return parser.parse(body, parsed => receive(parsed instanceof Error ? parsed : toLargeBody(parsed)));
   }
   const [first] = chunks;
   const raw = first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks, size);

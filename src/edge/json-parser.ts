@@ -2,6 +2,7 @@ import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { exactMark } from '../lib/exact-json.ts';
 import type { Runtime, Timer } from '../lib/runtime.ts';
+import { siblingModule } from '../lib/sibling-module.ts';
 import type { JsonBounds } from './json-bounds.ts';
 import type { BoundedText } from './json-text.ts';
 
@@ -85,7 +86,7 @@ export class JsonParser {
   }
 
   /**
-   * Parses a body. The caller must not use its chunks afterwards. `receive` is called in a separate turn of the event loop, because receiving
+   * Parses a body. The caller must not use its chunks afterwards. `receive` is called in a later turn of the event loop, because receiving
    * a long text from the thread fills one turn.
    */
   parse(body: UnparsedBody, receive: ParseReceiver): void {
@@ -106,14 +107,17 @@ export class JsonParser {
     if (call === undefined) return this.#timer.cancel();
     this.#worker ??= this.#start();
     // The memory of a chunk that shares it with no other is transferred to the thread. Other chunks are copied, because a transfer would take all of the shared memory.
-    const chunks = call.chunks.map(chunk => (ownMemory(chunk).length === 1 ? chunk : new Uint8Array(chunk)));
+    const chunks = call.chunks.map(chunk => ownMemory(chunk) ?? new Uint8Array(chunk));
     const task: ParseTask = { chunks, bounds: call.bounds, comparedPath: call.comparedPath };
-    this.#worker.postMessage(task, call.chunks.flatMap(ownMemory));
+    this.#worker.postMessage(
+      task,
+      chunks.map(({ buffer }) => buffer),
+    );
     this.#timer.restart(this.#limits.timeMs);
   }
 
   #start(): Worker {
-    const worker = new Worker(new URL('./json-worker.ts', import.meta.url), {
+    const worker = new Worker(siblingModule(import.meta.url, 'json-worker'), {
       workerData: exactMark,
       resourceLimits: { maxOldGenerationSizeMb: Math.ceil(this.#limits.memoryBytesMax / 1024 ** 2) },
     });
@@ -123,7 +127,7 @@ export class JsonParser {
       const [parsed, bytes, fingerprint, isLossy] = reply;
       const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
       this.#partial = { ...parsed, raw, fingerprint };
-      if (isLossy) setImmediate(() => worker.postMessage(restRequest));
+      if (isLossy) setImmediate(() => setImmediate(() => worker.postMessage(restRequest)));
       else this.#end(undefined);
     });
     worker.on('error', () => {
@@ -138,7 +142,8 @@ export class JsonParser {
     const partial = this.#partial;
     this.#partial = undefined;
     this.#next();
-    if (partial !== undefined) setImmediate(() => call?.receive({ ...partial, exact }));
+    // An immediate still belongs to the turn in which the message came; one that it sets does not.
+    if (partial !== undefined) setImmediate(() => setImmediate(() => call?.receive({ ...partial, exact })));
   }
 
   /** Refuses the current body, because the thread has ended or must be ended. */
@@ -158,7 +163,8 @@ export class JsonParser {
   }
 }
 
-/** Returns the memory of a chunk if no other bytes share it. */
-function ownMemory({ buffer, byteOffset, length }: Buffer): ArrayBuffer[] {
-  return buffer instanceof ArrayBuffer && byteOffset === 0 && length === buffer.byteLength ? [buffer] : [];
+/** Returns a chunk whose memory no other bytes share; undefined: others do. */
+function ownMemory({ buffer, byteOffset, length }: Buffer): Uint8Array<ArrayBuffer> | undefined {
+  const isOwn = buffer instanceof ArrayBuffer && byteOffset === 0 && length === buffer.byteLength;
+  return isOwn ? new Uint8Array(buffer) : undefined;
 }

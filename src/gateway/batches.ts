@@ -3,10 +3,12 @@ import { Batches, type BatchDependencies } from '../core/batches/batches.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { knownDollars } from '../lib/dollars.ts';
 import { createBatchCodec } from '../edge/batches/batch-codec.ts';
+import { JsonParser } from '../edge/json-parser.ts';
 import type { ErrorTexts } from '../edge/options.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { bodyBounds, parserLimits } from './body-limits.ts';
 import type { Stores } from './stores.ts';
 import type { LiveConfig } from './live-config.ts';
 
@@ -37,7 +39,12 @@ export function openBatches(options: OpenBatchesOptions): Batches {
   return new Batches({
     ...dependencies,
     bulk: openBulk(() => live.current.batches.diskBytes),
-    codec: createBatchCodec({ texts, strict: () => live.current.strict }),
+    codec: createBatchCodec({
+      texts,
+      strict: () => live.current.strict,
+      parser: new JsonParser(parserLimits(live), systemRuntime),
+      bounds: () => bodyBounds(live),
+    }),
     runtime: systemRuntime,
     lineBytesMax: () => live.current.limits.bodyBytes,
     fileBytesMax: () => live.current.batches.fileBytes,

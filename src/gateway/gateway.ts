@@ -47,8 +47,10 @@ import type { ProxySettings } from '../upstreams/connections.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type GaugeSources, metricsContentType, type Metrics } from '../telemetry/metrics.ts';
 import type { RequestTelemetry, RequestTrace } from '../telemetry/request-telemetry.ts';
-import { decodeSource } from '../edge/decode-source.ts';
+import { sourceDecoder } from '../edge/decode-source.ts';
+import { JsonParser } from '../edge/json-parser.ts';
 import { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
+import { parserLimits } from './body-limits.ts';
 import { openDashboards, People } from './dashboards.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { configurationView } from './configuration-view.ts';
@@ -517,16 +519,17 @@ export function offerRequestServices(transport: InProcessTransport, core: Reques
 function openRpc(parts: ListenerOptions, core: Core): RpcListener {
   const { live, services, logger, metrics, nextRequestId, dashboards } = parts;
   const { ledger, tokens } = core;
-  const settings = live.current.rpc;
-  return createRpcListener({
+  const { rpc: settings, limits } = live.current;
+  const parser = new JsonParser(parserLimits(live), systemRuntime);
+  const listener = createRpcListener({
     services,
     nextRequestId,
     hasScope: (token, scope) => {
       const found = tokens.find(token);
       return found !== undefined && hasScope(found, scope);
     },
-    decodeSource,
-    messageBytesMax: live.current.limits.bodyBytes,
+    decodeSource: sourceDecoder(parser),
+    messageBytesMax: limits.bodyBytes,
     unready: () => parts.health.reason,
     controlBytesMax: settings.controlBytes,
     elementsMax: settings.messageElements,
@@ -541,4 +544,9 @@ function openRpc(parts: ListenerOptions, core: Core): RpcListener {
     }),
     observe: call => logCall(logger, call),
   });
+  const close: RpcListener['close'] = async graceMs => {
+    await listener.close(graceMs);
+    parser.close();
+  };
+  return { ...listener, close };
 }

@@ -5,6 +5,7 @@ import type { EdgeOptions, ErrorTexts } from '../edge/options.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import type { InProcessTransport } from '../rpc/in-process.ts';
 import type { PushTransport } from '../rpc/push-transport.ts';
+import { bodyBounds, parserLimits } from './body-limits.ts';
 import type { openDashboards, People } from './dashboards.ts';
 import type { CoreResources } from './gateway.ts';
 import type { LiveConfig } from './live-config.ts';
@@ -97,8 +98,7 @@ export function openEdge(parts: PublicListenerOptions, draining: () => boolean):
       return live.current.batches.fileBytes;
     },
     get bounds() {
-      const { bodyDepth: depthMax, bodyValues: valuesMax, listEntries: entriesMax } = live.current.limits;
-      return { depthMax, valuesMax, entriesMax };
+      return bodyBounds(live);
     },
     get bodyMemory() {
       const { bodyBytes, bodyMemoryBytes, accountBodyMemoryBytes } = live.current.limits;
@@ -123,7 +123,7 @@ export function openEdge(parts: PublicListenerOptions, draining: () => boolean):
     get unauthenticatedMax() {
       return live.current.limits.addressRequests;
     },
-    parser: { memoryBytesMax: limits.parseMemoryBytes, timeMs: limits.parseMs },
+    parser: parserLimits(live),
     tls: parts.tls.edge,
     get keepAliveMs() {
       return live.current.keepAliveMs;

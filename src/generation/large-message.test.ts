@@ -1,9 +1,9 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { StoredResponseSchema } from '../gen/tollgate/v1/response_pb.ts';
+import { StoredAnswerSchema, StoredResponseSchema } from '../gen/tollgate/v1/response_pb.ts';
 import { Role } from '../gen/tollgate/v1/content_pb.ts';
-import { countBytes, toBinaryInTurns } from './large-message.ts';
+import { countBytes, fromBinaryInTurns, toBinaryInTurns } from './large-message.ts';
 
 const text = fc
   .tuple(fc.constantFrom(0, 10, 65_536, 65_537, 1_048_575, 1_048_577), fc.constantFrom('a', 'é', '😀', '\u20ac'))
@@ -46,8 +46,29 @@ test('a message with long texts at any place can be read, and is the same as if 
         expect(countBytes(StoredResponseSchema, message)).toBe(own.length);
         const read = fromBinary(StoredResponseSchema, bytes);
         expect(Buffer.from(toBinary(StoredResponseSchema, read)).equals(own)).toBe(true);
+        expect(await fromBinaryInTurns(StoredResponseSchema, own)).toEqual(read);
+        // The fields that a schema lacks are left out.
+        const withoutInput = fromBinary(StoredAnswerSchema, bytes, { readUnknownFields: false });
+        expect(await fromBinaryInTurns(StoredAnswerSchema, bytes)).toEqual(withoutInput);
       },
     ),
     { numRuns: 60 },
   );
+});
+
+test('a message of many short items, or of one with many short parts, is read in their order', async () => {
+  const texts = Array.from({ length: 20_000 }, (_, at) => `${at} ${'x'.repeat(60)}`);
+  const parts = texts.map(value => ({ content: { case: 'text' as const, value: { text: value } } }));
+  const long = { content: { case: 'text' as const, value: { text: 'y'.repeat(100_000) } } };
+  const items = [[...parts, long, ...parts], ...parts.map(each => [each])].map(each => ({
+    content: { case: 'message' as const, value: { role: Role.USER, parts: each } },
+  }));
+  const message = create(StoredResponseSchema, { input: items, inherited: items.slice(0, 1), failure: { code: 'c' } });
+  const bytes = toBinary(StoredResponseSchema, message);
+  let turns = 0;
+  const counting = setInterval(() => (turns += 1), 0);
+  const read = await fromBinaryInTurns(StoredResponseSchema, bytes);
+  clearInterval(counting);
+  expect(Buffer.from(toBinary(StoredResponseSchema, read)).equals(bytes)).toBe(true);
+  expect(turns).toBeGreaterThan(10);
 });

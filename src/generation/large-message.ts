@@ -1,18 +1,34 @@
-import { type DescField, type DescMessage, type MessageShape, toBinary } from '@bufbuild/protobuf';
-import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import {
+  create,
+  type DescField,
+  type DescMessage,
+  fromBinary,
+  mergeFromBinary,
+  type MessageShape,
+  ScalarType,
+  toBinary,
+} from '@bufbuild/protobuf';
+import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt';
 
 /**
- * Writes protobuf messages with texts of megabytes. The library would block the event loop, and copy a text once for every message in which it is nested. Here long texts are written once, and other work gets turns in between.
+ * Reads and writes protobuf messages with texts of megabytes. The library would block the event loop, and copy a text once for every message in which it is nested. Here long texts are read and written once, and other work gets turns in between.
  */
 
 /** Texts longer than this are written by this module, all others by the library. */
 const longText = 65_536;
+/** How many bytes of short fields are read in one turn, which takes about a millisecond. */
+const readBytes = 262_144;
+const readOptions = { readUnknownFields: false };
 /** How many characters are written in one turn, which takes about a millisecond. */
 const sliceLength = 1024 ** 2;
 
 /** Bytes of a message, or a text that is yet to be encoded as UTF-8. */
-type Piece = Uint8Array | string;
+interface Piece {
+  readonly content: Uint8Array | string;
+  /** In bytes. */
+  readonly length: number;
+}
 
 interface Pieces {
   readonly list: readonly Piece[];
@@ -32,11 +48,11 @@ export async function toBinaryInTurns<Desc extends DescMessage>(
   const { list, length } = splitMessage(schema, message, holders);
   const bytes = Buffer.allocUnsafeSlow(length);
   let at = 0;
-  for (const piece of list) {
-    if (typeof piece === 'string') at = await writeText(bytes, at, piece);
+  for (const { content } of list) {
+    if (typeof content === 'string') at = await writeText(bytes, at, content);
     else {
-      bytes.set(piece, at);
-      at += piece.length;
+      bytes.set(content, at);
+      at += content.length;
     }
   }
   return bytes;
@@ -45,6 +61,73 @@ export async function toBinaryInTurns<Desc extends DescMessage>(
 /** Returns the length of a message's encoding, without encoding its long texts. */
 export function countBytes<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): number {
   return splitMessage(schema, message, findHolders(message)).length;
+}
+
+/** Does the same as `fromBinary` without unknown fields: in turns of the event loop, of which each reads one long text at most. */
+export async function fromBinaryInTurns<Desc extends DescMessage>(
+  schema: Desc,
+  bytes: Uint8Array,
+): Promise<MessageShape<Desc>> {
+  if (bytes.length <= readBytes) return fromBinary(schema, bytes, readOptions);
+  const message = create(schema);
+  for (const { field, bytes: piece } of cutFields(schema, bytes)) {
+    if (field === undefined) mergeFromBinary(schema, message, piece, readOptions);
+    else if (field.message === undefined) setField(message, field, readText(piece));
+    else setField(message, field, await fromBinaryInTurns(field.message, piece));
+    await new Promise(setImmediate);
+  }
+  return message;
+}
+
+/** Fields that are read together; with `field`, the value of one that is read by itself. */
+interface FieldPiece {
+  readonly field: DescField | undefined;
+  readonly bytes: Uint8Array;
+}
+
+/** Cuts a message into pieces that are read in one turn each. Leaves out long fields that the schema does not have. */
+function* cutFields(schema: DescMessage, bytes: Uint8Array): Generator<FieldPiece, void, undefined> {
+  const fields = new Map(schema.fields.map(field => [field.number, field]));
+  const reader = new BinaryReader(bytes);
+  let from = 0;
+  const skipped = (to: number): FieldPiece[] =>
+    to > from ? [{ field: undefined, bytes: bytes.subarray(from, to) }] : [];
+  while (reader.pos < reader.len) {
+    const at = reader.pos;
+    if (at - from > readBytes) {
+      yield* skipped(at);
+      from = at;
+    }
+    const [number, type] = reader.tag();
+    if (type !== WireType.LengthDelimited) {
+      reader.skip(type, number);
+      continue;
+    }
+    const value = reader.bytes();
+    const field = fields.get(number);
+    if (value.length <= longText || (field !== undefined && !isCut(field))) continue;
+    yield* skipped(at);
+    from = reader.pos;
+    if (field !== undefined) yield { field, bytes: value };
+  }
+  yield* skipped(reader.pos);
+}
+
+/** Returns whether a long value of a field is read by itself: a text or a message. */
+function isCut({ fieldKind, message, scalar }: DescField): boolean {
+  return fieldKind !== 'map' && (message !== undefined || scalar === ScalarType.STRING);
+}
+
+function readText({ buffer, byteOffset, length }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, length).toString('utf8');
+}
+
+/** Sets a field, or adds to its list. */
+function setField(message: object, field: DescField, value: unknown): void {
+  const fields = message as Fields;
+  if (field.fieldKind === 'list') (fields[field.localName] as unknown[]).push(value);
+  else if (field.oneof === undefined) fields[field.localName] = value;
+  else fields[field.oneof.localName] = { case: field.localName, value };
 }
 
 async function writeText(bytes: Buffer, start: number, text: string): Promise<number> {
@@ -84,8 +167,8 @@ function splitMessage(schema: DescMessage, message: object, holders: ReadonlySet
     for (const each of Array.isArray(value) ? (value as unknown[]) : value === undefined ? [] : [value])
       list.push(...splitField(field, each, holders));
   }
-  list.unshift(toBinary(schema, rest as MessageShape<DescMessage>));
-  return { list, length: list.reduce((sum, piece) => sum + byteLength(piece), 0) };
+  list.unshift(toPiece(toBinary(schema, rest as MessageShape<DescMessage>)));
+  return { list, length: list.reduce((sum, { length }) => sum + length, 0) };
 }
 
 /** Removes a field that contains a long text from `rest`, and returns its value; undefined if it contains none. */
@@ -115,7 +198,10 @@ function emptyValue({ fieldKind, presence }: DescField): unknown {
 }
 
 function splitField(field: DescField, value: unknown, holders: ReadonlySet<object>): Piece[] {
-  if (typeof value === 'string') return [writeHead(field, Buffer.byteLength(value)), value];
+  if (typeof value === 'string') {
+    const text = toPiece(value);
+    return [writeHead(field, text.length), text];
+  }
   if (field.message === undefined || typeof value !== 'object' || value === null)
     throw new TypeError(`${field.name} is neither a text nor a message`);
   const { list, length } = splitMessage(field.message, value, holders);
@@ -123,10 +209,11 @@ function splitField(field: DescField, value: unknown, holders: ReadonlySet<objec
 }
 
 /** Returns the number of a field and the length of its value. */
-function writeHead({ number }: DescField, length: number): Uint8Array {
-  return new BinaryWriter().tag(number, WireType.LengthDelimited).uint32(length).finish();
+function writeHead({ number }: DescField, length: number): Piece {
+  return toPiece(new BinaryWriter().tag(number, WireType.LengthDelimited).uint32(length).finish());
 }
 
-function byteLength(piece: Piece): number {
-  return typeof piece === 'string' ? Buffer.byteLength(piece) : piece.length;
+/** A long text is measured here once, and never again. */
+function toPiece(content: Uint8Array | string): Piece {
+  return { content, length: typeof content === 'string' ? Buffer.byteLength(content) : content.length };
 }

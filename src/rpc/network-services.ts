@@ -14,26 +14,20 @@ export function networkService<S extends DescService>(
   decode: DecodeSource | undefined,
 ): ServiceImpl<S> {
   const methods = service.methods.map(method => {
-    const trusted = (request: never, requestHeader: Headers): never =>
+    const trusted = (request: never, requestHeader: Headers): Promise<never> =>
       trustedRequest(request, { method, requestHeader }, decode);
     if (method.methodKind === 'unary') {
-      const ask = (request: never, { requestHeader, signal }: HandlerContext): unknown =>
-        core.ask(method as DescMethodUnary, trusted(request, requestHeader), networkCall(requestHeader), signal);
+      const ask = async (request: never, { requestHeader, signal }: HandlerContext): Promise<unknown> =>
+        core.ask(method as DescMethodUnary, await trusted(request, requestHeader), networkCall(requestHeader), signal);
       return [method.localName, ask];
     }
     if (method.methodKind !== 'server_streaming')
       throw new Error(`${method.name}: ${method.methodKind} is not offered`);
-    const stream = (request: never, { requestHeader, signal }: HandlerContext): unknown =>
-      pull(
-        sink =>
-          core.push(
-            method as DescMethodServerStreaming,
-            trusted(request, requestHeader),
-            networkCall(requestHeader),
-            sink,
-          ),
-        signal,
-      );
+    async function* stream(sent: never, { requestHeader, signal }: HandlerContext): AsyncGenerator {
+      const request = await trusted(sent, requestHeader);
+      const call = networkCall(requestHeader);
+      yield* pull(sink => core.push(method as DescMethodServerStreaming, request, call, sink), signal);
+    }
     return [method.localName, stream];
   });
   return Object.fromEntries(methods) as ServiceImpl<S>;

@@ -17,26 +17,26 @@ export interface DecodedSource {
   };
 }
 
-/** Decodes a raw body. `isCountOrCompaction`: the input is only counted or compacted, so some members may be missing. Throws the client's error if the body is invalid. */
-export type DecodeSource = (source: SourceRequest, isCountOrCompaction: boolean) => DecodedSource;
+/** Decodes a raw body. `isCountOrCompaction`: the input is only counted or compacted, so some members may be missing. Rejects with the client's error if the body is invalid. */
+export type DecodeSource = (source: SourceRequest, isCountOrCompaction: boolean) => Promise<DecodedSource>;
 
 /** The methods whose requests must be complete, because a model answers them. */
 const answered: readonly string[] = ['Generate', 'CreateResponse'];
 
 /**
- * Returns the request of a call with fields that are certain to be those that an upstream gets, because these are checked and priced. If an edge sends a raw body, the fields are decoded from it again; only the delivery and the strictness, which the body does not contain, are kept from the request. The raw body of any other caller is removed. Throws the client's error if the request is invalid.
+ * Returns the request of a call with fields that are certain to be those that an upstream gets, because these are checked and priced. If an edge sends a raw body, the fields are decoded from it again; only the delivery and the strictness, which the body does not contain, are kept from the request. The raw body of any other caller is removed. Rejects with the client's error if the request is invalid.
  */
-export function trustedRequest<Message>(
+export async function trustedRequest<Message>(
   request: Message,
   { method, requestHeader }: { readonly method: DescMethod; readonly requestHeader: Headers },
   decode: DecodeSource | undefined,
-): Message {
+): Promise<Message> {
   // The request of a generation is the message itself, or is inside other requests.
   for (let each: unknown = request; isMessage(each); each = 'request' in each ? each.request : undefined) {
     if (isMessage(each, GenerateRequestSchema)) {
       const { source } = each;
       if (source !== undefined && decode !== undefined && requestHeader.has(edgeHeader)) {
-        replaceBySource(request, { requested: each, decoded: decode(source, !answered.includes(method.name)) });
+        replaceBySource(request, { requested: each, decoded: await decode(source, !answered.includes(method.name)) });
       } else {
         delete each.source;
         checkExtras(each);

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../codecs/codec.ts';
 import { restoreExact } from '../lib/exact-json.ts';
-import { isLargeJson, writeInTurns } from './large-json.ts';
+import { isLargeJson, writeInTurns } from '../lib/large-json.ts';
 
 /**
  * Writes a body for an upstream as well-formed Unicode. Half a surrogate pair becomes U+FFFD, because providers would refuse the body, and every later request of the conversation. Signed or encrypted content is unchanged. Marks that `parseExact` made when it read the JSON are replaced by their content. Source: docs/interfaces/README.md "Translation".
@@ -15,7 +15,7 @@ export function outgoingJson(body: JsonObject): Buffer {
 
 /** Writes a body as `outgoingJson` does: synchronously, or in several turns of the event loop if it is large. */
 export function outgoingBody(body: JsonObject): Buffer | Promise<Buffer> {
-  return isLargeJson(body) ? writeInTurns(body, isSealed) : outgoingJson(body);
+  return isLargeJson(body) ? writeInTurns(body, object => isSealed(object as JsonObject)) : outgoingJson(body);
 }
 
 const loneEscape = /(?<!\\)(?:\\\\)*\\ud[89a-f][0-9a-f]{2}/;

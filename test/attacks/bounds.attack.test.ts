@@ -1,11 +1,18 @@
 /** The limits that no other attack test exceeds: each is set low in the configuration and exceeded from outside (docs/security.md "Limits of size and time"). */
+import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { crc32, deflateSync } from 'node:zlib';
 import { createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { afterAll, expect, test } from 'vitest';
+import type { GatewayError } from '../../src/errors/gateway-error.ts';
 import { Health } from '../../src/gen/grpc/health/v1/health_pb.ts';
+import { Protocol } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
+import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
+import { fromConnectError } from '../../src/rpc/errors.ts';
 import { SocketClient } from '../e2e/socket-client.ts';
 import { createAccount, endGateway, type Gateway, heldBy, makeKey, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
@@ -112,6 +119,68 @@ test('limits.parse_time: the parser continues with the next body', async () => {
   const { code } = await post(slow, '/v1/chat/completions', chat('word '.repeat(300_000)));
   expect(['context_length_exceeded', 'invalid_request']).toContain(code);
   expect((await post(slow, '/v1/chat/completions', chat('x'))).status).toBe(200);
+});
+
+/** Sends a raw body as an edge in another process does. Returns the refusal; undefined: it was answered. */
+async function sendSource(gateway: Gateway, body: string): Promise<GatewayError | undefined> {
+  const edgeToken = readFileSync(join(gateway.dataDir, 'edge.token'), 'utf8').trim();
+  const headers = { 'x-tollgate-edge': edgeToken, authorization: `Bearer ${gateway.apiKey}` };
+  const source = { protocol: Protocol.CHAT, body: Buffer.from(body) };
+  const client = createClient(GenerationService, createGrpcTransport({ baseUrl: gateway.rpcUrl }));
+  try {
+    await Array.fromAsync(client.generate({ model: 'sim/small', delivery: Delivery.WHOLE, source }, { headers }));
+    return undefined;
+  } catch (thrown) {
+    return fromConnectError(thrown);
+  }
+}
+
+test('limits.parse_time: the raw body that an edge in another process sends, and the parser goes on with the next one', async () => {
+  const refusal = await sendSource(slow, JSON.stringify(chat('x'.repeat(50 * 2 ** 20))));
+  expect([refusal?.code, refusal?.message]).toEqual([
+    'invalid_request',
+    expect.stringContaining('takes too long or too much memory to be parsed'),
+  ]);
+  expect(await sendSource(slow, JSON.stringify(chat('x')))).toBeUndefined();
+});
+
+test('limits.list_entries, limits.body_values: the lines of a batch, and later lines are checked too', async () => {
+  const headers = { authorization: `Bearer ${tight.apiKey}` };
+  const line = (id: string, metadata: unknown): string =>
+    JSON.stringify({
+      custom_id: id,
+      method: 'POST',
+      url: '/v1/chat/completions',
+      body: chat('x', { metadata: { a: metadata } }),
+    });
+  const ones = (count: number): number[] => Array.from({ length: count }, () => 1);
+  const form = new FormData();
+  form.set('purpose', 'batch');
+  const lines = [
+    line('a', ones(101)),
+    line(
+      'b',
+      Array.from({ length: 12 }, () => ones(90)),
+    ),
+    line('c', ones(2)),
+  ];
+  form.set('file', new Blob([lines.join('\n')]), 'a.jsonl');
+  const uploaded = await fetch(`${tight.url}/v1/files`, { method: 'POST', headers, body: form });
+  const { id } = (await uploaded.json()) as { id: string };
+  const made = await fetch(`${tight.url}/v1/batches`, {
+    method: 'POST',
+    headers: { ...headers, 'content-type': 'application/json' },
+    body: JSON.stringify({ input_file_id: id, endpoint: '/v1/chat/completions', completion_window: '24h' }),
+  });
+  const batch = (await made.json()) as { id: string };
+  const read = async (): Promise<{ status: string; errors?: { data: { line: number; message: string }[] } }> =>
+    (await fetch(`${tight.url}/v1/batches/${batch.id}`, { headers })).json() as never;
+  await expect.poll(async () => (await read()).status, { timeout: 10_000 }).toBe('failed');
+  const faults = (await read()).errors?.data.map(({ line: at, message }) => [at, message]);
+  expect(faults).toEqual([
+    [1, expect.stringContaining('more than 100 entries')],
+    [2, expect.stringContaining('more than 1000 values')],
+  ]);
 });
 
 test('limits.parse_memory: values that take far more memory than their text are refused, and the parser continues with the next body', async () => {
@@ -289,6 +358,25 @@ test('unknown and expired keys and full windows are refused before the body is r
   expect(await askWithoutBody(tight.apiKey)).toBe('');
   await sleep(200);
   expect(await askWithoutBody(expired.key)).toContain(' 401 ');
+});
+
+test('as many concurrent requests as a key may have: further ones are refused before the body', async () => {
+  const { key, id } = await makeKey(tight);
+  const settings = { max: 1n, timeZone: 'UTC', endUsers: 'all', action: 'refuse' };
+  await tight.account.createLimit({ limit: { scope: 'key', scopeId: id, unit: 'concurrent', settings } });
+  const running = new AbortController();
+  const body = JSON.stringify(chat('!sim delay_ms=30000 tokens=2'));
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  const requested = fetch(`${tight.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers,
+    body,
+    signal: running.signal,
+  });
+  requested.catch(() => undefined);
+  await expect.poll(() => askWithoutBody(key)).toContain(' 429 ');
+  running.abort();
+  await expect.poll(() => askWithoutBody(key)).toBe('');
 });
 
 test('each choice of a free request counts as one in the windows', async () => {

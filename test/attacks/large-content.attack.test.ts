@@ -1,8 +1,15 @@
 /** Requests with images, files and audio of tens of megabytes, from the client to the provider: none may block the event loop (docs/security.md "Request bodies"). */
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { createClient } from '@connectrpc/connect';
+import { createGrpcTransport } from '@connectrpc/connect-node';
 import { afterAll, expect, test } from 'vitest';
+import { Protocol } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
+import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { SocketClient } from '../e2e/socket-client.ts';
 import { endGateway, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
@@ -159,6 +166,124 @@ test('an image of tens of megabytes in a message of a WebSocket does not block o
   expect(heldMs).toBeLessThan(heldMsMax);
   await client.close();
 });
+
+/** Sends a request without a body. Returns the status, and the longest hold. */
+async function call(method: string, path: string): Promise<[status: number, heldMs: number]> {
+  const sinceMs = Date.now();
+  const headers = { authorization: `Bearer ${gateway.apiKey}` };
+  const response = await fetch(gateway.url + path, { method, headers });
+  await response.arrayBuffer();
+  return [response.status, await holds.longest(gateway.url, sinceMs)];
+}
+
+/** Makes a response or a conversation. Returns its id. */
+async function make(path: string, body: object): Promise<string> {
+  const response = await fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  return ((await response.json()) as { id: string }).id;
+}
+
+/** What 8 MB took before large contents were read on a thread: 30 to 60 ms. */
+const storedHeldMsMax = attackSize(heldMsMax, 25);
+const withImages = [{ role: 'user', content: inputImages }];
+/** What is done with a stored response or conversation of tens of megabytes; `recent`: one that was stored later. */
+const uses: readonly [name: string, use: (stored: Stored) => Promise<[status: number, heldMs: number]>][] = [
+  ['its input is listed', ({ id }) => call('GET', `/v1/responses/${id}/input_items`)],
+  ['it is read', ({ id }) => call('GET', `/v1/responses/${id}`)],
+  ['it is continued', ({ id }) => attack('/v1/responses', continuing({ previous_response_id: id }))],
+  ['the last one is continued', ({ recent: id }) => attack('/v1/responses', continuing({ previous_response_id: id }))],
+  ['it is read as a stream', ({ background: id }) => call('GET', `/v1/responses/${id}?stream=true`)],
+  ['it is cancelled', ({ background: id }) => call('POST', `/v1/responses/${id}/cancel`)],
+  ['it is deleted', ({ id }) => call('DELETE', `/v1/responses/${id}`)],
+  ['a conversation is made of it', () => attack('/v1/conversations', { items: withImages })],
+  ['a conversation of it is listed', ({ conversation: id }) => call('GET', `/v1/conversations/${id}/items`)],
+  [
+    'a response is made in its conversation',
+    ({ conversation }) => attack('/v1/responses', continuing({ conversation })),
+  ],
+  ['its conversation grows', ({ conversation: id }) => attack(`/v1/conversations/${id}/items`, { items: withImages })],
+];
+
+interface Stored {
+  readonly id: string;
+  readonly recent: string;
+  readonly background: string;
+  readonly conversation: string;
+}
+
+function continuing(more: object): object {
+  return { model: 'far/eyes', input: 'x', ...more };
+}
+
+async function makeStored(): Promise<Stored> {
+  const request = { model: 'far/eyes', input: withImages };
+  const [background, id] = [
+    await make('/v1/responses', { ...request, background: true }),
+    await make('/v1/responses', request),
+  ];
+  const [recent, conversation] = [
+    await make('/v1/responses', request),
+    await make('/v1/conversations', { items: withImages }),
+  ];
+  return { id, recent, background, conversation };
+}
+
+test('a stored input of tens of megabytes does not block other requests, whatever is done with it', async () => {
+  // The first use of a path compiles it.
+  const first = await makeStored();
+  for (const [, use] of uses) await use(first);
+  const stored = await makeStored();
+  const long: [name: string, status: number, heldMs: number][] = [];
+  for (const [name, use] of uses) {
+    const [status, heldMs] = await use(stored);
+    if (process.env['ATTACK_SHOW'] !== undefined) console.log(name, status, heldMs);
+    if (status !== 200 || heldMs >= storedHeldMsMax) long.push([name, status, heldMs]);
+  }
+  expect(long).toEqual([]);
+}, 400_000);
+
+test('a line of tens of megabytes of a batch does not block other requests', async () => {
+  const headers = { authorization: `Bearer ${gateway.apiKey}` };
+  let sinceMs = 0;
+  // The first one compiles its paths and loads the tokenizer.
+  for (const content of [[image('data:image/png;base64,AAAA')], [image(url)]]) {
+    const body = chat('far/eyes', content);
+    const line = { custom_id: 'a', method: 'POST', url: '/v1/chat/completions', body };
+    const form = new FormData();
+    form.set('purpose', 'batch');
+    form.set('file', new Blob([JSON.stringify(line)]), 'a.jsonl');
+    sinceMs = Date.now();
+    const uploaded = await fetch(`${gateway.url}/v1/files`, { method: 'POST', headers, body: form });
+    const { id: input } = (await uploaded.json()) as { id: string };
+    const order = { input_file_id: input, endpoint: '/v1/chat/completions', completion_window: '24h' };
+    const id = await make('/v1/batches', order);
+    const read = async (): Promise<unknown> => (await fetch(`${gateway.url}/v1/batches/${id}`, { headers })).json();
+    await expect
+      .poll(read, { timeout: 60_000 })
+      .toMatchObject({ status: 'completed', request_counts: { completed: 1, failed: 0 } });
+  }
+  const heldMs = await holds.longest(gateway.url, sinceMs);
+  if (process.env['ATTACK_SHOW'] !== undefined) console.log('batch', heldMs);
+  expect(heldMs).toBeLessThan(heldMsMax);
+}, 200_000);
+
+test('a raw body of tens of megabytes from an edge in another process does not block other requests', async () => {
+  const edgeToken = readFileSync(join(gateway.dataDir, 'edge.token'), 'utf8').trim();
+  const headers = { 'x-tollgate-edge': edgeToken, authorization: `Bearer ${gateway.apiKey}` };
+  const client = createClient(GenerationService, createGrpcTransport({ baseUrl: gateway.rpcUrl }));
+  let sinceMs = 0;
+  for (const content of [[image('data:image/png;base64,AAAA')], [image(url)]]) {
+    const source = { protocol: Protocol.CHAT, body: Buffer.from(JSON.stringify(chat('far/eyes', content))) };
+    sinceMs = Date.now();
+    await Array.fromAsync(client.generate({ model: 'far/eyes', delivery: Delivery.WHOLE, source }, { headers }));
+  }
+  const heldMs = await holds.longest(gateway.url, sinceMs);
+  if (process.env['ATTACK_SHOW'] !== undefined) console.log('edge', heldMs, receivedBytes);
+  expect(heldMs).toBeLessThan(heldMsMax);
+}, 100_000);
 
 async function post(body: string, headers: Record<string, string> = {}): Promise<{ status: number; id: string }> {
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {

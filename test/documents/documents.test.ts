@@ -58,6 +58,36 @@ test('a document ends at its `endsAtMs`, and its id can be used again', async ()
   expect(toText((await fixture.documents.find(named('a')))?.body)).toBe('new');
 });
 
+test('contents of megabytes are read whole: bodies, chunks and chains, also several at once', async () => {
+  const large = (unit: string): Uint8Array => toBytes(unit.repeat(2 ** 21));
+  await fixture.documents.put(fixture.make('a', { body: large('a'), chunks: [{ seq: 1, content: large('c') }] }));
+  await fixture.documents.put(fixture.make('b', { body: large('b'), parentId: 'a' }));
+  await fixture.documents.put(fixture.make('c', { parentId: 'b' }));
+  const [a, b, chain, chunks] = await Promise.all([
+    fixture.documents.find(named('a')),
+    fixture.documents.find(named('b')),
+    fixture.documents.chain(named('c'), 1),
+    fixture.documents.chunks(named('a'), 0, 5),
+  ]);
+  const bodies = [a?.body, b?.body, ...(chain ?? []).map(({ body }) => body), ...chunks.map(({ content }) => content)];
+  const expected = [large('a'), large('b'), large('a'), large('b'), toBytes('c'), large('c')];
+  expect(bodies.map(body => Buffer.from(body ?? []).equals(expected.shift() ?? Buffer.of()))).toEqual(
+    Array.from({ length: 6 }, () => true),
+  );
+  expect(chain?.map(({ id }) => id)).toEqual(['a', 'b', 'c']);
+});
+
+test('a damaged content of megabytes is refused, and the others are still read', async () => {
+  for (const id of ['a', 'b']) await fixture.documents.put(fixture.make(id, { body: new Uint8Array(2 ** 21) }));
+  await fixture.documents.close();
+  const db = new Database(join(fixture.dataDir, 'content.db'));
+  db.exec(`UPDATE body SET crc = crc + 1 WHERE document = (SELECT row FROM document WHERE id = 'a')`);
+  db.close();
+  await fixture.reopen();
+  await expect(fixture.documents.find(named('a'))).rejects.toThrow('is damaged on the disk');
+  expect((await fixture.documents.find(named('b')))?.body.length).toBe(2 ** 21);
+});
+
 describe('an update', () => {
   test('does not change fields that it does not name', async () => {
     await fixture.documents.put(fixture.make('a', { state: 'queued', finished: false }));

@@ -37,16 +37,19 @@ export interface Way {
   readonly ask: (gateway: Gateway, model: string, more?: object) => Promise<Seen>;
 }
 
-/** Calls `probe` for up to 5 s until it returns a value, and returns that; for concurrent tests, in which `expect.poll` does not work. */
+/** How long `eventually` waits: no load of the machine makes a test wait so long for what does come. */
+const eventuallyMs = 30_000;
+
+/** Calls `probe` for up to 30 s until it returns a value, and returns that; for concurrent tests, in which `expect.poll` does not work. */
 export async function eventually<Value>(
   what: string,
   probe: () => Promise<Value | undefined> | Value | undefined,
 ): Promise<Value> {
-  for (const deadline = performance.now() + 5_000; performance.now() < deadline; await sleep(20)) {
+  for (const deadline = performance.now() + eventuallyMs; performance.now() < deadline; await sleep(20)) {
     const found = await probe();
     if (found !== undefined) return found;
   }
-  throw new Error(`${what} did not come within 5 s`);
+  throw new Error(`${what} did not come within ${eventuallyMs / 1000} s`);
 }
 
 /** The prompt of every request. */

@@ -69,6 +69,19 @@ describe('a response in the background', () => {
     expect((await fixture.find(caller.id))?.status).toBe(ResponseStatus.COMPLETED);
   });
 
+  test('whose output can’t be stored ends as failed, without a charge', async () => {
+    const caller = fixture.create({ background: true });
+    const attempt = await fixture.attempt();
+    attempt.begin('one');
+    await expect.poll(() => caller.text).toBe('one');
+    attempt.sendUnstorable();
+    await caller.ended;
+    expect(attempt.isCancelled).toBe(true);
+    expect((await fixture.find(caller.id))?.status).toBe(ResponseStatus.FAILED);
+    expect((await fixture.record(caller.id))?.costNanoUsd ?? 0n).toBe(0n);
+    expect(await fixture.held()).toBe(0n);
+  });
+
   test('whose output completes while it is being stored is charged once all of it is durable', async () => {
     const caller = fixture.create({ background: true });
     const attempt = await fixture.attempt();

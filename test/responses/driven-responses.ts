@@ -86,6 +86,12 @@ export class DrivenAttempt implements RunningAttempt {
     this.#receiver.end();
   }
 
+  /** Sends an item that can't be stored: its status is no 32-bit number. */
+  sendUnstorable(): void {
+    const message = create(ItemSchema, { content: { case: 'message', value: { role: Role.ASSISTANT } } });
+    this.#events(partClosed(0, [0, 0]), itemClosed(0, 0), itemOpened(0, 1, { ...message, status: (2 ** 40) as never }));
+  }
+
   #events(...events: GenerationEvent[]): void {
     this.#receiver.events(events);
   }

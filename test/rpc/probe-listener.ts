@@ -74,7 +74,7 @@ export async function start(options: Partial<RpcListenerOptions> = {}) {
     nextRequestId: () => `req_${(last += 1)}`,
     observe: call => calls.push(call),
     // Answers without reading the body.
-    decodeSource: source => ({ request: create(GenerateRequestSchema, { model: 'quick', source }) }),
+    decodeSource: async source => ({ request: create(GenerateRequestSchema, { model: 'quick', source }) }),
     ...options,
   });
   const { port } = await listener.listen('127.0.0.1', 0);

@@ -219,7 +219,7 @@ export class BatchJob {
   async #run(line: NumberedLine): Promise<void> {
     const { codec, ids } = this.#dependencies;
     const { endpoint } = this.#batch;
-    const read = codec.readLine(line.bytes, endpoint);
+    const read = await codec.readLine(line.bytes, endpoint);
     const requestId = publicRequestId(ids.next());
     const item = {
       line,
@@ -230,7 +230,7 @@ export class BatchJob {
     let body: BatchCall;
     let model: string;
     try {
-      body = codec.decode(read, endpoint);
+      body = await codec.decode(read, endpoint);
       model = this.#dependencies.catalog.findListedId(readModel(body));
     } catch (thrown) {
       await this.#fail(item, thrown);

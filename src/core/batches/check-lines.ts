@@ -70,7 +70,7 @@ export async function checkLines(
       return { total, faults: [fault('too_many_lines', `The file has more than ${itemsMax} lines.`)] };
     try {
       if (bytes.length > lineBytesMax()) throw tooLong(lineBytesMax());
-      const { customId } = codec.readLine(bytes, endpoint);
+      const { customId } = await codec.readLine(bytes, endpoint, true);
       const first = seen.get(customId);
       if (first !== undefined) throw duplicate(first);
       seen.set(customId, line);

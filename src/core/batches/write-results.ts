@@ -41,7 +41,7 @@ export async function writeResults(dependencies: ResultDependencies, done: DoneB
       const line = await journal.readLine(item);
       if (line === undefined) {
         unrun += 1;
-        const name = itemName(batch, item, dependencies.codec.readLine(bytes, batch.endpoint));
+        const name = itemName(batch, item, await dependencies.codec.readLine(bytes, batch.endpoint));
         await (isMessagesBatch(batch) ? output : errors).add([dependencies.codec.renderUnrun(name, reason)]);
       } else await (line.kind === 'answered' || isMessagesBatch(batch) ? output : errors).add(line.pieces);
     }

@@ -7,10 +7,11 @@ import {
   type StoredConversationChange,
   StoredConversationChangeSchema,
 } from '../../gen/tollgate/v1/conversation_pb.ts';
+import { fromBinaryInTurns, toBinaryInTurns } from '../../generation/large-message.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type IdSource, publicRequestId } from '../../lib/ids.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import type { DocumentChange, Documents } from '../../store/documents.ts';
+import type { Chunk, DocumentChange, Documents } from '../../store/documents.ts';
 
 /**
  * Stores conversations as documents: the body has the metadata, the chunks have the changes of the items. A change is durable when its promise resolves.
@@ -71,7 +72,7 @@ export class ConversationLog {
       createdAtMs: nowMs,
       endsAtMs: nowMs + lifetimeMs,
       body: toBinary(ConversationSchema, conversation),
-      chunks: items.length === 0 ? [] : [this.#chunk({ added: [...items] })],
+      chunks: items.length === 0 ? [] : [await this.#chunk({ added: [...items] })],
     });
     return conversation;
   }
@@ -90,7 +91,7 @@ export class ConversationLog {
     for (let after = -1; ;) {
       const chunks = await this.#dependencies.documents.chunks(document, after, changesAtOnce);
       for (const { seq, content } of chunks) {
-        const change = fromBinary(StoredConversationChangeSchema, content);
+        const change = await fromBinaryInTurns(StoredConversationChangeSchema, content);
         after = seq;
         if (!(await this.#isDone(change, name))) continue;
         for (const item of change.added) items.set(item.id, item);
@@ -111,13 +112,13 @@ export class ConversationLog {
    * Adds items at the end. `requestId`: the request whose response the items belong to; they become visible when that request is charged. Undefined: they are visible immediately.
    */
   async add(name: ConversationReference, items: readonly Item[], requestId?: string): Promise<void> {
-    const chunk = this.#chunk({ added: [...items], ...(requestId === undefined ? {} : { requestId }) });
+    const chunk = await this.#chunk({ added: [...items], ...(requestId === undefined ? {} : { requestId }) });
     await this.#change(name, { chunks: [chunk] });
   }
 
   /** Deletes items. */
   async remove(name: ConversationReference, itemIds: readonly string[]): Promise<void> {
-    await this.#change(name, { chunks: [this.#chunk({ deleted: [...itemIds] })] });
+    await this.#change(name, { chunks: [await this.#chunk({ deleted: [...itemIds] })] });
   }
 
   async delete(name: ConversationReference): Promise<void> {
@@ -133,12 +134,10 @@ export class ConversationLog {
     if (outcome !== 'updated') throw noConversation(id);
   }
 
-  #chunk(change: MessageInitShape<typeof StoredConversationChangeSchema>): {
-    readonly seq: number;
-    readonly content: Uint8Array;
-  } {
+  async #chunk(change: MessageInitShape<typeof StoredConversationChangeSchema>): Promise<Chunk> {
     const message = create(StoredConversationChangeSchema, change);
-    return { seq: this.#dependencies.ids.next(), content: toBinary(StoredConversationChangeSchema, message) };
+    const content = await toBinaryInTurns(StoredConversationChangeSchema, message);
+    return { seq: this.#dependencies.ids.next(), content };
   }
 
   /** Returns whether a change counts. The items of a response count only if it was charged, so that a crash before the charge leaves neither. */

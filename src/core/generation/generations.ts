@@ -167,7 +167,7 @@ export class Generations {
    * Checks and admits a request; the caller then starts the generation. Throws the client's error; in that case nothing is held.
    */
   async begin(ask: GenerationStart): Promise<Generation> {
-    const { credential, requestId: named, freeIfInterrupted: freeWhenCut, durable, batchId, telemetry } = ask;
+    const { credential, requestId: named, freeIfInterrupted, durable, batchId, telemetry } = ask;
     if (this.#isDraining) throw stopping();
     if (batchId === undefined) this.#begun += 1;
     const { ledger, router, runtime, ids } = this.#dependencies;
@@ -198,7 +198,7 @@ export class Generations {
       telemetry?.admissionEnded(admitted.heldNanoUsd);
       const keep = credential.keepBodies;
       const bodies = this.#dependencies.bodies?.begin({ requestId, keyId, accountId, keep }, request, telemetry);
-      const requested = { ...admission, admitted, admittedAtMs, freeWhenCut, telemetry, bodies, input: bounds };
+      const requested = { ...admission, admitted, admittedAtMs, freeIfInterrupted, telemetry, bodies, input: bounds };
       const generation = new Generation(this.#dependencies, requested, this.#ended);
       this.#running.add(generation);
       return generation;

@@ -170,10 +170,9 @@ export class BackgroundJob implements GenerationSink {
       : this.#generation.isInterrupted
         ? { state: 'restarted' as const }
         : failedWith(error);
-    const change = await this.#ending(facts, this.#waiting);
     for (let attempt = 0; ; attempt += 1) {
       try {
-        await this.#update(change);
+        await this.#update(await this.#endingOrState(facts));
         return;
       } catch (thrown) {
         if (toGatewayError(thrown).code !== 'overloaded') return;
@@ -184,7 +183,16 @@ export class BackgroundJob implements GenerationSink {
     }
   }
 
-  /** Returns the change of the document that ends the response: its state, and a body with the stored events and `rest`. */
+  /** Returns the change that ends a response whose whole answer is not stored: only its state, if its output can't be encoded. */
+  async #endingOrState(facts: EndFacts): Promise<Pick<DocumentChange, 'state' | 'finished' | 'body'>> {
+    try {
+      return await this.#ending(facts, this.#waiting);
+    } catch {
+      return { state: facts.state, finished: true };
+    }
+  }
+
+  /** Returns the change that ends the response: its state, and a body with the stored events and `rest`. */
   async #ending(
     { state, failure }: EndFacts,
     rest: readonly GenerationEvent[],
@@ -214,7 +222,7 @@ export async function beginInBackground(
   const { documents, generations, jobs, beginning } = dependencies;
   const { credential, requestId, telemetry } = requested;
   const request = { ...requested.request, delivery: Delivery.STREAMED };
-  const terms = { durable: true, freeWhenCut: true };
+  const terms = { durable: true, freeIfInterrupted: true };
   const generation = await withCallerPaths(requested, () =>
     generations.begin({ request, credential, requestId, telemetry, ...terms }),
   );

@@ -115,7 +115,7 @@ export class Conversations {
     const items: Item[] = [];
     let sliceEndsAt = this.#runtime.monotonicMs() + sliceMs;
     for (const document of chain) {
-      for (const item of read(decodeTurn(document), document)) items.push(item);
+      for (const item of read(await decodeTurn(document), document)) items.push(item);
       if (this.#runtime.monotonicMs() < sliceEndsAt) continue;
       await new Promise(setImmediate);
       sliceEndsAt = this.#runtime.monotonicMs() + sliceMs;
@@ -145,7 +145,7 @@ export class Conversations {
     if (kept !== undefined) return kept.findLast(item => item.id === id);
     const document = await this.#documents.find({ kind: 'response', id: place.responseId }, accountId);
     if (document === undefined) return undefined;
-    const turn = decodeTurn(document);
+    const turn = await decodeTurn(document);
     const items = turn[place.side];
     return items.find(item => item.id === id) ?? items[place.index];
   }

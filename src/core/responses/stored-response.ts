@@ -8,13 +8,14 @@ import {
   type ResponseHead,
   ResponseStatus,
   StoredEventsSchema,
-  type StoredResponse,
+  type StoredAnswer,
+  StoredAnswerSchema,
   StoredResponseSchema,
   type StoredTurn,
   StoredTurnSchema,
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { incompleteReason, ResponseFold } from '../../generation/response-fold.ts';
-import { toBinaryInTurns } from '../../generation/large-message.ts';
+import { fromBinaryInTurns, toBinaryInTurns } from '../../generation/large-message.ts';
 import { inputItemId } from '../../generation/response-ids.ts';
 import { defined } from '../../lib/defined.ts';
 import type { StoredDocument } from '../../store/documents.ts';
@@ -42,7 +43,7 @@ export function withIds(responseId: string, items: readonly Item[]): Item[] {
 }
 
 /** The output so far, and how it finished if it has. */
-export type Answer = Pick<StoredResponse, 'output' | 'finished' | 'completed' | 'extensions'>;
+export type Answer = Pick<StoredAnswer, 'output' | 'finished' | 'completed' | 'extensions'>;
 
 /** Folds events into an answer. `isOver`: no events follow, so items that have not closed are marked as incomplete. */
 export function toAnswer(responseId: string, events: readonly GenerationEvent[], isOver = true): Answer {
@@ -90,14 +91,14 @@ export function encodeBody({ head, input, inherited = [], answer, failure }: Bod
   );
 }
 
-/** Decodes the body of a document. */
-export function decodeResponse(document: StoredDocument): StoredResponse {
-  return fromBinary(StoredResponseSchema, document.body, { readUnknownFields: false });
+/** Decodes the body of a document, except for the input. */
+export function decodeAnswer(document: StoredDocument): Promise<StoredAnswer> {
+  return fromBinaryInTurns(StoredAnswerSchema, document.body);
 }
 
 /** Decodes only the items of a document's body, because the settings and tools of a thousand turns need not be decoded to continue a conversation. */
-export function decodeTurn(document: StoredDocument): StoredTurn {
-  return fromBinary(StoredTurnSchema, document.body, { readUnknownFields: false });
+export function decodeTurn(document: StoredDocument): Promise<StoredTurn> {
+  return fromBinaryInTurns(StoredTurnSchema, document.body);
 }
 
 /** Encodes events as a chunk of a document. */
@@ -119,13 +120,13 @@ const statuses: Readonly<Record<StoredState, ResponseStatus>> = {
 };
 
 /** Returns the status of a stored response that is no longer running. */
-export function toStatus(state: string, { finished, output }: StoredResponse): ResponseStatus {
+export function toStatus(state: string, { finished, output }: StoredAnswer): ResponseStatus {
   const isCut = state === 'ended' && finished !== undefined && incompleteReason(finished, output) !== undefined;
   return isCut ? ResponseStatus.INCOMPLETE : statuses[state as StoredState];
 }
 
 /** Returns why a stored response failed; undefined if it did not. */
-export function readFailure(state: string, { failure }: StoredResponse): ResponseFailure | undefined {
+export function readFailure(state: string, { failure }: StoredAnswer): ResponseFailure | undefined {
   const known = failures[state as StoredState];
   if (known === undefined) return undefined;
   return failure ?? { $typeName: 'tollgate.v1.ResponseFailure', code: known[0], message: known[1] };

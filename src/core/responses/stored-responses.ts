@@ -10,7 +10,7 @@ import {
   type ResponseHead,
   type ResponseService,
   ResponseStatus,
-  type StoredResponse,
+  type StoredAnswer,
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { completed as completedEvent } from '../../generation/events.ts';
 import { toRequestId } from '../../generation/response-ids.ts';
@@ -27,7 +27,7 @@ import type { Conversations } from './conversations.ts';
 import { Sealing, type SealStep } from './sealing.ts';
 import type { Elsewhere } from './elsewhere.ts';
 import type { Settling } from './settling.ts';
-import { decodeEvents, readFailure, toStatus, decodeResponse, type StoredState } from './stored-response.ts';
+import { decodeEvents, decodeAnswer, readFailure, toStatus, type StoredState } from './stored-response.ts';
 
 /** The methods for existing responses. */
 type StoredMethods = Pick<
@@ -181,7 +181,7 @@ export class StoredResponses {
     // The job is looked up before its document is read. Otherwise a job that ends in between would be reported as abandoned.
     const job = this.#dependencies.jobs.get(name.id);
     const document = await this.#document(name);
-    const stored = decodeResponse(document);
+    const stored = await decodeAnswer(document);
     const { elsewhere } = this.#dependencies;
     const far = job === undefined && elsewhere.runs(document) ? await elsewhere.progress(document) : undefined;
     const running = job ?? far;
@@ -203,7 +203,7 @@ export class StoredResponses {
   /**
    * Returns the result of a response that is no longer running, from its document and the ledger. A response that is stored as complete but was not charged, because the process died before that, does not count as an answer.
    */
-  async #readResult(name: OwnedName, stored: string, body: StoredResponse): Promise<Ended> {
+  async #readResult(name: OwnedName, stored: string, body: StoredAnswer): Promise<Ended> {
     await this.#dependencies.settling.over(name.id);
     const record = stored === 'ended' ? await this.#recordOnceSettled(name) : undefined;
     const state = stored === 'ended' && record === undefined ? 'restarted' : stored;
@@ -238,7 +238,7 @@ export class StoredResponses {
   /** Returns the last events of a response that has ended, and how it ended. */
   async #end(name: OwnedName): Promise<{ events: GenerationEvent[]; end: ResponseEnd }> {
     const document = await this.#document(name);
-    const { completed, ...end } = await this.#readResult(name, document.state, decodeResponse(document));
+    const { completed, ...end } = await this.#readResult(name, document.state, await decodeAnswer(document));
     return {
       events: completed === undefined ? [] : [completedEvent(completed)],
       end: { $typeName: 'tollgate.v1.ResponseEnd', ...end },
@@ -247,7 +247,7 @@ export class StoredResponses {
 
   /** Returns the head of a background response. Throws `invalid_request` with `message` for any other response. */
   async #background(name: OwnedName, message: string, facts: ErrorFacts): Promise<ResponseHead> {
-    const { head } = decodeResponse(await this.#document(name));
+    const { head } = await decodeAnswer(await this.#document(name));
     if (head?.background !== true) throw new GatewayError('invalid_request', message, facts);
     return head;
   }

@@ -1,17 +1,21 @@
 import { readMessagesItem, readOpenAiItem } from '../../codecs/batches/read-line.ts';
 import { renderAnswer, renderError, renderUnrun } from '../../codecs/batches/render-line.ts';
 import { chatCodec } from '../../codecs/chat/index.ts';
-import type { ClientCodec } from '../../codecs/codec.ts';
+import type { ClientCodec, ReceivedRequest } from '../../codecs/codec.ts';
 import { decodeEmbedRequest } from '../../codecs/embeddings/decode-request.ts';
 import { renderEmbedAnswer } from '../../codecs/embeddings/render-answer.ts';
 import { messagesCodec } from '../../codecs/messages/index.ts';
 import { decodeRequest, renderResource } from '../../codecs/responses/index.ts';
+import { rememberBody } from '../../codecs/sent-body.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { Delivery, Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { BatchCall, BatchCodec, BatchLine } from '../../generation/batches/batch-codec.ts';
 import { endpointPath } from '../../generation/endpoints.ts';
+import { isLargeJson, writeInTurns } from '../../lib/large-json.ts';
 import { errorEnvelope, messagesErrorEnvelope } from '../error-answer.ts';
-import { parseJson } from '../json-body.ts';
+import { parseBytes } from '../json-body.ts';
+import type { JsonBounds } from '../json-bounds.ts';
+import type { JsonParser } from '../json-parser.ts';
 import type { ErrorTexts } from '../options.ts';
 import { createCall } from '../responses/create-route.ts';
 import { readFacts, toAnswerOutcome } from '../responses/facts.ts';
@@ -22,10 +26,14 @@ import { readFacts, toAnswerOutcome } from '../responses/facts.ts';
 export function createBatchCodec(settings: {
   readonly texts: () => ErrorTexts;
   readonly strict: () => boolean;
+  /** Parses large lines. */
+  readonly parser: JsonParser;
+  /** The bounds of a line: those of a request's body. */
+  readonly bounds: () => JsonBounds;
 }): BatchCodec {
   return {
-    readLine: (line, endpoint) => {
-      const { value } = parseJson(line);
+    readLine: async (line, endpoint, isNew = false) => {
+      const { value } = await parseBytes(settings.parser, line, isNew ? settings.bounds() : undefined);
       return isMessages(endpoint) ? readMessagesItem(value) : readOpenAiItem(value, endpointPath(endpoint));
     },
     decode: (line, endpoint) => decodeBody(line, endpoint, settings.strict()),
@@ -42,7 +50,7 @@ function isMessages(endpoint: Endpoint): boolean {
   return endpoint === Endpoint.MESSAGES;
 }
 
-function decodeBody({ body }: BatchLine, endpoint: Endpoint, strict: boolean): BatchCall {
+async function decodeBody({ body }: BatchLine, endpoint: Endpoint, strict: boolean): Promise<BatchCall> {
   refuseStream(body);
   switch (endpoint) {
     case Endpoint.RESPONSES:
@@ -60,11 +68,11 @@ function decodeBody({ body }: BatchLine, endpoint: Endpoint, strict: boolean): B
   }
 }
 
-function decodeGeneration(
+async function decodeGeneration(
   codec: ClientCodec,
   { body, endpoint, strict }: { readonly body: unknown; readonly endpoint: Endpoint; readonly strict: boolean },
-): BatchCall {
-  const decoded = codec.decodeRequest(receive(body));
+): Promise<BatchCall> {
+  const decoded = codec.decodeRequest(await receive(body));
   const { request } = decoded;
   request.endpoint = endpoint;
   request.delivery = Delivery.WHOLE;
@@ -76,8 +84,8 @@ function decodeGeneration(
   };
 }
 
-function decodeResponse(body: unknown, strict: boolean): BatchCall {
-  const decoded = decodeRequest(receive(body));
+async function decodeResponse(body: unknown, strict: boolean): Promise<BatchCall> {
+  const decoded = decodeRequest(await receive(body));
   if (decoded.background) {
     throw new GatewayError(
       'unsupported_parameter',
@@ -96,8 +104,12 @@ function decodeResponse(body: unknown, strict: boolean): BatchCall {
   };
 }
 
-function receive(body: unknown) {
-  return { body, raw: Buffer.from(JSON.stringify(body)), headers: {} };
+/** Returns a line's body as if it were a request's. A large one is written in turns of the event loop, and is not read again. */
+async function receive(body: unknown): Promise<ReceivedRequest> {
+  if (!isLargeJson(body)) return { body, raw: Buffer.from(JSON.stringify(body)), headers: {} };
+  const raw = await writeInTurns(body, () => true);
+  rememberBody(raw, body, false);
+  return { body, raw, headers: {} };
 }
 
 /** Throws if the body requests a stream: results of items are whole answers. */

@@ -8,7 +8,7 @@ import {
   renderItemPage,
 } from '../../codecs/responses/index.ts';
 import type { Conversation } from '../../gen/tollgate/v1/conversation_pb.ts';
-import { answerJson } from '../answer.ts';
+import { answerJson, answerStored } from '../answer.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
 import { generationBodyOptions, readJsonBody } from '../json-body.ts';
@@ -62,18 +62,18 @@ function registerItems(app: FastifyInstance, edge: Edge): void {
     const include = readInclude(request.query);
     const requested = { id: request.params.id, items: decodeNewItems(await readBody(edge, request, reply)), include };
     const { items } = await edge.conversations.addConversationItems(requested, { headers: request.call });
-    answerJson(edge, request, reply, renderItemPage(items, false));
+    await answerStored(edge, request, reply, renderItemPage(items, false));
   });
   app.get<OneConversation>(itemsPath, { onRequest }, async (request, reply) => {
     const requested = { id: request.params.id, ...readItemsPage(request.query) };
     const { items, hasMore } = await edge.conversations.listConversationItems(requested, { headers: request.call });
-    answerJson(edge, request, reply, renderItemPage(items, hasMore));
+    await answerStored(edge, request, reply, renderItemPage(items, hasMore));
   });
   app.get<OneItem>(itemPath, { onRequest }, async (request, reply) => {
     const requested = { ...request.params, include: readInclude(request.query) };
     const { item } = await edge.conversations.getConversationItem(requested, { headers: request.call });
     if (item === undefined) throw new Error('an answer without its item');
-    answerJson(edge, request, reply, renderItem(item));
+    await answerStored(edge, request, reply, renderItem(item));
   });
   app.delete<OneItem>(itemPath, { onRequest }, async (request, reply) => {
     const { conversation } = await edge.conversations.deleteConversationItem(request.params, {

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import type { FastifyInstance } from 'fastify';
 import { renderItem, renderResource } from '../../codecs/responses/index.ts';
 import { FollowResponseRequestSchema, type Response, ResponseService } from '../../gen/tollgate/v1/response_pb.ts';
-import { answerJson } from '../answer.ts';
+import { answerJson, answerStored } from '../answer.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
 import { Exchange } from '../exchange.ts';
@@ -38,12 +38,12 @@ export function registerStoredResponses(app: FastifyInstance, edge: Edge): void 
       { id: request.params.id, include },
       { headers: request.call },
     );
-    answerJson(edge, request, reply, toResource(response));
+    await answerStored(edge, request, reply, toResource(response));
   });
   app.post<OneResponse>(`${onePath}/cancel`, { onRequest }, async (request, reply) => {
     const { id } = request.params;
     const { response } = await edge.responses.cancelResponse({ id }, { headers: request.call });
-    answerJson(edge, request, reply, toResource(response));
+    await answerStored(edge, request, reply, toResource(response));
   });
   app.delete<OneResponse>(onePath, { onRequest }, async (request, reply) => {
     const { id } = request.params;
@@ -54,7 +54,12 @@ export function registerStoredResponses(app: FastifyInstance, edge: Edge): void 
     const call = { id: request.params.id, ...readItemsPage(request.query) };
     const { items, hasMore } = await edge.responses.listInputItems(call, { headers: request.call });
     const ids = { first_id: items[0]?.id ?? null, last_id: items.at(-1)?.id ?? null };
-    answerJson(edge, request, reply, { object: 'list', data: items.map(renderItem), ...ids, has_more: hasMore });
+    await answerStored(edge, request, reply, {
+      object: 'list',
+      data: items.map(renderItem),
+      ...ids,
+      has_more: hasMore,
+    });
   });
 }
 

@@ -53,10 +53,13 @@ export type BatchCall =
 
 /** Reads and writes the lines of batches. */
 export interface BatchCodec {
-  /** Reads a line of an input file. Throws `validation_error` or `invalid_request`, with the invalid member as `param`. */
-  readLine(line: Buffer, endpoint: Endpoint): BatchLine;
-  /** Decodes the body of a line. Throws the error that a client with such a request would get. */
-  decode(line: BatchLine, endpoint: Endpoint): BatchCall;
+  /**
+   * Reads a line of an input file. `isNew`: it is read for the first time, so its bounds are checked too. Rejects with `validation_error` or
+   * `invalid_request`, with the invalid member as `param`.
+   */
+  readLine(line: Buffer, endpoint: Endpoint, isNew?: boolean): Promise<BatchLine>;
+  /** Decodes the body of a line. Rejects with the error that a client with such a request would get. */
+  decode(line: BatchLine, endpoint: Endpoint): Promise<BatchCall>;
   /** Renders the line of an item that has failed. */
   renderFailure(item: RequestedItem, error: GatewayError): Uint8Array;
   /** Renders the line of an item that was never run. */

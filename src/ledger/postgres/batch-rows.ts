@@ -109,11 +109,7 @@ export class BatchRows implements Rows {
     this.tables = makeTables(shared, scope);
     const { hold: holds } = this.tables;
     const { tables } = this;
-    const columns = {
-      hold: statements.hold.codec.names.join(', '),
-      key: statements.key.codec.names.join(', '),
-      period: statements.period.codec.names.join(', '),
-    };
+    const columns = listDeadlineColumns(statements);
     this.#deadlines = new Deadlines({ holds, keys: tables.key, periods: tables.period, columns });
     this.sumBounds = new SumBounds(shared.countedSums, this.undo);
     this.#tallies = new Tallies(new Sql(this.#results.asConnection()));
@@ -589,4 +585,13 @@ function overlay<R extends { readonly id: number }>(stored: readonly R[], change
   const rows = new Map(stored.map(row => [row.id, row]));
   for (const row of changed) rows.set(row.id, row);
   return [...rows.values()].sort((a, b) => a.id - b.id);
+}
+
+/** Returns the columns of the rows that have deadlines, as SQL. */
+function listDeadlineColumns({ hold, key, period }: Shared['statements']) {
+  return {
+    hold: hold.codec.names.join(', '),
+    key: key.codec.names.join(', '),
+    period: period.codec.names.join(', '),
+  };
 }

@@ -58,9 +58,14 @@ export function losesWrites(thrown: unknown): thrown is Error {
   );
 }
 
+/** Returns an error like SQLite's: one that another thread has caught. */
+export function sqliteError(message: string, code: string): Error {
+  return new Database.SqliteError(message, code);
+}
+
 /** Returns an error like SQLite's, for injected faults. */
 export function sqliteFailure(code: string): Error {
-  return new Database.SqliteError(`${code} on purpose`, code);
+  return sqliteError(`${code} on purpose`, code);
 }
 
 /**

@@ -10,6 +10,8 @@ export type Replies<Reply> = ['now', (Reply | undefined)[]] | ['later', Reply[]]
 export interface CallService<Request, Reply> {
   /** Replies to each request, by one or several calls of `post`. Throws only to end the thread. */
   run(batch: Request[], post: (...replies: Replies<Reply>) => void): void;
+  /** Returns the memory of a reply that moves to the caller instead of being copied; absent: all is copied. */
+  movedMemory?(reply: Reply): readonly ArrayBuffer[];
   /** Releases the service's resources, after its last reply. */
   end(): void;
 }
@@ -18,7 +20,14 @@ export interface CallService<Request, Reply> {
 export function serveCalls<Request, Reply>(service: CallService<Request, Reply>, ready?: unknown): void {
   const port = parentPort;
   if (port === null) throw new Error('serveCalls must run in a worker thread');
-  const post = (...replies: Replies<Reply>): void => port.postMessage(replies);
+  const post = (...replies: Replies<Reply>): void => {
+    const [kind, list] = replies;
+    const moved =
+      kind === 'notice' || service.movedMemory === undefined
+        ? []
+        : list.flatMap(reply => (reply === undefined ? [] : (service.movedMemory?.(reply) ?? [])));
+    port.postMessage(replies, moved);
+  };
   port.on('message', (message: Request[] | 'end') => {
     if (message !== 'end') return service.run(message, post);
     service.end();

@@ -49,22 +49,41 @@ export interface StoredContent {
   readonly crc: number | null;
 }
 
+/** A stored content as it is read here; `content` null: it is too large to be read here. */
+export interface ReadContent {
+  readonly content: Uint8Array | null;
+  readonly crc: number | null;
+}
+
 /** A document's row with its body. */
-export interface WholeRow extends HeadRow, StoredContent {}
+export interface WholeRow extends HeadRow, ReadContent {}
 
 /** Returns the bytes. Throws if they differ from those that were stored. `owner`: the document's id, for the message. */
-export function intactContent({ content, crc }: StoredContent, owner: string): Uint8Array {
+export function intactContent<Content extends Uint8Array>(
+  { content, crc }: { readonly content: Content; readonly crc: number | null },
+  owner: string,
+): Content {
   if (crc !== null && crc32(content) !== crc)
     throw new Error(`the content of document ${owner} is damaged on the disk`);
   return content;
+}
+
+/** Returns SQL that reads a content and its sum, unless it has more than `bytesMax`: its sum is stored behind it, and reaching that reads all of it. */
+export function readsContent(bytesMax: number, table: string): string {
+  const reads = (column: string): string =>
+    bytesMax === Infinity
+      ? `${table}.${column}`
+      : `iif(length(${table}.content) <= ${bytesMax}, ${table}.${column}, NULL) AS ${column}`;
+  return `${reads('content')}, ${reads('crc')}`;
 }
 
 /** Rows of documents and their bodies, on one connection. */
 export class DocumentRows {
   readonly #sql: ReturnType<typeof prepare>;
 
-  constructor(db: Connection) {
-    this.#sql = prepare(db);
+  /** `bytesMax`: larger bodies are not read here; absent: all are. */
+  constructor(db: Connection, bytesMax = Infinity) {
+    this.#sql = prepare(db, bytesMax);
   }
 
   /** Returns the row with this name, even if the document is expired or hidden. */
@@ -77,9 +96,16 @@ export class DocumentRows {
   }
 
   read(head: HeadRow): StoredDocument {
+    const { content, crc } = this.readBody(head);
+    if (content === null) throw new Error(`the body of document ${head.id} is too large to be read here`);
+    return { ...toDocumentFacts(head), body: intactContent({ content, crc }, head.id) };
+  }
+
+  /** Returns the body of a document, with its sum not checked yet. */
+  readBody(head: HeadRow): ReadContent {
     const stored = this.#sql.body.get(head.row);
     if (stored === undefined) throw new Error(`document ${head.id} has no body`);
-    return { ...toDocumentFacts(head), body: intactContent(stored, head.id) };
+    return stored;
   }
 
   /**
@@ -113,7 +139,7 @@ export class DocumentRows {
 }
 
 /** Prepares the statements. On a read-only connection those that write can be prepared, but not run. */
-function prepare(db: Connection) {
+function prepare(db: Connection, bytesMax: number) {
   return {
     head: db.prepare<[string, string], HeadRow>('SELECT * FROM document WHERE kind = ? AND id = ?'),
     headAt: db.prepare<[number], HeadRow>('SELECT * FROM document WHERE row = ?'),
@@ -124,9 +150,9 @@ function prepare(db: Connection) {
          SELECT d.row, d.parent, up.total + d.bytes FROM up JOIN document d ON d.row = up.parent
          WHERE up.total < ${linkBytesMax} LIMIT ${linksMax}
        )
-       SELECT d.*, b.content, b.crc FROM up CROSS JOIN document d ON d.row = up.row CROSS JOIN body b ON b.document = up.row`,
+       SELECT d.*, ${readsContent(bytesMax, 'b')} FROM up CROSS JOIN document d ON d.row = up.row CROSS JOIN body b ON b.document = up.row`,
     ),
-    body: db.prepare<[number], StoredContent>('SELECT content, crc FROM body WHERE document = ?'),
+    body: db.prepare<[number], ReadContent>(`SELECT ${readsContent(bytesMax, 'body')} FROM body WHERE document = ?`),
     bodyLength: db.prepare<[number], { length: number }>(
       'SELECT length(content) AS length FROM body WHERE document = ?',
     ),

@@ -17,7 +17,8 @@ import { type Connection, losesWrites, openForReading, type Query } from '../../
 import { endedEarly, holdLog, removeLog } from '../../../lib/sqlite/log-file.ts';
 import type { DocumentCommand } from './document-engine.ts';
 import { type DocumentWatch, DocumentWriter } from './document-writer.ts';
-import { DocumentRows, intactContent, toDocumentFacts, type HeadRow, type StoredContent } from './rows.ts';
+import { type ContentName, ContentReader, largeContentBytes } from './content-reader.ts';
+import { DocumentRows, intactContent, toDocumentFacts, type HeadRow, type ReadContent, readsContent } from './rows.ts';
 
 interface SqliteDocumentsOptions {
   /** The data directory; it is created if it does not exist. The caller has locked it, as opening the ledger does. */
@@ -50,7 +51,7 @@ export async function openSqliteDocuments(options: SqliteDocumentsOptions): Prom
   const held = holdLog(path);
   try {
     const writer = await DocumentWriter.start(data, () => clock.now(), watch);
-    return new SqliteDocuments(openReads(path), writer, clock, () => removeLog(path));
+    return new SqliteDocuments(path, writer, clock, () => removeLog(path));
   } finally {
     held?.close();
   }
@@ -59,7 +60,7 @@ export async function openSqliteDocuments(options: SqliteDocumentsOptions): Prom
 /** Opens the documents in a worker: it reads the file itself, and `sender` sends its commands to the thread that opened the store. */
 export function openLentDocuments(dataDir: string, clock: Clock, sender: Omit<CommandSender, 'close'>): Documents {
   const lent = { ...sender, close: async () => undefined };
-  return new SqliteDocuments(openReads(documentsPath(dataDir)), lent, clock, () => undefined);
+  return new SqliteDocuments(documentsPath(dataDir), lent, clock, () => undefined);
 }
 
 function openReads(path: string): Connection {
@@ -100,25 +101,28 @@ function preparePage(db: Connection, after: '<' | '>', direction: 'ASC' | 'DESC'
 
 const unwatched: DocumentWatch = { failing: () => undefined, lost: () => undefined };
 
-/** Sends commands to the writer's thread. Reads find single rows, so they run on the calling thread, on a read-only connection. */
+/** Sends commands to the writer's thread. Reads find single rows, so they run on the calling thread, on a read-only connection; large contents are read on a thread of their own. */
 class SqliteDocuments implements SharedDocuments {
   readonly #db: Connection;
   readonly #writer: CommandSender;
   readonly #clock: Clock;
   readonly #onClosed: () => void;
   readonly #rows: DocumentRows;
-  readonly #chunkAfter: Query<[number, number], StoredContent & Chunk>;
+  readonly #contents: ContentReader;
+  readonly #chunkAfter: Query<[number, number], ReadContent & Pick<Chunk, 'seq'>>;
   readonly #unfinished: Query<[string], HeadRow>;
   readonly #pages: Readonly<Record<DocumentPage['order'], Query<PageValues, HeadRow>>>;
 
-  constructor(db: Connection, writer: CommandSender, clock: Clock, onClosed: () => void) {
+  constructor(path: string, writer: CommandSender, clock: Clock, onClosed: () => void) {
+    const db = openReads(path);
     this.#onClosed = onClosed;
     this.#db = db;
     this.#writer = writer;
     this.#clock = clock;
-    this.#rows = new DocumentRows(db);
+    this.#contents = new ContentReader(path);
+    this.#rows = new DocumentRows(db, largeContentBytes);
     this.#chunkAfter = db.prepare(
-      'SELECT seq, content, crc FROM chunk WHERE document = ? AND seq > ? ORDER BY seq LIMIT 1',
+      `SELECT seq, ${readsContent(largeContentBytes, 'chunk')} FROM chunk WHERE document = ? AND seq > ? ORDER BY seq LIMIT 1`,
     );
     this.#unfinished = db.prepare('SELECT * FROM document WHERE kind = ? AND finished = 0 ORDER BY created_at_ms');
     this.#pages = { oldest_first: preparePage(db, '>', 'ASC'), newest_first: preparePage(db, '<', 'DESC') };
@@ -142,7 +146,11 @@ class SqliteDocuments implements SharedDocuments {
 
   async find(name: DocumentName, accountId?: number): Promise<StoredDocument | undefined> {
     const head = this.#seen(name, accountId);
-    return head === undefined ? undefined : this.#read(() => this.#rows.read(head));
+    if (head === undefined) return undefined;
+    return this.#whole(
+      head,
+      this.#read(() => this.#rows.readBody(head)),
+    );
   }
 
   async chain(name: DocumentName, accountId: number): Promise<StoredDocument[] | undefined> {
@@ -154,7 +162,11 @@ class SqliteDocuments implements SharedDocuments {
       const links = this.#read(() => this.#rows.links(from));
       for (const link of links) {
         if (link.row !== next) throw new Error(`document ${link.id} is not the next one of its chain`);
-        chain.push({ ...toDocumentFacts(link), body: intactContent(link, link.id) });
+        const found = this.#content(link, { row: link.row, owner: link.id });
+        const body = found instanceof Promise ? await found : found;
+        // The document was deleted while its chain was read.
+        if (body === undefined) return undefined;
+        chain.push({ ...toDocumentFacts(link), body });
         next = link.parent;
       }
       // The document was deleted while its chain was read.
@@ -171,7 +183,8 @@ class SqliteDocuments implements SharedDocuments {
     while (chunks.length < limit && bytes < chunksBytesMax) {
       const chunk = this.#read(() => this.#chunkAfter.get(head.row, chunks.at(-1)?.seq ?? after));
       if (chunk === undefined) break;
-      const content = intactContent(chunk, head.id);
+      const content = await this.#content(chunk, { row: head.row, seq: chunk.seq, owner: head.id });
+      if (content === undefined) break;
       chunks.push({ seq: chunk.seq, content });
       bytes += content.length;
     }
@@ -187,15 +200,44 @@ class SqliteDocuments implements SharedDocuments {
     if (after !== undefined && from === undefined) return undefined;
     const first = order === 'oldest_first' ? [-1, -1] : [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
     const [atMs = 0, row = 0] = from === undefined ? first : [from.created_at_ms, from.row];
-    return this.#read(() =>
-      this.#pages[order].all(kind, accountId, atMs, row, this.#clock.now(), limit).map(head => this.#rows.read(head)),
+    const page = this.#read(() =>
+      this.#pages[order]
+        .all(kind, accountId, atMs, row, this.#clock.now(), limit)
+        .map(head => ({ head, stored: this.#rows.readBody(head) })),
     );
+    const documents: StoredDocument[] = [];
+    for (const { head, stored } of page) {
+      const document = await this.#whole(head, stored);
+      if (document !== undefined) documents.push(document);
+    }
+    return documents;
   }
 
   async close(): Promise<void> {
+    await this.#contents.close();
     await this.#writer.close();
     this.#db.close();
     this.#onClosed();
+  }
+
+  /** Returns a document with its body; undefined: it was deleted meanwhile. */
+  async #whole(head: HeadRow, stored: ReadContent): Promise<StoredDocument | undefined> {
+    const body = await this.#content(stored, { row: head.row, owner: head.id });
+    return body === undefined ? undefined : { ...toDocumentFacts(head), body };
+  }
+
+  /** Returns a content, from the thread if it is large; undefined: it was deleted meanwhile. Throws or rejects if it is damaged. */
+  #content({ content, crc }: ReadContent, name: ContentName): Uint8Array | Promise<Uint8Array | undefined> {
+    return content === null ? this.#readApart(name) : intactContent({ content, crc }, name.owner);
+  }
+
+  async #readApart(name: ContentName): Promise<Uint8Array | undefined> {
+    try {
+      return await this.#contents.read(name);
+    } catch (error) {
+      if (losesWrites(error)) this.#writer.lose(error);
+      throw error;
+    }
   }
 
   /** Runs a read. If SQLite finds that the file is damaged, the process must end, as after a failed write. */

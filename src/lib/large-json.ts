@@ -1,6 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Json, JsonObject } from '../codecs/codec.ts';
-import { restoreExact } from '../lib/exact-json.ts';
+import { restoreExact } from './exact-json.ts';
 
 /** Bodies with more characters than this are written in several turns of the event loop. */
 const largeLength = 1024 ** 2;
@@ -11,13 +10,16 @@ const copyBytes = 4 * 1024 ** 2;
 /** The character with which a mark of `parseExact` begins. A text that begins with it is not split. */
 const markCode = 0xf8ff;
 
-/** Returns whether the texts and names of a body are so long that it should be written in several turns of the event loop. */
-export function isLargeJson(body: JsonObject): boolean {
-  return countUpTo(body, largeLength) > largeLength;
+/** Accepts objects that are written as they are, with all that is in them; in others, half a surrogate pair becomes U+FFFD. */
+export type SealedObjects = (object: object) => boolean;
+
+/** Returns whether the texts and names of a JSON value are so long that it should be written in several turns of the event loop. */
+export function isLargeJson(value: unknown): boolean {
+  return countUpTo(value, largeLength) > largeLength;
 }
 
 /** Returns the length of all texts and names of a value; if that is above `max`, some number above `max`. */
-function countUpTo(value: Json | undefined, max: number): number {
+function countUpTo(value: unknown, max: number): number {
   if (typeof value === 'string') return value.length;
   if (typeof value !== 'object' || value === null) return 1;
   let count = 0;
@@ -28,17 +30,19 @@ function countUpTo(value: Json | undefined, max: number): number {
     }
     return count;
   }
-  for (const name of Object.keys(value)) {
-    count += name.length + countUpTo(value[name], max - count);
+  const members = value as Readonly<Record<string, unknown>>;
+  for (const name of Object.keys(members)) {
+    count += name.length + countUpTo(members[name], max - count);
     if (count > max) break;
   }
   return count;
 }
 
 /**
- * Writes a value as well-formed JSON, in turns of the event loop that take about a millisecond each. Objects for which `isSealed` returns true are written unchanged, with everything in them.
+ * Writes a JSON value in turns of the event loop of about a millisecond each. Marks of `parseExact` are replaced with their content. Members
+ * that are undefined are left out.
  */
-export async function writeInTurns(value: JsonObject, isSealed: (object: JsonObject) => boolean): Promise<Buffer> {
+export async function writeInTurns(value: unknown, isSealed: SealedObjects): Promise<Buffer> {
   const written: Buffer[] = [];
   let waiting = '';
   const flush = (): void => {
@@ -56,10 +60,10 @@ export async function writeInTurns(value: JsonObject, isSealed: (object: JsonObj
 }
 
 /** Yields the JSON of a value, piece by piece. */
-function* pieces(value: Json, isSealed: (object: JsonObject) => boolean, sealed: boolean): Generator<string> {
+function* pieces(value: unknown, isSealed: SealedObjects, sealed: boolean): Generator<string> {
   if (typeof value === 'string') yield* textPieces(value, sealed);
   else if (Array.isArray(value)) {
-    for (const [at, entry] of value.entries()) {
+    for (const [at, entry] of (value as unknown[]).entries()) {
       yield at === 0 ? '[' : ',';
       yield* pieces(entry, isSealed, sealed);
     }
@@ -67,7 +71,7 @@ function* pieces(value: Json, isSealed: (object: JsonObject) => boolean, sealed:
   } else if (typeof value === 'object' && value !== null) {
     const within = sealed || isSealed(value);
     let separator = '{';
-    for (const [name, member] of Object.entries(value)) {
+    for (const [name, member] of Object.entries(value) as [string, unknown][]) {
       if (member === undefined) continue;
       yield separator;
       separator = ',';
