@@ -52,18 +52,18 @@ const periodNames: Partial<Record<PlanPeriod, PlanPeriodName>> = {
   [PlanPeriod.BIWEEKLY]: 'biweekly',
   [PlanPeriod.MONTHLY]: 'monthly',
 };
-const plans: Record<PlanName, Plan> = { core: Plan.CORE, core_pro: Plan.CORE_PRO };
-const periods: Record<PlanPeriodName, PlanPeriod> = { biweekly: PlanPeriod.BIWEEKLY, monthly: PlanPeriod.MONTHLY };
+const planEnums: Record<PlanName, Plan> = { core: Plan.CORE, core_pro: Plan.CORE_PRO };
+const periodEnums: Record<PlanPeriodName, PlanPeriod> = { biweekly: PlanPeriod.BIWEEKLY, monthly: PlanPeriod.MONTHLY };
 
 const planList = ['core', 'core_pro'] as const satisfies PlanName[];
 const periodList = ['biweekly', 'monthly'] as const satisfies PlanPeriodName[];
 
-/** Returns a configured plan once for each length of period that it offers. */
+/** Returns one entry of a configured plan for each billing period, biweekly and monthly. */
 function toConfiguredPlans(name: PlanName, settings: Plans[PlanName]): MessageInitShape<typeof ConfiguredPlanSchema>[] {
   const { freeDailyRequests, discountPermille, models } = settings;
   return periodList.map(period => ({
-    plan: plans[name],
-    period: periods[period],
+    plan: planEnums[name],
+    period: periodEnums[period],
     priceNanoUsd: settings[period].priceNanoUsd,
     tokens: BigInt(settings[period].tokens),
     freeDailyRequests,
@@ -88,8 +88,8 @@ async function noSubscription(ledger: Ledger, accountId: number): Promise<Gatewa
 function toSubscription(row: SubscriptionRow): MessageInitShape<typeof SubscriptionSchema> {
   return {
     accountId: BigInt(row.accountId),
-    plan: plans[row.plan],
-    period: periods[row.period],
+    plan: planEnums[row.plan],
+    period: periodEnums[row.period],
     startedAtMs: BigInt(row.startedAtMs),
     periodStartMs: BigInt(row.periodStartMs),
     periodEndMs: BigInt(row.periodEndMs),

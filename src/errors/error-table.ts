@@ -162,12 +162,12 @@ export const errorTable = {
     tip: 'Check the path, the method and the id.',
   },
   conflict: {
-    meaning: 'The change contradicts the current state.',
+    meaning: 'The change conflicts with the current state.',
     http: 409,
     rpc: 'AlreadyExists',
     retry: false,
     log: 'info',
-    tip: 'Read the current state first; the change was already made or contradicts it.',
+    tip: 'Read the current state first; the change was already made or conflicts with it.',
   },
   conversation_locked: {
     meaning: 'Another response is being made in the conversation.',
@@ -175,7 +175,7 @@ export const errorTable = {
     rpc: 'Aborted',
     retry: undefined,
     log: 'info',
-    tip: 'Wait until that response has ended, and repeat.',
+    tip: 'Wait until that response has ended, then send the request again.',
   },
   idempotency_in_progress: {
     meaning: 'A request with the same Idempotency-Key is still being answered.',
@@ -183,7 +183,7 @@ export const errorTable = {
     rpc: 'Aborted',
     retry: undefined,
     log: 'info',
-    tip: 'The first request with this Idempotency-Key still runs: wait and repeat.',
+    tip: 'The first request with this Idempotency-Key is still running: wait, then send it again.',
   },
   idempotency_key_reused: {
     meaning: 'The Idempotency-Key was used for another body.',
@@ -210,7 +210,7 @@ export const errorTable = {
     tip: 'Wait as long as `retry-after` says, or raise the key’s limit.',
   },
   spending_limit: {
-    meaning: 'A limit of dollars is reached.',
+    meaning: 'A spending limit is reached.',
     http: 429,
     rpc: 'ResourceExhausted',
     retry: false,
@@ -286,7 +286,7 @@ export const errorTable = {
 /** A code of the table. */
 export type ErrorCode = keyof typeof errorTable;
 
-/** Returns whether a string is a code of the table (a peer's newer code may not be). */
+/** Returns whether a string is a code of the table; a newer peer may send one that is not. */
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(errorTable, code);
 }

@@ -9,7 +9,7 @@ export interface AttemptWatch {
   /** Called when the request was encoded for the provider's protocol. `durationMs`: how long that took. */
   translated(protocol: string, durationMs: number): void;
   /**
-   * Called when the head of the answer has come. `upstreamRequestId`: the provider's id of the request; undefined if it sent none.
+   * Called when the response headers have arrived. `upstreamRequestId`: the provider's id of the request; undefined if it sent none.
    */
   answered(upstreamRequestId: string | undefined): void;
 }
@@ -30,7 +30,7 @@ export interface UpstreamCall {
   readonly request: GenerateRequest;
   /** The account that pays; absent: the gateway itself makes the request. */
   readonly accountId?: number;
-  /** The tools priced per call whose price the hold covers, so that the provider may run them; absent: none. */
+  /** The tools with a price per call that the provider may run, because the hold covers the price; absent: none. */
   readonly paidTools?: readonly string[] | undefined;
   /** The upstream's name for the model. */
   readonly model: string;
@@ -76,7 +76,7 @@ export interface KeyHealth {
   readonly state: 'working' | 'resting' | 'probing';
   /** Until when it is `resting`, in ms since 1970 UTC; absent: it is not. */
   readonly restsUntilMs?: number;
-  /** How often the key was refused since the gateway started. */
+  /** How many times the key was refused since the gateway started. */
   readonly refusals: number;
   /** The last refusal; absent: none. `message`: the provider's message, without what must not be logged. */
   readonly last?: { readonly status: number; readonly atMs: number; readonly message: string | undefined };
@@ -99,7 +99,7 @@ export interface Upstream {
    */
   generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt;
   /**
-   * True for a provider, which has to be paid for an answer even if it was abandoned before anything arrived. Absent: the upstream runs in this process, and has used only what it delivered.
+   * True for a provider, which has to be paid for an answer even if it was abandoned before anything arrived. Absent: the upstream runs in this process, and only what it delivered is charged.
    */
   readonly isRemote?: boolean;
   /**
@@ -136,7 +136,7 @@ export interface UpstreamFailureFacts {
   readonly logMessage?: string;
   /** The field that the error names. */
   readonly param?: string;
-  /** The code in the details of the error (Messages), which clients of the same interface read: letters, digits and underscores. */
+  /** The error code in `error.details` of the Messages interface, which its clients read: letters, digits and underscores. */
   readonly detailCode?: string;
   /** True if the upstream reports that the input is too long for the model. */
   readonly contextLengthExceeded?: boolean;

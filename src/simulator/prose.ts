@@ -15,7 +15,7 @@ const stopWords = new Set(
   ).split(' '),
 );
 
-/** How many characters at the beginning of a text are read, and, if it is long, at its end. */
+/** The most characters that are read from the beginning of a text; for the requested length, also from its end. */
 const readLength = 10_000;
 
 /** Returns the words that a text is about, in order, without repetition; at most 12. */
@@ -71,7 +71,7 @@ export function wishedLength(whole: string): Length {
 
 const paragraphLength = 5;
 
-const frames: readonly ((words: Words) => string)[] = [
+const sentenceTemplates: readonly ((words: Words) => string)[] = [
   ({ a, b }) => `The first thing to see about ${a} is how it depends on ${b}.`,
   ({ a, b, how }) => `${capital(how)}, ${a} and ${b} are looked at together.`,
   ({ a, b, how }) => `${capital(a)} changes ${how} when ${b} does.`,
@@ -107,7 +107,7 @@ function capital(word: string): string {
   return word.charAt(0).toUpperCase() + word.slice(1);
 }
 
-/** Yields sentences about the topics without end. Each begins with a space, or, at the beginning of a paragraph, with an empty line. */
+/** Yields sentences about the topics, endlessly. Each begins with a space, or, at the beginning of a paragraph, with an empty line. */
 export function* sentencesAbout(topics: readonly string[], random: SeededRandom): Generator<string> {
   const subjects = topics.length > 0 ? topics : ['the matter'];
   const companions = ['its context', 'the wider view', ...topics.slice(1), ...subjects];
@@ -116,13 +116,13 @@ export function* sentencesAbout(topics: readonly string[], random: SeededRandom)
     const b = random.pick(companions);
     const words = { a, b: a === b ? 'everything around it' : b, how: random.pick(manners), thing: random.pick(things) };
     const separator = number % paragraphLength === 0 ? '\n\n' : ' ';
-    yield separator + random.pick(frames)(words);
+    yield separator + random.pick(sentenceTemplates)(words);
   }
 }
 
 const openings = ['You wrote', 'The message was', 'Your words were', 'The request reads'];
 
-/** The content of an answer. */
+/** What an answer is written from. */
 export interface ProseFacts {
   /** The last user text. */
   readonly text: string;
@@ -142,6 +142,7 @@ function countTo(text: string): string | undefined {
 
 /**
  * Yields prose that answers a text, in chunks: it states the findings, quotes the text and continues with sentences about its words.
+ * If no length is set, a request to count is answered only with the numbers, and a request for one word, without findings, only with a word.
  * Equal seeds give equal prose. It is made lazily, because an answer may be long and be cancelled.
  */
 export function* prose(facts: ProseFacts): Generator<string> {
@@ -181,6 +182,6 @@ export function* prose(facts: ProseFacts): Generator<string> {
 
 function opening(text: string, findings: readonly string[], random: SeededRandom): string[] {
   if (text === '') return findings.length > 0 ? [...findings] : ['There was no text to answer.'];
-  if (findings.length > 0) return [...findings, `That belongs to “${toQuote(text, 80)}”.`];
+  if (findings.length > 0) return [...findings, `That was for “${toQuote(text, 80)}”.`];
   return [`${random.pick(openings)}: “${toQuote(text)}”.`];
 }

@@ -55,7 +55,7 @@ async function chargedRequests({ account }: Gateway): Promise<Set<string>> {
   }
 }
 
-test('a response has added its items exactly if it was charged', async () => {
+test('a response has added its items if and only if it was charged', async () => {
   let gateway = await startGateway({ config, balance: '1000' });
   const { home } = gateway;
   const known = new Set<string>();
@@ -88,7 +88,7 @@ test('a response has added its items exactly if it was charged', async () => {
 }, 60_000);
 
 /** Checks the lifetime of a conversation; `pass` lets a part of it pass. */
-async function outlive(gateway: Gateway, pass: (part: number) => Promise<void>): Promise<void> {
+async function checkLifetime(gateway: Gateway, pass: (part: number) => Promise<void>): Promise<void> {
   const { id } = await call<{ id: string }>(gateway, '/v1/conversations', {});
   await pass(0.7);
   await call(gateway, `/v1/conversations/${id}/items`, { items: [{ role: 'user', content: 'still here' }] });
@@ -104,12 +104,12 @@ async function outlive(gateway: Gateway, pass: (part: number) => Promise<void>):
 const dayMs = 86_400_000;
 
 test('a conversation ends 30 days after its last use', async () => {
-  // The gateway starts at the latest time, because it refuses a clock that is a day ahead of its start.
+  // The gateway starts with a clock in the future, which is then set back, because it refuses a clock that is more than a day ahead of its start.
   let atMs = Date.now();
   const clock = new FakeClock(new Date(atMs + 100 * dayMs).toISOString());
   const gateway = await startGateway({ config, environment: clock.environment });
   clock.set(new Date(atMs).toISOString());
-  await outlive(gateway, async part => {
+  await checkLifetime(gateway, async part => {
     atMs += part * 30 * dayMs;
     clock.set(new Date(atMs).toISOString());
   });

@@ -1,4 +1,4 @@
-/** A request is refused, but its charge is made later; meanwhile the request is repeated at another gateway. */
+/** A request gets 503 because its charge is delayed; meanwhile the request is repeated at another gateway. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 import { type Gateway, heldBy, makeHome, readBalance, startGateway } from '../gateway.ts';
@@ -36,7 +36,7 @@ async function startTwo(url: string): Promise<readonly [one: Gateway, other: Gat
   return [one, await startGateway({ home: otherHome, config, environment })];
 }
 
-test('a request that was refused while its charge waited is charged once, however early it is repeated at another gateway', async () => {
+test('a request that got 503 because its charge was delayed is charged once, however early it is repeated at another gateway', async () => {
   const url = await createDatabase(server.url);
   const [one, other] = await startTwo(url);
   const before = await readBalance(other);

@@ -25,7 +25,7 @@ import { DroppingProxy } from './dropping-proxy.ts';
 import { startPostgres } from './server.ts';
 import { migratePostgres } from '../../src/lib/postgres/migrations.ts';
 
-/** Longer than a busy machine keeps a process from renewing it. */
+/** The lease is long enough that a process renews it in time even on a busy machine. */
 const lease = { leaseMs: 4000, renewMs: 200 };
 const open = (url: string, clock = systemClock): Promise<PostgresLedger> =>
   openPostgresLedger({ url, clock, dailyLimitUnit: 'dollars', plans, lease });
@@ -62,7 +62,7 @@ async function admitAll(count: number, name: string, each: Parameters<typeof mak
 }
 
 async function settleAll(ids: readonly number[], cost: bigint): Promise<void> {
-  // Each is settled by another gateway than the one that admitted it.
+  // Each is settled by a different gateway from the one that admitted it.
   await Promise.all(ids.map((id, index) => pick(index + 1).settle(settleAmount(id, cost))));
 }
 
@@ -81,7 +81,7 @@ test('if several gateways start for the first time at once, one makes the keys',
   expect(await pick(0).listAccounts()).toHaveLength(1);
 });
 
-test('of 1,000 requests at once on 5 cents over three gateways, exactly as many are admitted as the money pays for', async () => {
+test('of 1,000 concurrent requests through three gateways, with a balance of 5 cents, exactly as many are admitted as the balance pays for', async () => {
   const { accountId } = await makeAccount('cents', 50_000_000n);
   const admitted = await admitAll(1000, 'cents', { funds: amount(500_000n) });
   expect(admitted).toHaveLength(100);
@@ -89,7 +89,7 @@ test('of 1,000 requests at once on 5 cents over three gateways, exactly as many 
   expect(await pick(2).findAccount(accountId)).toMatchObject({ balance: 0n, held: 0n });
 });
 
-test('of 1,000 requests at once on a limit of 100 requests over three gateways, exactly 100 are admitted', async () => {
+test('of 1,000 concurrent requests through three gateways, with a limit of 100 requests, exactly 100 are admitted', async () => {
   const { accountId, keyId } = await makeAccount('hundred', 100n * dollar);
   expect(await makeLimit(pick(2), { accountId, scopeId: keyId, max: 100n })).toMatchObject({ remaining: 100n });
   const admitted = await admitAll(1000, 'hundred', { funds: amount(1n) });
@@ -97,7 +97,7 @@ test('of 1,000 requests at once on a limit of 100 requests over three gateways, 
   await settleAll(admitted, 1n);
 });
 
-test('of 1,000 requests of 100 tokens at once on 10,000 tokens a minute over three gateways, exactly 100 are admitted', async () => {
+test('of 1,000 concurrent requests of 100 tokens through three gateways, with a limit of 10,000 tokens a minute, exactly 100 are admitted', async () => {
   const { accountId, keyId } = await makeAccount('tokens', 100n * dollar);
   await makeLimit(pick(0), { accountId, scopeId: keyId, unit: 'tokens', window: 'minute', max: 10_000n });
   const text = { inputTokens: 84, outputTokensMin: 16, outputTokensWanted: 16 };
@@ -126,7 +126,7 @@ test('a hold that another gateway has ended is not settled by the one that made 
   const { accountId } = await makeAccount('ended', dollar);
   const [id, other] = [++lastId, ++lastId];
   await pick(0).admit(makeAdmitCommand(id, { funds: amount(5n) }, 'ended'));
-  // The account must hold enough that both could end.
+  // This second hold keeps the account's held amount above 5, so that a wrong settlement would not be refused for that reason.
   await pick(1).admit(makeAdmitCommand(other, { funds: amount(9n) }, 'ended'));
   expect(await pick(1).void(id, 'cancelled')).toBe('voided');
   expect(await pick(0).settle(settleAmount(id, 5n))).toMatchObject({ kind: 'not_held' });
@@ -134,7 +134,7 @@ test('a hold that another gateway has ended is not settled by the one that made 
   await pick(1).void(other, 'cancelled');
 });
 
-test('the holds of a killed gateway are released once, at most a lease and a sweep later', async () => {
+test('the holds of a killed gateway, whose lease is 4 seconds, are released once, within 10 seconds', async () => {
   const { accountId, keyId } = await makeAccount('killed', dollar);
   const child: ChildProcess = fork(join(import.meta.dirname, 'killed-child.ts'), [
     url,
@@ -180,7 +180,7 @@ test('a gateway that starts on the data directory of a killed one releases exact
   });
   onTestFinished(() => successor.close());
   expect(await successor.findAccount(accountId)).toMatchObject({ held: 500n });
-  // The other process runs and has its directory.
+  // The other process still runs and holds the lock of its directory.
   expect(lockHome(homes[1] ?? '')).toBeUndefined();
   await successor.close();
   children[1]?.kill('SIGKILL');

@@ -16,7 +16,7 @@ test('every test that starts a gateway or opens a ledger runs on PostgreSQL, exc
   ]) {
     expect(tests).toContain(path);
   }
-  // A file that was removed or renamed, or that no longer opens an engine, must not stay in the list.
+  // A file that was removed or renamed, or that no longer starts a gateway or opens a ledger, must not stay in the list.
   expect(Object.keys(leftOut).filter(path => !tests.includes(path))).toEqual([]);
   expect(Object.values(leftOut).filter(reason => reason.length < 20)).toEqual([]);
   expect(listPostgresTests().toSorted()).toEqual(tests.filter(path => leftOut[path] === undefined).toSorted());

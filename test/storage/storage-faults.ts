@@ -8,7 +8,8 @@ const calls = { writes: 1, syncs: 2, truncates: 4 } as const;
 /** Linux error numbers; 0 shortens a write instead of failing it. */
 const errors = { short: 0, EIO: 5, ENOSPC: 28, EROFS: 30 } as const;
 const pathOffset = 24;
-const bytes = 128;
+/** The size of the file that tells the library which calls fail. */
+const controlFileBytes = 128;
 
 /** Which calls fail, and how. */
 export interface StorageFault {
@@ -51,30 +52,30 @@ export function makeStorageFaults(): StorageFaults {
   const source = join(import.meta.dirname, 'storage-faults.c');
   const built = spawnSync(compiler ?? 'cc', ['-shared', '-fPIC', '-O1', '-Wall', '-o', library, source, '-ldl']);
   if (built.status !== 0) throw new Error(String(built.stderr));
-  const orders = join(folder, 'orders');
-  writeFileSync(orders, Buffer.alloc(bytes));
+  const controlFile = join(folder, 'control');
+  writeFileSync(controlFile, Buffer.alloc(controlFileBytes));
   const write = (content: Buffer): void => {
-    const file = openSync(orders, 'r+');
+    const file = openSync(controlFile, 'r+');
     writeSync(file, content, 0, content.length, 0);
     fsyncSync(file);
     closeSync(file);
   };
   return {
-    environment: { LD_PRELOAD: library, TOLLGATE_TEST_FAULTS: orders },
+    environment: { LD_PRELOAD: library, TOLLGATE_TEST_FAULTS: controlFile },
     arm({ calls: failing, error, path = '', skip = 0, times = 0xffff_ffff, loses = false }) {
-      write(Buffer.alloc(bytes));
-      const content = Buffer.alloc(bytes);
+      write(Buffer.alloc(controlFileBytes));
+      const content = Buffer.alloc(controlFileBytes);
       const words = [failing.reduce((sum, call) => sum | calls[call], 0), errors[error], skip, times, Number(loses), 0];
       for (const [index, word] of words.entries()) content.writeUInt32LE(word, index * 4);
       content.write(path, pathOffset);
       write(content);
     },
     clear() {
-      const content = readFileSync(orders);
+      const content = readFileSync(controlFile);
       content.writeUInt32LE(0, 12);
       write(content);
     },
-    countFired: () => readFileSync(orders).readUInt32LE(20),
+    countFired: () => readFileSync(controlFile).readUInt32LE(20),
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };
 }

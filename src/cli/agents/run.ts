@@ -11,7 +11,7 @@ import type { CommandLinePorts } from '../ports.ts';
 import { type Access, findAccess } from './access.ts';
 import { programCommand, programEnvironment } from './environment.ts';
 
-/** The ports of `run`. */
+/** What `run` needs from its environment. */
 export type RunPorts = Pick<CommandLinePorts, 'streams' | 'environment' | 'runProgram'>;
 
 interface RunOptions extends GatewayOptions {
@@ -58,12 +58,11 @@ export function runCommand(program: Command, ports: RunPorts, exitWith: (code: n
 
 async function run(command: readonly string[], options: RunOptions, ports: RunPorts): Promise<number> {
   const environment = ports.environment();
-  const ask = <T>(asking: (clients: GatewayClients) => Promise<T>): Promise<T> =>
-    askGateway(options, environment, asking);
+  const ask = <T>(call: (clients: GatewayClients) => Promise<T>): Promise<T> => askGateway(options, environment, call);
   const made = await ask(clients => makeKey(clients, command, options));
   const budget = options.budget === undefined ? 'the account’s balance' : `$${dollarsText(options.budget)}`;
   ports.streams.err(
-    `tollgate: ${made.model} at ${made.url}, ${budget}, key ${made.keyId} until ${isoTime(made.expiresAtMs)}\n`,
+    `tollgate: ${made.model} at ${made.url}; budget: ${budget}; key ${made.keyId} expires at ${isoTime(made.expiresAtMs)}\n`,
   );
   try {
     return await ports.runProgram(programCommand(command, made), programEnvironment(environment.variables, made));
@@ -75,9 +74,9 @@ async function run(command: readonly string[], options: RunOptions, ports: RunPo
 async function makeKey(
   clients: GatewayClients,
   command: readonly string[],
-  { account: accountId, budget, for: spanMs, ...place }: RunOptions,
+  { account: accountId, budget, for: spanMs, ...target }: RunOptions,
 ): Promise<MadeKey> {
-  const found = await findAccess(clients, place);
+  const found = await findAccess(clients, target);
   const expiresAtMs = systemClock.now() + spanMs;
   const { key } = await clients.admin.createApiKey({
     accountId,
@@ -91,17 +90,18 @@ async function makeKey(
   return { ...found, key: key.key, keyId: key.apiKeyId, expiresAtMs };
 }
 
-interface Ending {
-  readonly ask: <T>(asking: (clients: GatewayClients) => Promise<T>) => Promise<T>;
+/** What `end` needs besides the key. */
+interface EndContext {
+  readonly ask: <T>(call: (clients: GatewayClients) => Promise<T>) => Promise<T>;
   readonly options: RunOptions;
   readonly streams: RunPorts['streams'];
 }
 
 /**
- * Revokes the key, which moves the rest of its balance back to the account, and prints the cost. A failure is printed, but does not change
- * the exit code.
+ * Revokes the key, which moves the rest of its balance back to the account, and prints the cost. A `CommandFailure` is printed, and does not
+ * change the exit code; other errors are thrown.
  */
-async function end({ keyId, expiresAtMs }: MadeKey, { ask, options, streams }: Ending): Promise<void> {
+async function end({ keyId, expiresAtMs }: MadeKey, { ask, options, streams }: EndContext): Promise<void> {
   try {
     await ask(({ admin }) => admin.setApiKeyState({ apiKeyId: keyId, state: KeyState.REVOKED }));
     const models = await settledUsage(() =>
@@ -111,19 +111,19 @@ async function end({ keyId, expiresAtMs }: MadeKey, { ask, options, streams }: E
   } catch (error) {
     if (!(error instanceof CommandFailure)) throw error;
     streams.err(
-      `tollgate: the key could not be revoked: ${error.lines.join(' ')}\n` +
-        `tollgate: it expires at ${isoTime(expiresAtMs)}, and the rest of its balance then goes back to the account\n`,
+      `tollgate: the key could not be revoked, or its usage could not be read: ${error.lines.join(' ')}\n` +
+        `tollgate: if it is not revoked, it expires at ${isoTime(expiresAtMs)}, and the rest of its balance then goes back to the account\n`,
     );
   }
 }
 
 const settleWaitMs = 250;
-const settleLooksMax = 12;
+const settleReadsMax = 12;
 
-/** Returns the usage once it no longer changes, because requests that the command left unfinished are settled shortly after its end. */
+/** Returns the usage once the number of requests no longer changes, or after 12 reads: requests that the command left unfinished are settled shortly after its end. */
 async function settledUsage(read: () => Promise<ModelUsage[]>): Promise<ModelUsage[]> {
   let before = await read();
-  for (let look = 1; look < settleLooksMax; look += 1) {
+  for (let reads = 1; reads < settleReadsMax; reads += 1) {
     await sleep(settleWaitMs);
     const now = await read();
     if (countRequests(now) === countRequests(before)) return now;

@@ -1,5 +1,5 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { ProtocolExtras } from '../extras.ts';
 
-/** Members that only Chat Completions has. */
+/** Fields that only Chat Completions has. */
 export const extras = new ProtocolExtras(Protocol.CHAT);

@@ -13,7 +13,7 @@ import type { Chunk, DocumentName } from '../../store/documents.ts';
  * Converts answers to bytes and back: the messages of one answer, each prefixed with its length, in pieces that are read in order.
  */
 
-/** Messages are joined to pieces of about this size, so that a stream of thousands of messages needs only a few rows. */
+/** Messages are joined into pieces of about this size, so that a stream of thousands of messages needs only a few rows. */
 const pieceBytes = 262_144;
 const lengthBytes = 4;
 
@@ -21,8 +21,8 @@ const lengthBytes = 4;
 export class MessageLog<Desc extends DescMessage> {
   readonly #desc: Desc;
   readonly #pieces: Uint8Array[] = [];
-  #open: Uint8Array[] = [];
-  #openBytes = 0;
+  #current: Uint8Array[] = [];
+  #currentBytes = 0;
   #hasEnded = false;
 
   constructor(desc: Desc) {
@@ -30,7 +30,7 @@ export class MessageLog<Desc extends DescMessage> {
   }
 
   get isEmpty(): boolean {
-    return this.#pieces.length === 0 && this.#open.length === 0;
+    return this.#pieces.length === 0 && this.#current.length === 0;
   }
 
   /** Adds a message; ignored after the end. */
@@ -40,23 +40,23 @@ export class MessageLog<Desc extends DescMessage> {
     const framed = Buffer.allocUnsafe(lengthBytes + bytes.length);
     framed.writeUInt32LE(bytes.length);
     framed.set(bytes, lengthBytes);
-    this.#open.push(framed);
-    this.#openBytes += framed.length;
-    if (this.#openBytes >= pieceBytes) this.#close();
+    this.#current.push(framed);
+    this.#currentBytes += framed.length;
+    if (this.#currentBytes >= pieceBytes) this.#finishPiece();
   }
 
-  /** Returns all chunks to be stored; nothing may be added afterwards. */
+  /** Returns all pieces, to be stored; nothing may be added afterwards. */
   end(): Chunk[] {
-    this.#close();
+    this.#finishPiece();
     this.#hasEnded = true;
     return this.#pieces.map((content, seq) => ({ seq, content }));
   }
 
-  #close(): void {
-    if (this.#open.length === 0) return;
-    this.#pieces.push(Buffer.concat(this.#open));
-    this.#open = [];
-    this.#openBytes = 0;
+  #finishPiece(): void {
+    if (this.#current.length === 0) return;
+    this.#pieces.push(Buffer.concat(this.#current));
+    this.#current = [];
+    this.#currentBytes = 0;
   }
 }
 
@@ -73,7 +73,7 @@ export function* decodeMessages<Desc extends DescMessage>(
   }
 }
 
-/** What makes a stored answer valid. `settled`: the ledger has a record of its request. `kept`: it is stored. A name: that document exists. */
+/** When a stored answer is valid. `settled`: once the ledger has a record of its request. `kept`: always. A name: as long as that document exists. */
 export type Binding = 'settled' | 'kept' | DocumentName;
 
 /** Facts that are stored with an answer besides its messages. */

@@ -1,28 +1,28 @@
 /**
- * The responses that are stored as complete but not charged yet. Until they are charged, their result is unknown, and readers wait. If the process dies before that, the response has no record and does not count as an answer. They are in an array (a removed entry is replaced by the last one), because V8 moves entries of a Map
- * to the old generation.
+ * The responses that are stored as complete but not charged yet. Until they are charged, their result is unknown, and readers wait. If the process dies before that, the response has no record and does not count as an answer. They are in an array (a removed entry is replaced by the last one), because V8 keeps
+ * moving entries that soon leave a long-lived Map to its old generation, where only a major garbage collection frees them.
  */
 export class Settling {
-  readonly #running: { readonly id: string; readonly over: PromiseWithResolvers<void> }[] = [];
+  readonly #uncharged: { readonly id: string; readonly over: PromiseWithResolvers<void> }[] = [];
 
   /** Called before a response is stored. */
   begin(responseId: string): void {
-    this.#running.push({ id: responseId, over: Promise.withResolvers() });
+    this.#uncharged.push({ id: responseId, over: Promise.withResolvers() });
   }
 
   /** Called when a response was charged, or will not be charged. Does nothing if `begin` was not called. */
   end(responseId: string): void {
-    const place = this.#running.findIndex(({ id }) => id === responseId);
-    const ended = this.#running[place];
-    const last = this.#running.at(-1);
+    const place = this.#uncharged.findIndex(({ id }) => id === responseId);
+    const ended = this.#uncharged[place];
+    const last = this.#uncharged.at(-1);
     if (ended === undefined || last === undefined) return;
-    this.#running[place] = last;
-    this.#running.pop();
+    this.#uncharged[place] = last;
+    this.#uncharged.pop();
     ended.over.resolve();
   }
 
   /** Resolves when a response was charged or will not be; immediately if `begin` was not called. */
   async over(responseId: string): Promise<void> {
-    await this.#running.find(({ id }) => id === responseId)?.over.promise;
+    await this.#uncharged.find(({ id }) => id === responseId)?.over.promise;
   }
 }

@@ -32,13 +32,13 @@ const delaysMs = [4 * seconds, 25 * seconds, 2 * minutes, 10 * minutes, 30 * min
 const errorLengthMax = 300;
 
 /**
- * Delivers events to webhooks: each at least once, in order within a scope, retried for three days. If there are no webhooks, it does nothing until `start` is called again.
+ * Delivers events to webhooks: each at least once, retried for three days, and to each webhook in order among the events of one scope (such as a key, a group or an account). If `start` finds no webhooks, nothing runs until it is called again.
  */
 export class Deliveries {
   readonly #options: DeliveryOptions;
-  /** The running deliveries, by webhook id and event id. The outbox lists only the oldest event of each scope, so later events wait. */
+  /** The running deliveries, by webhook id and event id. For each webhook the outbox lists only the oldest event of each scope, so later events of the scope wait. */
   readonly #running = new Map<string, AbortController>();
-  /** Deliveries that ended while the outbox was being read, whose result may still contain them. */
+  /** Deliveries that ended during the current read of the outbox, which may still list them. */
   readonly #ended = new Set<string>();
   #timer: ReturnType<Runtime['after']> | undefined;
   #isStopped = false;
@@ -49,7 +49,7 @@ export class Deliveries {
     this.#options = options;
   }
 
-  /** True if there are webhooks, so that the loop has to run. */
+  /** True once the loop has been started. It stays true, even if the last webhook is deleted. */
   get isNeeded(): boolean {
     return this.#timer !== undefined;
   }

@@ -15,13 +15,13 @@ const lifetimeMs = 60 * 60_000;
 const waitingMax = 32;
 const waitingBytesMax = 64 * 1024 ** 2;
 /** The number of unsent bytes above which a slow client must catch up before it is sent more. */
-const sentBytesMax = 256 * 1024;
+const unsentBytesMax = 256 * 1024;
 /** How long a ping may stay unanswered. */
 const pongMs = 30_000;
 /** The close codes of RFC 6455: the endpoint goes away; the message breaks a rule; the server is overloaded. */
 const closeCodes = { goingAway: 1001, policy: 1008, tryLater: 1013 } as const;
 
-/** Messages smaller than this do not count towards the memory of large bodies. */
+/** Up to this many bytes, the messages of a connection need no reservation from the memory that all large bodies share. */
 const uncountedBytes = 1024 ** 2;
 
 /** What a connection is opened with. */
@@ -30,7 +30,7 @@ export interface SocketParts {
   readonly call: Call;
   readonly key: string;
   readonly strict: boolean;
-  /** The headers of the request that opened the connection. */
+  /** The headers of the request that opened the connection, for the trace of the turns. */
   readonly headers: IncomingHttpHeaders;
   /** The tags and end user of all turns, from the headers of the connection. */
   readonly attribution: Attribution | undefined;
@@ -39,11 +39,11 @@ export interface SocketParts {
 /** One WebSocket of the Responses interface. Its turns run one after the other; its unstored responses live as long as the connection. */
 export class ResponsesSocket {
   readonly edge: Edge;
-  /** The credential that the connection was opened with, and its headers. */
+  /** The call that opened the connection, with its credential. */
   readonly opened: Call;
   readonly key: string;
   readonly strict: boolean;
-  /** The trace headers of the request that opened the connection; every turn belongs to that trace. */
+  /** The headers of the request that opened the connection; every turn belongs to the trace that they name. */
   readonly headers: IncomingHttpHeaders;
   readonly attribution: Attribution | undefined;
   /** The session in which the connection's unstored responses are kept. */
@@ -57,7 +57,7 @@ export class ResponsesSocket {
   readonly #reader: WebSocketReader;
   /** The size of the message that is being answered. */
   #turnBytes = 0;
-  /** The bytes reserved from the memory of large bodies. */
+  /** The bytes reserved from the memory that all large bodies share. */
   #takenBytes = 0;
   #turn: SocketTurn | undefined;
   /** How many messages wait because the client reads too slowly. */
@@ -111,7 +111,7 @@ export class ResponsesSocket {
   /** Sends one message. Returns false if the client must catch up before the next. */
   send(message: string): boolean {
     if (this.#socket.readyState !== this.#socket.OPEN) return true;
-    if (this.#socket.bufferedAmount < sentBytesMax) {
+    if (this.#socket.bufferedAmount < unsentBytesMax) {
       this.#socket.send(message);
       return true;
     }
@@ -192,7 +192,7 @@ export class ResponsesSocket {
 
   #refuse(text: string): void {
     // A client that breaks the rules and does not read must not make unsent errors pile up.
-    if (this.#socket.bufferedAmount >= sentBytesMax) return this.terminate();
+    if (this.#socket.bufferedAmount >= unsentBytesMax) return this.terminate();
     this.send(errorEvent(this.edge, new GatewayError('invalid_request', text), this.opened.id));
   }
 

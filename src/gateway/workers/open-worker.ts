@@ -67,7 +67,7 @@ const ownServices: ReadonlySet<DescService> = new Set([
   RerankService,
 ]);
 /**
- * Methods of other services that also run in the worker, because their answers belong to the client's connection. Work that continues without a connection runs on the main thread.
+ * Methods of other services that also run in the worker, because they end with the client's connection. Work that continues without it runs on the main thread.
  */
 const ownMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
   ResponseService.method.createResponse,
@@ -78,11 +78,12 @@ const ownMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
   ImageService.method.edit,
 ]);
 
-/** Opens a worker that listens. Throws the error of listening. */
+/** Opens a worker that listens. Throws if it can't listen. */
 export async function openWorker(resources: WorkerResources): Promise<WorkerGateway> {
   const { environment, config, stores, logger, port, number } = resources;
   const live = new LiveConfig(config, resources.readAgain);
   const state = { serving: false, unready: undefined as string | undefined };
+  // Only the main thread watches the free space of the disk.
   const health = { reason: undefined, onLow: () => undefined };
   const ids = makeIds(stores.ledger.lastId, logger, workerInstance(number));
   const publicUrl = (): string =>
@@ -93,8 +94,8 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
   resources.metrics.addGauges({ ...gaugeSources(environment.dataDir, core), fileBytes: () => ({}) });
   const tls = openTls(config, logger);
   const people = new People({ ...core, config, publicUrl });
-  const home = new PortTransport(port);
-  const services = routeCalls(offerRequestServices(new InProcessTransport(), core), home);
+  const mainThread = new PortTransport(port);
+  const services = routeCalls(offerRequestServices(new InProcessTransport(), core), mainThread);
   const edge = openEdge(
     {
       ...parts,
@@ -113,8 +114,8 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
   await edge.listen(shared);
   void core.discovery.start();
   const running = listRequestServices(core);
-  const cut = Promise.withResolvers<void>();
-  const answers: Readonly<Record<string, (...args: never[]) => unknown>> = {
+  const graceOver = Promise.withResolvers<void>();
+  const handlers: Readonly<Record<string, (...args: never[]) => unknown>> = {
     serve: () => void (state.serving = true),
     unready: (reason: string | undefined) => void (state.unready = reason),
     reload: async () => {
@@ -125,17 +126,20 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
     running: (accountId: number | undefined, keyId: number | undefined) =>
       core.generations.listRunning(accountId, keyId),
     revoke: (keyId: number) => revoke(running, keyId),
-    cut: () => cut.resolve(),
+    cut: () => graceOver.resolve(),
   };
   return {
-    take: (name, args) => home.take(name, args),
+    take: (name, args) => mainThread.take(name, args),
     // The cast holds, because the main thread sends the arguments that each name takes.
-    answer: (name, args) => answers[name]?.(...(args as never[])),
+    answer: (name, args) => handlers[name]?.(...(args as never[])),
     stop: async () => {
       state.serving = false;
       core.discovery.stop();
       tls.close();
-      await endRequests({ services: running, responses: core.responses, graceMs: config.shutdownGraceMs }, cut.promise);
+      await endRequests(
+        { services: running, responses: core.responses, graceMs: config.shutdownGraceMs },
+        graceOver.promise,
+      );
       await edge.close();
       await Promise.all([stores.documents.close(), stores.ledger.close()]);
     },
@@ -143,10 +147,11 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
 }
 
 /** Returns a transport that makes a call here or on the main thread. */
-function routeCalls(here: PushTransport, home: PushTransport): PushTransport {
+function routeCalls(here: PushTransport, mainThread: PushTransport): PushTransport {
   return new RoutedTransport((method, request) => {
-    if (method === ResponseService.method.createResponse && (request as CreateResponseRequest).background) return home;
-    return ownServices.has(method.parent) || ownMethods.has(method) ? here : home;
+    if (method === ResponseService.method.createResponse && (request as CreateResponseRequest).background)
+      return mainThread;
+    return ownServices.has(method.parent) || ownMethods.has(method) ? here : mainThread;
   });
 }
 

@@ -19,7 +19,7 @@ import { MissingRow, UnlockedAccount } from './missing-row.ts';
 export interface BatchCommand {
   readonly request: WireCommand;
   readonly isRepeat: boolean;
-  /** Accounts that must be locked in addition to those that the command names. */
+  /** The accounts to lock; absent or empty: those that the command names. */
   readonly accounts?: readonly number[];
 }
 
@@ -38,7 +38,7 @@ export interface EngineTools {
   readonly context: Omit<Context, 'rows' | 'onSuspended'>;
   /** Connections for work outside the batch's transaction. */
   readonly pool: PostgresPool;
-  /** Which clock rules use: the database's, or, in tests that control time, the time in each command. */
+  /** The clock that the rules use: the database's, or, in tests that control time, the time in each command. */
   readonly clock: 'database' | 'commands';
   /** The highest id of a request that was stored when the process started. */
   readonly lastId: number;
@@ -59,21 +59,21 @@ const clockText = `SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::b
   (SELECT value FROM meta WHERE name = 'operator_config') AS config`;
 
 /**
- * Runs batches of commands. A batch is one transaction with two round trips, whatever its commands are. The first locks the accounts, in the order of their ids, and then loads rows; these are separate statements,
- * so that they see everything that was committed before the locks. The second writes each changed row once and commits.
+ * Runs batches of commands. A batch is one transaction, normally with two round trips; new names, rows that turn out to be missing and restarts need more. The first locks the accounts, in the order of their ids, and then loads rows; these are separate statements,
+ * so that they see everything that was committed before the locks. The last writes each changed row once and commits.
  */
 export class Engine {
   readonly #tools: EngineTools;
   readonly #lockText: string;
-  /** Holds of this instance, as it committed them last. Another instance can only have ended them, which is noticed when they are removed. */
+  /** Holds of this instance, as last committed. Another instance may have ended one, but can't have changed it otherwise; an ended one is noticed when this instance removes it. */
   readonly #ownHolds = new Map<number, Hold>();
   readonly #keyOwners = new Map<number, number>();
   /** The tags that a key and its groups had when the key was last used: only for guesses at what to load. */
   readonly #keyTags = new Map<number, Tags>();
   /** The highest id among the requests that were stored when the engine started and those that it has sent since. */
   #highestId: number;
-  /** Accounts that had a plan when they were last used. */
-  readonly #planned = new Map<number, number>();
+  /** The plan period of each account that had one when it was last used. */
+  readonly #lastPeriods = new Map<number, number>();
 
   constructor(tools: EngineTools) {
     this.#tools = tools;
@@ -82,7 +82,7 @@ export class Engine {
     this.#lockText = `SELECT ${account.codec.names.join(', ')}, config, due_at_ms FROM account WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE`;
   }
 
-  /** The number of live holds of this instance. */
+  /** The number of this instance's cached holds. The cache leaves out holds that expire, and is cleared when it is full. */
   get liveHolds(): number {
     return this.#ownHolds.size;
   }
@@ -92,18 +92,18 @@ export class Engine {
     this.#ownHolds.clear();
   }
 
-  /** Runs a batch. Throws the database's error; then nothing was done, or, if the connection was lost, the outcome is unknown. */
+  /** Runs a batch. Throws `LeaseEnded`, `UnlockedAccount` after too many restarts, or the database's error; then nothing was committed, or, if the connection was lost, the outcome is unknown. */
   async run(connection: PostgresConnection, batch: readonly BatchCommand[]): Promise<BatchOutcome> {
-    const names = await this.#addNames(connection, batch);
+    const nameRoundTrips = await this.#addNames(connection, batch);
     const locked = new Set(batch.flatMap(command => this.#listAccounts(command)));
     for (let restarts = 0; ; restarts += 1) {
       try {
         const outcome = await this.#transact(connection, batch, locked);
-        return names === 0 ? outcome : { ...outcome, roundTrips: outcome.roundTrips + names };
+        return nameRoundTrips === 0 ? outcome : { ...outcome, roundTrips: outcome.roundTrips + nameRoundTrips };
       } catch (error) {
         if (!connection.isLost) await connection.run([{ text: 'ROLLBACK' }]);
         if (!(error instanceof UnlockedAccount) || restarts > 1000) {
-          // A sum that was taken for committed may not exist.
+          // After an error the database may lack a sum that the cache lists as committed.
           this.#tools.shared.committedSums.clear();
           throw error;
         }
@@ -112,7 +112,7 @@ export class Engine {
     }
   }
 
-  /** Adds the unknown names in a batch's commands, in one transaction, before accounts are locked. Returns the number of round trips. */
+  /** Looks up the names (models, tags, end users and others) that a batch's commands contain, and adds the new ones to the database, in one transaction, before accounts are locked. Returns the number of round trips. */
   async #addNames(connection: PostgresConnection, batch: readonly BatchCommand[]): Promise<number> {
     const { dictionary } = this.#tools.shared;
     const findTags = (keyId: number): Tags | undefined => this.#keyTags.get(keyId);
@@ -200,6 +200,7 @@ export class Engine {
       for (const [name, value] of next()?.rows ?? [])
         tables.counter.addLoaded({ name: name as never, value: Number(value) });
     const [nowMs = null, lease = null, config = null] = next()?.rows[0] ?? [];
+    // `boot`, the number of this run in the table `instance`, is 0 only in tests that register none.
     if (shared.boot !== 0 && (lease === null || Number(lease) <= Number(nowMs)))
       throw new LeaseEnded('the lease has ended');
     rows.setOperatorConfigVersion(Number(config ?? 0n));
@@ -215,8 +216,8 @@ export class Engine {
       const due = stored[columns + 1] ?? null;
       const account = codec.read(stored);
       rows.addLoadedAccount(account, Number(stored[columns]), due === null ? null : Number(due));
-      if (account.period !== null) this.#planned.set(account.id, account.period);
-      else if (this.#planned.size > 0) this.#planned.delete(account.id);
+      if (account.period !== null) this.#lastPeriods.set(account.id, account.period);
+      else if (this.#lastPeriods.size > 0) this.#lastPeriods.delete(account.id);
     }
     for (const id of ids) if (!rows.tables.account.has(id)) rows.tables.account.markAbsent(id);
   }
@@ -298,17 +299,17 @@ export class Engine {
       sumBounds.want({ accountId, grouped: 'tag', groupId }, admittedAtMs);
   }
 
-  /** Returns true if this instance has made an id and it is higher than all that it has sent: then the database can't have it. */
+  /** Returns whether the database can't have an id yet: this instance made it, and has sent no id as high. If so, notes it as the highest id sent. */
   #isNew(id: number): boolean {
     if (id <= this.#highestId || id % instancesMax !== this.#tools.instanceNumber()) return false;
     this.#highestId = id;
     return true;
   }
 
-  /** Notes the uses of the limits that the account had when it was last used, and its plan. */
+  /** Marks rows for loading: the account's plan, and the uses of its limits, as far as they are known from earlier batches. */
   #wantLimits(rows: BatchRows, { accountId, keyId, model, groups = [] }: WantedLimits, atMs: number): void {
     const { tables } = rows;
-    const period = this.#planned.get(accountId);
+    const period = this.#lastPeriods.get(accountId);
     if (period !== undefined) {
       tables.period.want(accountId, period);
       tables.planDay.want(accountId, toDay(atMs));
@@ -324,12 +325,12 @@ export class Engine {
     }
   }
 
-  /** Executes a command. First ends everything that is over, as a separate step, so that the command's reads see the result. */
+  /** Executes a command. First ends everything that is due, as a separate step, so that the command's reads see the result. */
   async #execute(work: Work, request: WireCommand, nowMs: number): Promise<WireReply> {
     const { rows, context } = work;
-    // Holds of stopped gateways are ended first, so that a plan that is over is renewed with all of the account's money.
+    // A command that voids a stopped gateway's hold runs without a sweep before it, because the plan that the sweep renews may need the hold's money.
     if (!isRecovery(request)) {
-      const swept = await this.#attempt(work, nowMs, () => sweep(context, nowMs, this.#endApart(work)));
+      const swept = await this.#attempt(work, nowMs, () => sweep(context, nowMs, this.#endOrSuspend(work)));
       if (swept[0] !== 'done') return swept;
     }
     return this.#attempt(work, nowMs, () => execute(context, rows, request, nowMs));
@@ -356,6 +357,7 @@ export class Engine {
   async #supply(work: Work, { need }: MissingRow): Promise<void> {
     const { connection, rows } = work;
     work.roundTrips += 1;
+    // `apart`: on another connection, outside this transaction.
     if (need.when === 'apart') {
       need.onResults(await this.#tools.pool.run(need.steps));
       return;
@@ -366,8 +368,8 @@ export class Engine {
     need.onResults(results.slice(writes.length));
   }
 
-  /** Ends one thing. If that fails, suspends its account, so that everything else can continue. */
-  #endApart({ rows, suspended }: Work): EndOne {
+  /** Ends one expired row. If that fails, suspends its account, so that everything else can continue. */
+  #endOrSuspend({ rows, suspended }: Work): EndOne {
     return (accountId, end) => {
       const before = rows.undo.length;
       try {

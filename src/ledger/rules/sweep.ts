@@ -28,7 +28,7 @@ export function sweep(context: Context, nowMs: number, endOne: EndOne = atOnce):
   }
 }
 
-/** Voids the gateway's own holds, which ended processes have left, and sweeps. Returns how many holds were left. */
+/** Voids the holds that earlier processes of this gateway left behind, and sweeps. Returns the number of those holds. */
 export function recover(context: Context, nowMs: number, endOne: EndOne = atOnce): number {
   const { rows } = context;
   for (const hold of rows.expiredHolds(nowMs)) {

@@ -75,7 +75,10 @@ export class Engine {
     this.#probe = sql.prepare("UPDATE meta SET value = value + 1 WHERE name = 'probe'");
   }
 
-  /** Executes a batch, and returns its replies once the batch is committed. Throws only to end the writer: `StorageLost`, or a fault. */
+  /**
+   * Executes a batch and commits it. If storage fails, the replies of all commands that are not committed are `storage`. Throws only `StorageLost` or an injected
+   * `WriterDeath`; the writer must then end.
+   */
   run(batch: readonly WireCommand[]): WireReply[] {
     try {
       return this.#transact(batch);
@@ -87,13 +90,13 @@ export class Engine {
     // same reply, because they may depend on that command.
     let failure: WireReply | undefined;
     return batch.map(command => {
-      const reply = failure ?? this.#runApart(command);
+      const reply = failure ?? this.#runInOwnTransaction(command);
       if (reply[0] === 'storage') failure = reply;
       return reply;
     });
   }
 
-  /** Voids the gateway's own holds, which ended processes have left, and sweeps. Returns how many holds were left. */
+  /** Voids the holds that earlier processes of this gateway left behind, and sweeps. Returns the number of those holds. */
   recover(nowMs: number): number {
     try {
       const voided = recover(this.#context, nowMs);
@@ -102,7 +105,7 @@ export class Engine {
     } catch (error) {
       this.#rollBack(error);
       if (isStorageFailure(error)) throw error;
-      return recover(this.#context, nowMs, this.#endApart);
+      return recover(this.#context, nowMs, this.#endInOwnTransaction);
     }
   }
 
@@ -126,7 +129,7 @@ export class Engine {
   }
 
   /** Ends one expired row in a separate transaction. If that fails, suspends its account, and everything else continues. */
-  readonly #endApart: EndOne = (accountId, end) => {
+  readonly #endInOwnTransaction: EndOne = (accountId, end) => {
     try {
       end();
       this.#commit(false);
@@ -139,7 +142,7 @@ export class Engine {
     }
   };
 
-  /** Ends everything that is over; once one row has failed, each row in a separate transaction. */
+  /** Ends everything that is due. If a row fails, starts again with a separate transaction for each row. */
   #sweep(nowMs: number): void {
     try {
       sweep(this.#context, nowMs);
@@ -147,11 +150,11 @@ export class Engine {
     } catch (error) {
       this.#rollBack(error);
       if (isStorageFailure(error)) throw error;
-      sweep(this.#context, nowMs, this.#endApart);
+      sweep(this.#context, nowMs, this.#endInOwnTransaction);
     }
   }
 
-  #runApart(command: WireCommand): WireReply {
+  #runInOwnTransaction(command: WireCommand): WireReply {
     let outcome: 'storage' | 'failed' = 'storage';
     try {
       // What the sweep has ended stays ended, even if the command fails.
@@ -228,6 +231,7 @@ export class Engine {
       case 'prune':
         return this.#pruning.run(command[2], nowMs);
       case 'uses':
+        // The commit then writes these uses, which are otherwise only in memory.
         this.#rows.showUses(command[2], nowMs);
         return undefined;
       case 'sweep':

@@ -22,7 +22,7 @@ export interface EmbeddingSimulatorOptions {
 
 /** The default length of its vectors. */
 export const embedDimensions = 256;
-/** The output limit for reading steering lines: only text models have one. */
+/** `parseSteering` needs an output limit. Embedding models have none, so it is 0. */
 const outputTokens = 0;
 
 /** Creates the upstream of the built-in embedding model: equal texts have equal vectors, and texts that share words have similar ones. */

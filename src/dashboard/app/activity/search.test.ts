@@ -13,7 +13,7 @@ import {
 
 const dayMs = 86_400_000;
 
-test('an invalid address is read as far as possible', () => {
+test('invalid query parameters are dropped, valid ones are kept', () => {
   expect(
     readActivitySearch({
       model: 'sim/large',
@@ -27,7 +27,7 @@ test('an invalid address is read as far as possible', () => {
   expect(readActivitySearch({ key: -1, group: '1.5', model: '', tag: 5 })).toEqual({ tag: '5' });
 });
 
-test('a period that ends now includes the current step and starts at the beginning of a step', () => {
+test('the last 24 hours include the current hour and start at the beginning of an hour', () => {
   const span = readSpan({}, nowMs());
   expect(span.startMs % 3_600_000).toBe(0);
   expect(span.endMs - span.startMs).toBe(dayMs);
@@ -47,7 +47,7 @@ test('from and to are whole days, both included; steps are hours for up to two d
   expect(readSpan({ from: '2026-11-22', to: '2026-11-22' }, nowMs()).stepMs).toBe(3_600_000);
 });
 
-test('sums are grouped by a tag once the tag has a name', () => {
+test('sums are grouped by tag only if the query names a tag', () => {
   const span = readSpan({}, nowMs());
   const read = (tag?: string) => toAnalyticsQuery({ by: 'tag', ...(tag !== undefined && { tag }) }, span);
   expect([read().groupBy, read().tag]).toEqual([AnalyticsGroup.UNSPECIFIED, '']);
@@ -76,7 +76,7 @@ test('sums have the same filters as the rows, and are grouped by the chosen dime
   expect([groupedBy({}), groupedBy({ key: 3 }), groupedBy({ key: 3, by: 'tag' })]).toEqual(['model', 'key', 'tag']);
 });
 
-test('an hour of the address narrows the rows to it and compares it with the hour before', () => {
+test('the parameter `hour` restricts the rows to that hour, which is compared with the hour before', () => {
   const search = readActivitySearch({ period: '24h', hour: '2026-11-26T20' });
   const span = readSpan(search, Date.UTC(2026, 10, 26, 20, 30));
   const startMs = Date.UTC(2026, 10, 26, 20);

@@ -15,7 +15,7 @@ import { interfaces, toBody } from './code.ts';
 
 const route = getRouteApi('/playground');
 
-/** The input of the form, except what the address contains. */
+/** The values of the form, except those that are in the query of the page's URL. */
 interface Draft {
   readonly instructions: string;
   readonly prompt: string;
@@ -64,15 +64,15 @@ function PlaygroundPage() {
   const [fault, setFault] = useState<string>();
   const models = useQuery(CatalogService.method.listModels, {});
   const { runs, start, stop } = useRuns();
-  const way = interfaces.find(({ name }) => name === search.interface) ?? interfaces[0];
-  const usable = (models.data?.models ?? []).filter(({ endpoints }) => endpoints.includes(way.endpoint));
+  const chosenInterface = interfaces.find(({ name }) => name === search.interface) ?? interfaces[0];
+  const usable = (models.data?.models ?? []).filter(({ endpoints }) => endpoints.includes(chosenInterface.endpoint));
   const ids = usable.map(({ id }) => id);
   const chosen = [search.model ?? ids[0], search.beside].filter(id => id !== undefined);
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     try {
       start(
-        chosen.map(model => toQuestion(draft, model, way.endpoint)),
+        chosen.map(model => toQuestion(draft, model, chosenInterface.endpoint)),
         key,
       );
       setFault(undefined);
@@ -103,7 +103,7 @@ function PlaygroundPage() {
               Stop
             </Button>
           )}
-          {needsKey && <span className="small quiet">A request is paid by an API key: paste one, or make one.</span>}
+          {needsKey && <span className="small quiet">Sending a request needs an API key: paste one, or make one.</span>}
         </div>
       </form>
       {runs.length > 0 && (
@@ -113,12 +113,12 @@ function PlaygroundPage() {
           ))}
         </div>
       )}
-      {chosen[0] !== undefined && <AsCode draft={draft} model={chosen[0]} way={way} />}
+      {chosen[0] !== undefined && <AsCode draft={draft} model={chosen[0]} chosenInterface={chosenInterface} />}
     </>
   );
 }
 
-/** Returns the question of the page for one model. Throws if the tools can't be read. */
+/** Returns the request that the form describes, for one model. Throws if the tools can't be read. */
 function toQuestion(draft: Draft, model: string, endpoint: Endpoint): Question {
   const { instructions, prompt, maxTokens, tools, image } = draft;
   const maxOutputTokens = maxTokens === '' ? undefined : Number(maxTokens);
@@ -132,16 +132,16 @@ function toolsFault(error: unknown): string {
 interface AsCodeProps {
   readonly draft: Draft;
   readonly model: string;
-  readonly way: (typeof interfaces)[number];
+  readonly chosenInterface: (typeof interfaces)[number];
 }
 
-function AsCode({ draft, model, way }: AsCodeProps) {
+function AsCode({ draft, model, chosenInterface }: AsCodeProps) {
   const viewer = useViewer();
   const [text, setText] = useState<string>();
   const show = (): void => {
     try {
-      const json = JSON.stringify(toBody(toQuestion(draft, model, way.endpoint)), null, 2);
-      setText(curlCommand({ ...viewer, role: 'holder' }, way.path, { method: 'POST', json }));
+      const json = JSON.stringify(toBody(toQuestion(draft, model, chosenInterface.endpoint)), null, 2);
+      setText(curlCommand({ ...viewer, role: 'holder' }, chosenInterface.path, { method: 'POST', json }));
     } catch (error) {
       setText(toolsFault(error));
     }
@@ -251,7 +251,7 @@ function PromptFields({ draft, onChange }: { readonly draft: Draft; readonly onC
           />
           <Textarea
             label="Tools, as JSON"
-            description='{ "name": "weather", "description": "…", "parameters": { … } }, or a list of such'
+            description='{ "name": "weather", "description": "…", "parameters": { … } }, or a list of these'
             rows={3}
             value={draft.tools}
             onChange={event => onChange({ ...draft, tools: event.currentTarget.value })}
@@ -263,7 +263,7 @@ function PromptFields({ draft, onChange }: { readonly draft: Draft; readonly onC
             onChange={event => void readImage(event.currentTarget.files?.[0])}
           />
           <TextInput
-            label="Most output tokens"
+            label="Maximum output tokens"
             inputMode="numeric"
             value={draft.maxTokens}
             onChange={event =>

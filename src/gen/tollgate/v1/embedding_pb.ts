@@ -25,7 +25,7 @@ export const file_tollgate_v1_embedding: GenFile = /*@__PURE__*/
  */
 export type EmbedRequest = Message<"tollgate.v1.EmbedRequest"> & {
   /**
-   * A model's id as a caller may write it.
+   * The model as the caller names it: listed id, alias, bare or dated id.
    *
    * @generated from field: string model = 1;
    */
@@ -81,7 +81,7 @@ export type EmbedRequest = Message<"tollgate.v1.EmbedRequest"> & {
   strict: boolean;
 
   /**
-   * Tags and end user, by which the gateway counts the request; never sent to the upstream.
+   * Tags and end user under which the request is counted; the end user takes precedence over `user`. Never sent to the upstream.
    *
    * @generated from field: optional tollgate.v1.Attribution attribution = 40;
    */

@@ -27,7 +27,7 @@ export const file_tollgate_v1_image: GenFile = /*@__PURE__*/
  */
 export type ImageRequest = Message<"tollgate.v1.ImageRequest"> & {
   /**
-   * A model's id as a caller may write it; empty (edits) means the first one that the caller may use.
+   * The model as the caller names it: listed id, alias, bare or dated id; empty (edits) means the first one that the caller may use.
    *
    * @generated from field: string model = 1;
    */
@@ -132,7 +132,7 @@ export type ImageRequest = Message<"tollgate.v1.ImageRequest"> & {
   extraJson: string;
 
   /**
-   * Tags and end user, by which the gateway counts the request; never sent to the upstream.
+   * Tags and end user under which the request is counted. Never sent to the upstream.
    *
    * @generated from field: optional tollgate.v1.Attribution attribution = 40;
    */

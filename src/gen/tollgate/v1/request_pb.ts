@@ -220,7 +220,7 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   echo?: boolean | undefined;
 
   /**
-   * Tags and end user, by which the gateway counts the request; never sent to the upstream.
+   * Tags and end user under which the request is counted. Never sent to the upstream.
    *
    * @generated from field: optional tollgate.v1.Attribution attribution = 40;
    */
