@@ -192,7 +192,7 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   truncation: Truncation;
 
   /**
-   * Whether the upstream may store the answer (Chat's `store`); a hint.
+   * Whether the answer may be stored (Chat's `store`). It has no effect: upstreams do not get it.
    *
    * @generated from field: optional bool store = 25;
    */
