@@ -417,7 +417,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
     return read;
   }
 
-  /** Has the writer store the current uses of limits, which it counts in memory, so that a reader sees them. `limits`: a filter, or the id of one limit. */
+  /** Has the engine store the current uses of limits, so that a reader sees them: the engine of SQLite counts them in memory. `limits`: a filter, or the id of one limit. */
   #storeUses(nowMs: number, limits: LimitFilter | number): Promise<void> {
     return this.#send(['uses', nowMs, limits]);
   }
