@@ -40,7 +40,7 @@ function localParts(zone: string, ms: number): Record<string, string> {
   return Object.fromEntries(format.formatToParts(ms).map(({ type, value }) => [type, value]));
 }
 
-/** Returns the name of the window that contains a time. No two windows of a limit have the same name. 'always' for a limit without fixed windows: a rolling minute, and limits whose use never resets. */
+/** Returns the name of the window that contains a time. No two windows of a limit have the same name. 'always' for a limit without fixed windows: a rolling minute, `total`, or running requests (null). */
 export function windowName(per: LimitWindow | null, zone: string, ms: number): string {
   if (per === null || per === 'total' || per === 'minute') return 'always';
   const { year = '', month = '', day: date = '', hour = '', timeZoneName = '' } = localParts(zone, ms);
@@ -133,7 +133,7 @@ export function usedNow(limit: ModelLimit, counted: readonly ModelRequest[], now
 }
 
 /**
- * Returns the use, with what running requests hold, that counts if a request that was admitted at `at` wants to use more. It includes the request itself. It is the use of the
+ * Returns the use, with what running requests hold, that counts if a request that was admitted at `at` wants to use more. If the request was admitted already, it is included itself. This is the use of the
  * request's window or, for a rolling minute, the highest use of all minutes up to now that include the request.
  */
 export function usedBeside(limit: ModelLimit, counted: readonly ModelRequest[], at: number, now: number): bigint {
