@@ -1,5 +1,5 @@
 /**
- * `npm run bench` measures the gateway from outside and prints a table. docs/benchmarks.md lists the options and explains the table.
+ * `npm run bench` measures the gateway from outside, and its ledger alone in this process, and prints a table. docs/benchmarks.md lists the options and explains the table.
  */
 import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -38,12 +38,16 @@ const benches: Readonly<Record<string, (settings: Settings) => Promise<Row[]> | 
   profile,
   peers,
 };
-/** Benches that run only on request. */
-const byHand = ['accounts', 'fairness', 'growth', 'peers', 'telemetry'];
+/** Benchmarks that run only on request. */
+const onRequestOnly = ['accounts', 'fairness', 'growth', 'peers', 'telemetry'];
 
 const { values } = parseArgs({
   options: {
-    only: { type: 'string', multiple: true, default: Object.keys(benches).filter(name => !byHand.includes(name)) },
+    only: {
+      type: 'string',
+      multiple: true,
+      default: Object.keys(benches).filter(name => !onRequestOnly.includes(name)),
+    },
     seconds: { type: 'string', default: '5' },
     rounds: { type: 'string', default: '5' },
     'warm-up': { type: 'string', default: '100000' },
@@ -63,7 +67,7 @@ pinSelf(1);
 const rows: LoadedRow[] = [];
 for (const name of values.peers ? [...values.only, 'peers'] : values.only) {
   const bench = benches[name];
-  if (bench === undefined) throw new Error(`--only ${name}: the benches are ${Object.keys(benches).join(', ')}`);
+  if (bench === undefined) throw new Error(`--only ${name}: the benchmarks are ${Object.keys(benches).join(', ')}`);
   process.stderr.write(`${name} …\n`);
   const measuredRows = await bench(settings);
   const load = loadavg()[0] ?? 0;

@@ -16,11 +16,11 @@ import { addGatewayOptions } from './remote.ts';
 type Ports = Pick<CommandLinePorts, 'streams' | 'environment' | 'loadConfig' | 'verifyLedger'>;
 type Options = GatewayOptions & { readonly json?: true };
 
-/** How long the readiness check may take. */
-const readyTimeoutMs = 3000;
+/** How long the gateway may take to answer. */
+const answerTimeoutMs = 3000;
 /** The free space below which the gateway reports that it is not ready. */
 const freeBytesMin = 16 * 1024 ** 2;
-/** The percentage of free space below which the gateway warns. */
+/** The percentage of free space below which `doctor` warns. */
 const freePercentMin = 5;
 
 /** Adds `status`, which shows the state of the gateway in a few lines. */
@@ -36,16 +36,14 @@ export function statusCommand(program: Command, { streams, environment }: Ports)
 export function reloadCommand(program: Command, { streams, environment }: Ports): void {
   const command = program
     .command('reload')
-    .description(
-      'let the running gateway read its configuration again, as SIGHUP does; an invalid file changes nothing',
-    );
+    .description('make the running gateway reload its configuration, as SIGHUP does; an invalid file changes nothing');
   addGatewayOptions(command).action(async (options: Options) => {
-    const read = await askGateway(options, environment(), ({ admin }) => admin.reloadConfiguration({}));
+    const reloaded = await askGateway(options, environment(), ({ admin }) => admin.reloadConfiguration({}));
     const document = {
-      file: read.file === '' ? null : read.file,
-      providers: read.providers,
-      models: read.models,
-      needs_restart: read.needsRestart,
+      file: reloaded.file === '' ? null : reloaded.file,
+      providers: reloaded.providers,
+      models: reloaded.models,
+      needs_restart: reloaded.needsRestart,
     };
     streams.out(options.json === true ? jsonText(document) : resourceText(document));
   });
@@ -78,18 +76,18 @@ function countStates(things: readonly { readonly state: string }[]): Record<stri
 
 async function ask(address: string): Promise<{ ok: boolean; body: Document } | undefined> {
   try {
-    const answer = await fetch(address, { signal: AbortSignal.timeout(readyTimeoutMs) });
+    const answer = await fetch(address, { signal: AbortSignal.timeout(answerTimeoutMs) });
     return { ok: answer.ok, body: (await answer.json()) as Document };
   } catch {
-    // Either nothing answers or another program does; the caller prints the address.
+    // No gateway answers at this address: no connection, a timeout, or an answer that is not JSON.
     return undefined;
   }
 }
 
-/** Returns "yes", or why the gateway refuses requests. */
+/** Returns "yes", or why the gateway is not known to be ready: the reason that it gives, or that it can't be reached. */
 async function readReadiness(publicUrl: string): Promise<string> {
   const answer = await ask(`${publicUrl}/readyz`);
-  if (answer === undefined) return `${publicUrl} does not answer from here`;
+  if (answer === undefined) return `${publicUrl} can’t be reached from this machine`;
   const { error } = answer.body as { error?: { message?: string } };
   return answer.ok ? 'yes' : (error?.message ?? 'no');
 }
@@ -101,7 +99,7 @@ async function readVersion(publicUrl: string): Promise<string | null> {
 
 type Outcome = 'ok' | 'warning' | 'failed';
 
-/** The result of a check; `detail` says what to do. */
+/** The result of a check. `detail` says what was found and, for some problems, what to do. */
 interface CheckResult {
   readonly outcome: Outcome;
   readonly detail: string;
@@ -181,7 +179,7 @@ function checkDisk(dataDir: string): Promise<NamedCheckResult> {
     const free = bavail * bsize;
     const detail = `${Math.floor(free / 1024 ** 2)} MiB free (${Math.floor((100 * bavail) / Math.max(1, blocks))} %)`;
     if (free < freeBytesMin)
-      return { outcome: 'failed', detail: `${detail}: too little, the gateway reports that it is not ready` };
+      return { outcome: 'failed', detail: `${detail}: too little, so the gateway reports that it is not ready` };
     return 100 * bavail < freePercentMin * blocks ? { outcome: 'warning', detail } : good(detail);
   });
 }
@@ -190,7 +188,8 @@ function checkLedger({ verifyLedger }: Ports, dataDir: string): Promise<NamedChe
   return runCheck('ledger', async () => {
     const violations = await verifyLedger(dataDir);
     if (violations.length === 0) return good('all invariants hold');
-    return { outcome: 'failed', detail: `${violations.length} broken invariants: see tollgate ledger verify` };
+    const found = violations.length === 1 ? '1 broken invariant' : `${violations.length} broken invariants`;
+    return { outcome: 'failed', detail: `${found}: run \`tollgate ledger verify\` for details` };
   });
 }
 
@@ -220,8 +219,15 @@ function checkProviders(providers: readonly ProviderStatus[]): NamedCheckResult 
     ({ state, keys }) => state === 'no_key' || state === 'failing' || keys.some(key => key.state !== 'working'),
   );
   if (bad.length === 0) return { check: 'providers', ...good(`${providers.length} providers, all keys work`) };
-  const detail = bad.map(({ name, state }) => `${name} ${state}`).join(', ');
-  return { check: 'providers', outcome: 'warning', detail: `${detail}: see tollgate providers` };
+  const detail = bad.map(describeProblems).join('; ');
+  return { check: 'providers', outcome: 'warning', detail: `${detail}: run \`tollgate providers\` for details` };
+}
+
+/** Returns what is wrong with a provider: its own state, if that is bad, and the state of each key that does not work. */
+function describeProblems({ name, state, keys }: ProviderStatus): string {
+  const own = state === 'no_key' || state === 'failing' ? [state] : [];
+  const badKeys = keys.filter(key => key.state !== 'working').map(key => `key ${key.number} is ${key.state}`);
+  return `${name}: ${[...own, ...badKeys].join(', ')}`;
 }
 
 function checkRoutes(routes: ListRoutesResponse['routes']): NamedCheckResult {
@@ -230,6 +236,6 @@ function checkRoutes(routes: ListRoutesResponse['routes']): NamedCheckResult {
   return {
     check: 'routes',
     outcome: 'warning',
-    detail: `${bad.length} of ${routes.length} are not available: see tollgate routes`,
+    detail: `${bad.length} of ${routes.length} are not available: run \`tollgate routes\` for details`,
   };
 }

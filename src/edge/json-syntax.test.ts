@@ -26,28 +26,29 @@ test.each([
   expect(findSyntaxProblem(text)).toEqual({ line, column, expected });
 });
 
-test('the position is the one in the message of V8, if it has one', () => {
-  let named = 0;
+test('the position is the same as in V8’s error message, if that contains a position; misspelt literals are excepted', () => {
+  let compared = 0;
   fc.assert(
     fc.property(fc.json(), fc.nat(), fc.constantFrom('', ',', '"', '}', ']', 'x', '\n'), (json, place, damage) => {
       const at = place % (json.length + 1);
       const text = json.slice(0, at) + damage + json.slice(at + 1);
-      const engine = /at position (\d+)/.exec(refusal(text))?.[1];
-      fc.pre(engine !== undefined);
-      named += 1;
+      const v8Position = /at position (\d+)/.exec(v8Message(text))?.[1];
+      fc.pre(v8Position !== undefined);
+      compared += 1;
       const { line, column } = findSyntaxProblem(text);
       const before = text.split('\n').slice(0, line - 1);
       const offset = before.join('\n').length + (line > 1 ? 1 : 0) + column - 1;
-      // For a misspelt word, V8 reports the wrong letter, and this function the beginning of the word.
-      if (!/^[tfn]/.test(text.slice(offset))) expect(offset).toBe(Number(engine));
+      // For a misspelt literal (`true`, `false`, `null`), V8 reports the first letter that does not match; this function reports the beginning
+      // of the literal.
+      if (!/^[tfn]/.test(text.slice(offset))) expect(offset).toBe(Number(v8Position));
     }),
     { numRuns: 3000 },
   );
-  expect(named).toBeGreaterThan(100);
+  expect(compared).toBeGreaterThan(100);
 });
 
 /** Returns V8's error message about a text; '' if it is JSON. */
-function refusal(text: string): string {
+function v8Message(text: string): string {
   try {
     JSON.parse(text);
     return '';
@@ -56,7 +57,7 @@ function refusal(text: string): string {
   }
 }
 
-test('a megabyte of escapes is searched without overflowing a stack', () => {
+test('a million escapes are searched without a stack overflow', () => {
   const text = `"${'\\n'.repeat(1_000_000)}`;
   expect(findSyntaxProblem(text)).toMatchObject({ line: 1, column: text.length + 1 });
 });

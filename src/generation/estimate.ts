@@ -1,17 +1,19 @@
-/** Bounds of a token count, estimated without a tokenizer. For ordinary text in any script, code and base64, the real count is between them. */
+/** Bounds of a token count, estimated without a tokenizer. The real count is between the two for code, base64, and ordinary text in any writing system. */
 export interface TokenEstimate {
   readonly low: number;
   readonly high: number;
 }
 
-/** Characters of scripts that the vocabulary hardly has. */
+/** Scripts for which the tokenizer (o200k_base) has few tokens. */
 const classRare = 0;
 const classSpace = 1;
 const classDigit = 2;
 const classLower = 3;
 const classUpper = 4;
 const classPunctuation = 5;
+/** Chinese, Japanese and Korean, and other characters from U+2E80 on. */
 const classWide = 6;
+/** Surrogates: emoji and other characters outside the basic plane. */
 const classAstral = 7;
 /** Other alphabets: accented Latin, Greek, Cyrillic, Hebrew, Arabic, the scripts of India, Thai. */
 const classAlphabet = 8;
@@ -32,12 +34,12 @@ function classify(code: number): number {
   return (code >= 0x2e80 && code < 0xfb00) || code >= 0xff00 ? classWide : classRare;
 }
 
-/** The length of the longest token of Latin letters, and of any letters, in o200k_base. */
+/** The length of the longest token of Latin letters, and of other letters, in o200k_base. */
 const latinTokenLengthMax = 27;
 const letterTokenLengthMax = 18;
 
 /**
- * Returns the most tokens of a run of characters of one class, by its length. The numbers are the worst that was measured on prose in 12 languages, code, JSON, logs and random base64, with a margin; prose is over-estimated by about a half.
+ * Returns an upper bound of the number of tokens in a run of characters of one class, by its length. The factors are the worst that were measured on prose in 12 languages, code, JSON, logs and random base64, with a margin; prose is over-estimated by about a half.
  */
 function runHigh(kind: number, length: number): number {
   switch (kind) {
@@ -63,7 +65,7 @@ function runHigh(kind: number, length: number): number {
   }
 }
 
-/** Returns the fewest tokens of a run of characters of one class. */
+/** Returns a lower bound of the number of tokens in a run of characters of one class. */
 function runLow(kind: number, length: number): number {
   switch (kind) {
     case classDigit:
@@ -73,6 +75,7 @@ function runLow(kind: number, length: number): number {
       return length / latinTokenLengthMax;
     case classWide:
     case classAlphabet:
+      // The factor 2 is a margin.
       return length / (2 * letterTokenLengthMax);
     default:
       return 0;

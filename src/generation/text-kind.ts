@@ -1,10 +1,11 @@
 /**
- * The kind of a text, because tokenizers differ by it. `marks`: JSON, code and numbers. `wide`: the scripts of East Asia, and emoji. `letters`: alphabets other than Latin. `words`: everything else.
+ * The kind of a text, because tokenizers differ by it. `marks`: JSON, code and numbers, with many signs and digits. `wide`: the scripts of East Asia, and emoji. `letters`: alphabets other than Latin
+ * (Greek, Cyrillic, Arabic …), and text with many accented letters. `words`: everything else, such as English text.
  */
 export type TextKind = 'words' | 'marks' | 'wide' | 'letters';
 
-/** How many characters of one text are sampled. */
-const sampledMax = 256;
+/** About how many characters of a long text are sampled: at least this many and less than twice as many. */
+const sampleSize = 256;
 
 /** Determines the kind of texts from samples of their characters. */
 export class TextSample {
@@ -13,9 +14,9 @@ export class TextSample {
   #wide = 0;
   #letters = 0;
 
-  /** Adds a text. Of a long text only as many characters count as are sampled. */
+  /** Adds a text. Of a long text, only a sample of its characters counts. */
   add(text: string): void {
-    const step = Math.max(1, Math.floor(text.length / sampledMax));
+    const step = Math.max(1, Math.floor(text.length / sampleSize));
     for (let at = 0; at < text.length; at += step) this.#count(text.charCodeAt(at));
   }
 

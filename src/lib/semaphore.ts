@@ -31,11 +31,11 @@ export class Semaphore {
   }
 
   /**
-   * Returns true if no one waits and a slot is left for one more. `coming`: how many hold a slot or are about to take one, as far as the
-   * caller knows; it matters if it is more than the number of held slots.
+   * Returns true if no one waits and a slot is left for one more. `expected`: the caller's own count of holders, including those that have
+   * not called `acquire` yet. The larger of it and `held` counts.
    */
-  hasRoom(coming: number): boolean {
-    return this.#waiters.size === 0 && Math.max(this.#held, coming) < this.#limits.slots;
+  hasRoom(expected: number): boolean {
+    return this.#waiters.size === 0 && Math.max(this.#held, expected) < this.#limits.slots;
   }
 
   /** The number of callers that wait for a slot. */
@@ -69,7 +69,7 @@ export class Semaphore {
     }
   }
 
-  /** Takes a slot if one is free now, else returns undefined. */
+  /** Takes a slot if one is free now, without waiting; else returns undefined. */
   take(): Release | undefined {
     return this.#held < this.#limits.slots ? this.#grant() : undefined;
   }

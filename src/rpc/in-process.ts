@@ -18,7 +18,7 @@ type UnaryCall<O extends DescMessage> = (
 ) => MessageInitShape<O> | Promise<MessageInitShape<O>>;
 type StreamingCall = (request: unknown, context: CallContext, sink: Sink<never>) => StreamControl;
 
-const never = new AbortController().signal;
+const neverAborted = new AbortController().signal;
 const nothing = (): void => undefined;
 const endedCall: StreamControl = { cancel: nothing, pause: nothing, resume: nothing };
 
@@ -44,12 +44,12 @@ export class InProcessTransport implements PushTransport {
     return endedCall;
   };
 
-  readonly ask: PushTransport['ask'] = (method, request, headers, signal = never) => {
+  readonly ask: PushTransport['ask'] = (method, request, headers, signal = neverAborted) => {
     const call = this.#methods.get(method) as UnaryCall<typeof method.output> | undefined;
     if (call === undefined) throw notOffered(method);
     const reply = call(request, { requestHeader: headers, service: method.parent, method, signal });
     return reply instanceof Promise
-      ? reply.then(each => toMessage(method.output, each))
+      ? reply.then(message => toMessage(method.output, message))
       : toMessage(method.output, reply);
   };
 }
@@ -58,7 +58,7 @@ function notOffered({ parent, name }: DescMethod): ConnectError {
   return new ConnectError(`${parent.typeName}.${name} is not offered`, Code.Unimplemented);
 }
 
-/** Returns a message unchanged; creates it if `init` is a plain object. */
+/** Returns `init` if it is a message; otherwise creates a message from it. */
 export function toMessage<D extends DescMessage>(desc: D, init: MessageInitShape<D>): MessageShape<D> {
   return isMessage(init, desc) ? init : create(desc, init);
 }

@@ -12,13 +12,13 @@ export interface Refusal {
   readonly answer: string;
 }
 
-/** A proxy between agents and a gateway that records what was answered with status 400 or above. */
+/** A proxy between agents and a gateway that records what was answered with status 400 or above, except answers to requests to upgrade. */
 export class Recorder {
   readonly #server: Server;
   #refusals: Refusal[] = [];
   /** The number of requests. */
   requests = 0;
-  /** The number of connections that became WebSockets. */
+  /** The number of requests to upgrade to a WebSocket. */
   sockets = 0;
 
   constructor(target: string) {

@@ -345,7 +345,7 @@ test('a message reports a restart of the gateway, and afterwards the page contin
   await page.getByText('live', { exact: true }).waitFor();
   const { home, url, rpcUrl } = own;
   await own.stop();
-  await page.getByText('The connection to the gateway is lost.', { exact: false }).first().waitFor();
+  await page.getByText('The connection to the gateway was lost.', { exact: false }).first().waitFor();
   const environment = { TOLLGATE_PORT: new URL(url).port, TOLLGATE_RPC_PORT: new URL(rpcUrl).port };
   const again = await startGateway({ home, environment });
   await page.getByText('live', { exact: true }).waitFor();

@@ -59,15 +59,16 @@ function refuseUnknown(value: object, kind: string): void {
   }
 }
 
-/** Returns the signature that this server sends with a call. It can recompute it, and so recognizes its own signatures. */
+/** Returns the signature that the fake Google server sends with a call. It is computed from the call, so the server can check signatures without storing them. */
 export function makeSignature(name: string, args: unknown): string {
   return Buffer.from(`signed:${name}:${JSON.stringify(args)}`).toString('base64');
 }
 
-/** The signature that this server sends at the end of a text. */
+/** The signature that the fake Google server sends at the end of a text. */
 export const textSignature = makeSignature('text', {});
 
-const skip = 'skip_thought_signature_validator';
+/** Google accepts this value in place of any signature. */
+const signatureThatSkipsTheCheck = 'skip_thought_signature_validator';
 
 function checkSignature({ functionCall, thoughtSignature: signature }: Part, isFirst: boolean, strict: boolean): void {
   if (functionCall === undefined) return;
@@ -75,7 +76,7 @@ function checkSignature({ functionCall, thoughtSignature: signature }: Part, isF
     throw new InvalidArgument('Function call is missing a thought_signature in functionCall parts.');
   }
   const own = makeSignature(functionCall.name ?? '', functionCall.args ?? {});
-  if (signature !== undefined && signature !== skip && signature !== own) {
+  if (signature !== undefined && signature !== signatureThatSkipsTheCheck && signature !== own) {
     throw new InvalidArgument('Corrupted thought signature.');
   }
 }
@@ -142,8 +143,8 @@ class Messages {
         typeof output === 'string' && Object.keys(rest).length === 0 ? output : JSON.stringify(result.response);
       this.list.push({ role: 'tool', tool_call_id: call?.id, content });
     }
-    const words = parts.filter(part => part.functionResponse === undefined).map(toPart);
-    if (words.length > 0) this.list.push({ role: 'user', content: words });
+    const otherParts = parts.filter(part => part.functionResponse === undefined).map(toPart);
+    if (otherParts.length > 0) this.list.push({ role: 'user', content: otherParts });
   }
 }
 
@@ -159,7 +160,7 @@ function toPart({ text, inlineData, fileData }: Part): Json {
   return { type: 'file', file: { file_data: `data:${mimeType};base64,${data}`, filename: 'file' } };
 }
 
-/** Returns the equivalent Chat request. `strict`: calls must have signatures. Throws `InvalidArgument` for an invalid request. */
+/** Returns the equivalent Chat request. `strict`: the first call of each turn of the model must have a signature. Throws `InvalidArgument` for an invalid request. */
 export function toChatRequest(body: GenerateContentBody, model: string, strict: boolean): Json {
   refuseUnknown(body, '');
   const messages = new Messages(strict);

@@ -1,5 +1,5 @@
 /**
- * What Responses can contain: generated answers of an upstream, and generated requests that the decoder could return.
+ * Arbitraries for the Responses interface: answers of an upstream, and requests as the decoder returns them.
  */
 import fc from 'fast-check';
 import {
@@ -89,7 +89,7 @@ const token = fc
     bytes: fc.uint8Array({ maxLength: 3 }),
   })
   .map(({ token: text, logprob, bytes }) => ({ token: text, logprob: logprob + 0, utf8: bytes }));
-const scored: fc.Arbitrary<TokenLogprob[]> = fc.array(
+const tokenLogprobs: fc.Arbitrary<TokenLogprob[]> = fc.array(
   fc.tuple(token, fc.array(token, { maxLength: 2 })).map(([one, top]) => ({
     $typeName: 'tollgate.v1.TokenLogprob' as const,
     ...one,
@@ -112,8 +112,8 @@ const annotation: fc.Arbitrary<Annotation> = fc
   )
   .map(value => ({ $typeName: 'tollgate.v1.Annotation', annotation: value }));
 
-/** Returns the events of an item. `isCut`: the item is the last one of an answer that a limit cut. */
-type Block = (item: number, isCut: boolean) => GenerationEvent[];
+/** Returns the events of an item. `isCut`: the item is the last one of an answer that a limit or a content filter cut. */
+type MakeItemEvents = (item: number, isCut: boolean) => GenerationEvent[];
 
 function closed(item: number, isCut: boolean, phase: Phase = Phase.UNSPECIFIED): GenerationEvent {
   const event = itemClosed(0, item, isCut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED);
@@ -122,23 +122,23 @@ function closed(item: number, isCut: boolean, phase: Phase = Phase.UNSPECIFIED):
 }
 
 /** Generates a message. `refuses`: the answer ends with a refusal text. */
-const message = (refuses: boolean): fc.Arbitrary<Block> =>
+const message = (refuses: boolean): fc.Arbitrary<MakeItemEvents> =>
   fc
     .record({
-      texts: fc.array(
-        fc.record({ texts: pieces, logprobs: fc.array(scored, { maxLength: 2 }), cited: fc.option(annotation) }),
+      parts: fc.array(
+        fc.record({ texts: pieces, logprobs: fc.array(tokenLogprobs, { maxLength: 2 }), cited: fc.option(annotation) }),
         { minLength: refuses ? 0 : 1, maxLength: 2 },
       ),
       refusal: pieces,
       phase: fc.constantFrom(Phase.COMMENTARY, Phase.FINAL_ANSWER),
     })
     .map(
-      ({ texts, refusal, phase }): Block =>
+      ({ parts, refusal, phase }): MakeItemEvents =>
         (item, isCut) => [
           itemOpened(0, item, makeItem(messageContent(Role.ASSISTANT, []), 0)),
-          ...texts.flatMap(({ texts: said, logprobs, cited }, part) => [
+          ...parts.flatMap(({ texts, logprobs, cited }, part) => [
             partOpened(0, [item, part], makePart(textContent(''))),
-            ...said.map((text, index) =>
+            ...texts.map((text, index) =>
               delta(0, [item, part], { kind: DeltaKind.TEXT, text, logprobs: logprobs[index] ?? [] }),
             ),
             ...(cited === null ? [] : [annotationAdded(0, [item, part], cited)]),
@@ -146,17 +146,17 @@ const message = (refuses: boolean): fc.Arbitrary<Block> =>
           ]),
           ...(refuses
             ? [
-                partOpened(0, [item, texts.length], makePart(refusalContent(''))),
-                ...refusal.map(text => delta(0, [item, texts.length], { kind: DeltaKind.REFUSAL, text })),
-                partClosed(0, [item, texts.length]),
+                partOpened(0, [item, parts.length], makePart(refusalContent(''))),
+                ...refusal.map(text => delta(0, [item, parts.length], { kind: DeltaKind.REFUSAL, text })),
+                partClosed(0, [item, parts.length]),
               ]
             : []),
           closed(item, isCut, phase),
         ],
     );
 
-const reasoning: fc.Arbitrary<Block> = fc.array(pieces, { maxLength: 2 }).map(
-  (parts): Block =>
+const reasoning: fc.Arbitrary<MakeItemEvents> = fc.array(pieces, { maxLength: 2 }).map(
+  (parts): MakeItemEvents =>
     (item, isCut) => [
       itemOpened(0, item, makeItem(reasoningContent({}), 0)),
       ...parts.flatMap((texts, part) => [
@@ -168,7 +168,7 @@ const reasoning: fc.Arbitrary<Block> = fc.array(pieces, { maxLength: 2 }).map(
     ],
 );
 
-const call: fc.Arbitrary<Block> = fc
+const call: fc.Arbitrary<MakeItemEvents> = fc
   .record({
     id: fc.uuid(),
     kind: fc.constantFrom(ToolKind.FUNCTION, ToolKind.CUSTOM),
@@ -177,7 +177,7 @@ const call: fc.Arbitrary<Block> = fc
     at: fc.nat(8),
   })
   .map(
-    ({ id, kind, args, text, at }): Block =>
+    ({ id, kind, args, text, at }): MakeItemEvents =>
       (item, isCut) => {
         const whole = kind === ToolKind.CUSTOM ? text : args;
         const written = isCut ? whole.slice(0, -1).toWellFormed() : whole;
@@ -191,9 +191,9 @@ const call: fc.Arbitrary<Block> = fc
       },
   );
 
-/** Generates calls of tools that the upstream runs, which come whole. */
-const search: fc.Arbitrary<Block> = fc.tuple(fc.uuid(), anyText).map(
-  ([id, query]): Block =>
+/** Generates web searches that the upstream ran. They arrive complete, without deltas. */
+const search: fc.Arbitrary<MakeItemEvents> = fc.tuple(fc.uuid(), anyText).map(
+  ([id, query]): MakeItemEvents =>
     item => {
       const call = { id: `ws_${id}`, type: 'web_search_call', status: 'completed', action: { type: 'search', query } };
       const json = JSON.stringify(call);
@@ -203,7 +203,7 @@ const search: fc.Arbitrary<Block> = fc.tuple(fc.uuid(), anyText).map(
 );
 
 const count = fc.nat(100_000);
-const blocks = fc.constantFrom('stop', 'length', 'filter', 'refusal').chain(end =>
+const outline = fc.constantFrom('stop', 'length', 'filter', 'refusal').chain(end =>
   fc.tuple(
     fc.constant(end),
     fc.array(fc.oneof(message(false), reasoning, call, search), {
@@ -217,17 +217,17 @@ const blocks = fc.constantFrom('stop', 'length', 'filter', 'refusal').chain(end 
 /** Generates whole answers, from `started` to `completed`. */
 export const responsesAnswers: fc.Arbitrary<GenerationEvent[]> = fc
   .record({
-    blocks,
+    outline,
     counts: fc.tuple(count, count, count, fc.integer({ min: 1, max: 99 }), fc.integer({ min: 1, max: 100_000 })),
     has1h: fc.boolean(),
     tier: fc.constantFrom(ServiceTier.DEFAULT, ServiceTier.FLEX, ServiceTier.PRIORITY),
     member: fc.option(anyText),
   })
-  .map(({ blocks: [end, before, refusal], counts, has1h, tier, member }) => {
+  .map(({ outline: [end, before, refusal], counts, has1h, tier, member }) => {
     const all = refusal === undefined ? before : [...before, refusal];
     const isCut = end === 'length' || end === 'filter';
-    const events = all.flatMap((block, item) => block(item, isCut && item === all.length - 1));
-    const isCalled = events.some(
+    const events = all.flatMap((makeEvents, item) => makeEvents(item, isCut && item === all.length - 1));
+    const hasCalls = events.some(
       ({ event }) => event.case === 'itemOpened' && event.value.content?.content.case === 'toolCall',
     );
     const [input, read, write5m, write1h, output] = counts;
@@ -241,7 +241,7 @@ export const responsesAnswers: fc.Arbitrary<GenerationEvent[]> = fc
       reasoningTokens: Math.floor(output / 2),
     };
     const ends = {
-      stop: isCalled
+      stop: hasCalls
         ? finished(0, FinishReason.TOOL_CALLS, { native: 'completed' })
         : finished(0, FinishReason.STOP, { native: 'completed' }),
       length: finished(0, FinishReason.LENGTH, { native: 'max_output_tokens' }),
@@ -302,12 +302,12 @@ const video = fc.webUrl().map(url => {
 });
 const userPart: fc.Arbitrary<Part> = fc.oneof(textPart, image, file);
 const resultPart: fc.Arbitrary<Part> = fc.oneof(textPart, image, file, video);
-const strange = fc
+const unknownMembers = fc
   .option(anyText)
   .map(text => (text === null ? undefined : toExtra(Protocol.RESPONSES, JSON.stringify({ x_unknown: text }))));
 
-/** Generates items without unknown members, because the tests demand that nothing is listed as unknown. */
-const item: fc.Arbitrary<Item[]> = fc.oneof(
+/** Generates an item, or a tool call and its result. There are no unknown members, because the tests demand that nothing is listed as unknown. */
+const itemGroup: fc.Arbitrary<Item[]> = fc.oneof(
   fc
     .tuple(
       fc.constantFrom(Role.USER, Role.SYSTEM, Role.DEVELOPER),
@@ -346,7 +346,7 @@ const item: fc.Arbitrary<Item[]> = fc.oneof(
   fc
     .record({
       id: fc.uuid(),
-      called: name,
+      calledTool: name,
       kind: fc.constantFrom(ToolKind.FUNCTION, ToolKind.CUSTOM),
       text: fc.oneof(jsonText, anyText),
       result: fc.oneof(
@@ -354,8 +354,8 @@ const item: fc.Arbitrary<Item[]> = fc.oneof(
         fc.array(resultPart, { maxLength: 2 }).map(parts => ({ plain: false, parts })),
       ),
     })
-    .map(({ id, called, kind, text, result }) => [
-      makeItem(toolCallContent({ callId: id, name: called, kind, arguments: text }), 0),
+    .map(({ id, calledTool, kind, text, result }) => [
+      makeItem(toolCallContent({ callId: id, name: calledTool, kind, arguments: text }), 0),
       makeItem(toolResultContent({ callId: id, kind, ...result }), 0),
     ]),
 );
@@ -444,15 +444,15 @@ const efforts = [
 const penalty = fc.double({ min: -2, max: 2, noNaN: true }).map(value => value + 0);
 
 /**
- * Generates requests that a Responses body can express, in the form in which they are sent to an upstream: nothing is stored there, and
- * reasoning is useful only with its encrypted content.
+ * Generates requests that a Responses body can express, in the form in which they are sent to an upstream: with `store: false`, so
+ * `include` asks for encrypted reasoning.
  */
 export const responsesRequests: fc.Arbitrary<GenerateRequest> = fc
   .record({
-    items: fc.array(item, { minLength: 1, maxLength: 5 }),
+    items: fc.array(itemGroup, { minLength: 1, maxLength: 5 }),
     delivery: fc.constantFrom(Delivery.STREAMED, Delivery.WHOLE),
     serviceTier: fc.constantFrom(ServiceTier.UNSPECIFIED, ServiceTier.FLEX, ServiceTier.PRIORITY),
-    called: fc.oneof(
+    toolFields: fc.oneof(
       fc.constant({ tools: [] as Tool[] }),
       fc.record({
         tools: fc.array(tool, { minLength: 1, maxLength: 3 }),
@@ -480,12 +480,12 @@ export const responsesRequests: fc.Arbitrary<GenerateRequest> = fc
     }),
     topLogprobs: maybe(fc.nat(20)),
   })
-  .map(({ items, called, optional, effort, summary, sampling, topLogprobs, ...rest }) => {
+  .map(({ items, toolFields, optional, effort, summary, sampling, topLogprobs, ...rest }) => {
     const conversation = renumberTurns(items.flat());
-    const thinks = effort !== undefined && effort !== ReasoningEffort.NONE;
-    const isSealed = thinks || conversation.some(({ content }) => content.case === 'reasoning');
-    const likely = topLogprobs === undefined ? {} : { logprobs: true, topLogprobs };
-    const drawn = defined({ ...sampling, ...likely });
+    const reasons = effort !== undefined && effort !== ReasoningEffort.NONE;
+    const wantsEncryptedReasoning = reasons || conversation.some(({ content }) => content.case === 'reasoning');
+    const logprobFields = topLogprobs === undefined ? {} : { logprobs: true, topLogprobs };
+    const samplingFields = defined({ ...sampling, ...logprobFields });
     const reasoning = {
       $typeName: 'tollgate.v1.ReasoningConfig' as const,
       effort: effort ?? ReasoningEffort.UNSPECIFIED,
@@ -500,19 +500,19 @@ export const responsesRequests: fc.Arbitrary<GenerateRequest> = fc
       store: false,
       include: [
         ...(topLogprobs === undefined ? [] : ['message.output_text.logprobs']),
-        ...(isSealed ? ['reasoning.encrypted_content'] : []),
+        ...(wantsEncryptedReasoning ? ['reasoning.encrypted_content'] : []),
       ],
       ...rest,
-      ...defined(called),
+      ...defined(toolFields),
       ...defined(optional),
       ...(effort === undefined && summary === undefined ? {} : { reasoning }),
-      ...(Object.keys(drawn).length === 0 ? {} : { sampling: makeSampling(drawn) }),
+      ...(Object.keys(samplingFields).length === 0 ? {} : { sampling: makeSampling(samplingFields) }),
     });
   });
 
-/** Generates such requests with unknown members in items, parts and tools. */
+/** Generates Responses requests with unknown members in their items. */
 export const strangeRequests: fc.Arbitrary<GenerateRequest> = fc
-  .tuple(responsesRequests, fc.array(strange, { minLength: 1, maxLength: 4 }))
+  .tuple(responsesRequests, fc.array(unknownMembers, { minLength: 1, maxLength: 4 }))
   .map(([request, extras]) => {
     const items = request.items.map((each, index) => {
       const extra = extras[index % extras.length];

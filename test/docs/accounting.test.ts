@@ -10,8 +10,8 @@ import { dollarsText } from '../../src/lib/dollars.ts';
 
 const page = readFileSync(resolve(import.meta.dirname, '../../docs/accounting.md'), 'utf8');
 
-/** Returns the cells of a table between marks, by row, without the head. */
-function auditRows(name: string): string[][] {
+/** Returns the cells of the table between the comments `examples: name` and `end`, by row, without the header. */
+function readExamples(name: string): string[][] {
   const [, table = ''] = new RegExp(`<!-- examples: ${name} -->([^]*?)<!-- end -->`).exec(page) ?? [];
   const rows = table.trim().split('\n').slice(2);
   expect(rows.length).toBeGreaterThan(3);
@@ -33,7 +33,7 @@ const sheet: PriceSheet = {
 };
 const factors: Readonly<Record<string, number>> = { default: 1000, flex: 500, priority: 2000 };
 
-test.each(auditRows('cost'))('cost: %s', (...row) => {
+test.each(readExamples('cost'))('cost: %s', (...row) => {
   const [, input, cacheRead, cacheWrite5m, cacheWrite1h, output, tier = '', discount, cost] = row;
   const usage = {
     input: Number(input),
@@ -48,12 +48,13 @@ test.each(auditRows('cost'))('cost: %s', (...row) => {
   expect(dollarsText(sumCost(discounted))).toBe(cost);
 });
 
-test.each(auditRows('slices'))('slice: %s', (...row) => {
-  const [, most, input, running, slice] = row;
-  expect(sliceSize(1024, { most: Number(most), input: Number(input), running: Number(running) })).toBe(Number(slice));
+test.each(readExamples('slices'))('slice: %s', (...row) => {
+  const [, outputTokensMax, input, runningRequests, slice] = row;
+  const supply = { most: Number(outputTokensMax), input: Number(input), running: Number(runningRequests) };
+  expect(sliceSize(1024, supply)).toBe(Number(slice));
 });
 
-test.each(auditRows('windows'))('window: %s in %s at %s', (...row) => {
+test.each(readExamples('windows'))('window: %s in %s at %s', (...row) => {
   const [window, zone = '', at = '', begin = '', end = ''] = row;
   const found = windowAt(window as 'day', zone, Date.parse(at));
   expect([found.startMs, found.endMs]).toEqual([Date.parse(begin), Date.parse(end)]);

@@ -1,4 +1,7 @@
-/** Sends the same commands, to which many limits apply, to the rules (which count each limit separately) and to the engine (which counts some limits together), and compares them. */
+/**
+ * Runs the same commands against the rules and against the engine, and compares their replies and the use of limits. Many limits apply to the commands: the rules count each limit separately, the engine counts
+ * some limits jointly (hence the names).
+ */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { LimitScope, LimitUnit, LimitWindow, NewLimit } from '../../src/ledger/ledger.ts';
@@ -27,7 +30,7 @@ const shapes: readonly (readonly [LimitUnit, LimitWindow | null])[] = [
 const limit = fc.record({
   scope: fc.constantFrom(...scopes),
   shape: fc.constantFrom(...shapes),
-  /** The maximum, in multiples of `least`. */
+  /** The maximum, in multiples of `limitStep`. */
   times: fc.integer({ min: 0, max: 12 }),
   timeZone: fc.constantFrom('UTC', 'Asia/Kolkata'),
   models: fc.constantFrom(null, null, null, ['acme/other']),
@@ -82,15 +85,16 @@ const step = fc.oneof(
 );
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
-const least: Readonly<Record<LimitUnit, bigint>> = { requests: 1n, tokens: 150n, usd: 2000n, concurrent: 1n };
+/** The unit in which a maximum is varied. */
+const limitStep: Readonly<Record<LimitUnit, bigint>> = { requests: 1n, tokens: 150n, usd: 2000n, concurrent: 1n };
 
 function toLimit(
-  { scope: [scope, scopeId], shape: [unit, window], times, raised, ...rest }: SomeLimit,
+  { scope: [scope, scopeId], shape: [unit, window], times, raised: raise, ...rest }: SomeLimit,
   nowMs: number,
 ): NewLimit {
-  const max = BigInt(times) * least[unit];
-  const lift = raised && { max: BigInt(raised.times) * least[unit], untilMs: nowMs + raised.minutes * 60_000 };
-  return { accountId: 1, scope, scopeId, unit, window, max, locked: false, raised: lift, ...rest };
+  const max = BigInt(times) * limitStep[unit];
+  const raised = raise && { max: BigInt(raise.times) * limitStep[unit], untilMs: nowMs + raise.minutes * 60_000 };
+  return { accountId: 1, scope, scopeId, unit, window, max, locked: false, raised, ...rest };
 }
 
 /** Sends the same batches of commands to the rules and to the engine. */
@@ -100,7 +104,8 @@ class Pair {
   #seq = 0;
   nowMs = Date.parse('2026-03-29T22:10:00Z');
   lastId = 0;
-  limits: number = 2;
+  /** The id of the newest limit. The account begins with two limits, those of free requests. */
+  lastLimitId: number = 2;
 
   constructor(opened: readonly Subject[]) {
     this.#subjects = opened;
@@ -123,7 +128,7 @@ class Pair {
 
   async compare(): Promise<void> {
     await this.flush();
-    for (let id = 1; id <= this.limits; id++) {
+    for (let id = 1; id <= this.lastLimitId; id++) {
       const [plain, joint] = await this.#each(subject => subject.limit(id, this.nowMs));
       const sum = joint && joint.used + joint.held;
       if (plain !== undefined) assert.deepEqual([id, sum], [id, plain.used + plain.held]);
@@ -168,43 +173,43 @@ async function setUp(pair: Pair, limits: readonly SomeLimit[]): Promise<void> {
   for (const each of limits) await addLimit(pair, each);
 }
 
-async function addLimit(pair: Pair, each: SomeLimit): Promise<void> {
-  await pair.administer('createLimit', toLimit(each, pair.nowMs));
-  pair.limits++;
+async function addLimit(pair: Pair, some: SomeLimit): Promise<void> {
+  await pair.administer('createLimit', toLimit(some, pair.nowMs));
+  pair.lastLimitId++;
 }
 
-async function runStep(pair: Pair, each: Step): Promise<void> {
-  const id = 'nth' in each ? Math.max(1, pair.lastId - each.nth) : 0;
-  switch (each.kind) {
+async function runStep(pair: Pair, next: Step): Promise<void> {
+  const id = 'nth' in next ? Math.max(1, pair.lastId - next.nth) : 0;
+  switch (next.kind) {
     case 'admit': {
-      const text = { inputTokens: 50, outputTokensMin: each.outputMin, outputTokensWanted: 400 };
-      const funds = { ...text, inputNanoUsd: each.cost, outputPicoUsd: 10_000n, plan: false };
+      const text = { inputTokens: 50, outputTokensMin: next.outputMin, outputTokensWanted: 400 };
+      const funds = { ...text, inputNanoUsd: next.cost, outputPicoUsd: 10_000n, plan: false };
       const command = {
         id: ++pair.lastId,
         requestId: `req_${pair.lastId}`,
-        key: { id: each.key },
-        model: each.model,
+        key: { id: next.key },
+        model: next.model,
         free: false,
         funds,
       };
-      const endUser = each.endUser === undefined ? {} : { endUser: each.endUser };
-      return pair.send({ kind: 'admit', command: { ...command, ...endUser, ...(each.text ? { text } : {}) } });
+      const endUser = next.endUser === undefined ? {} : { endUser: next.endUser };
+      return pair.send({ kind: 'admit', command: { ...command, ...endUser, ...(next.text ? { text } : {}) } });
     }
     case 'settle':
-      return pair.send({ kind: 'settle', command: settleAmount(id, each.cost) });
+      return pair.send({ kind: 'settle', command: settleAmount(id, next.cost) });
     case 'void':
       return pair.send({ kind: 'void', id, reason: 'rejected' });
     case 'extend':
-      return pair.send({ kind: 'extend', command: { id, outputTokens: each.tokens } });
+      return pair.send({ kind: 'extend', command: { id, outputTokens: next.tokens } });
     case 'limit':
-      return addLimit(pair, each.limit);
+      return addLimit(pair, next.limit);
     case 'updateLimit': {
-      const { max, models, endUsers, timeZone, action, raised } = toLimit(each.limit, pair.nowMs);
-      const change = { max, action, raised, ...(each.nth % 2 === 0 ? {} : { models, endUsers, timeZone }) };
-      return pair.administer('updateLimit', { limitId: 3 + (each.nth % 12), accountId: 1, change });
+      const { max, models, endUsers, timeZone, action, raised } = toLimit(next.limit, pair.nowMs);
+      const change = { max, action, raised, ...(next.nth % 2 === 0 ? {} : { models, endUsers, timeZone }) };
+      return pair.administer('updateLimit', { limitId: 3 + (next.nth % 12), accountId: 1, change });
     }
     case 'deleteLimit':
-      return pair.administer('deleteLimit', { limitId: 3 + (each.nth % 12), accountId: 1 });
+      return pair.administer('deleteLimit', { limitId: 3 + (next.nth % 12), accountId: 1 });
     case 'compare':
       await pair.send({ kind: 'windows', keyId: 1, free: false });
       return pair.compare();
@@ -216,7 +221,7 @@ async function runStep(pair: Pair, each: Step): Promise<void> {
       await pair.verify();
       return pair.restart();
     case 'webhook':
-      if (each.on)
+      if (next.on)
         await pair.administer('createWebhook', {
           accountId: 1,
           url: 'https://a.example/',
@@ -227,7 +232,7 @@ async function runStep(pair: Pair, each: Step): Promise<void> {
       else await pair.administer('deleteWebhook', { accountId: 1, webhookId: 1 });
       return undefined;
     case 'wait':
-      pair.nowMs += each.ms;
+      pair.nowMs += next.ms;
   }
 }
 

@@ -71,7 +71,7 @@ class Choice {
       return;
     }
     if (index !== this.calls.length - 1) refuse('calls are not one after the other');
-    if ('id' in delta || 'type' in delta || 'name' in body) refuse('changed tool call identity');
+    if ('id' in delta || 'type' in delta || 'name' in body) refuse('the id, type or name of a call was sent twice');
     const call = this.calls[index];
     if (call === undefined || typeof text !== 'string') throw new Error('arguments that are not a text');
     call.text += text;
@@ -103,9 +103,9 @@ export function readStrictly(frames: readonly string[]): ReadAnswer {
   let usage: JsonObject | undefined;
   for (const chunk of chunks) {
     for (const member of ['id', 'object', 'created', 'model']) {
-      if (chunk[member] !== chunks[0]?.[member]) refuse(`another ${member}`);
+      if (chunk[member] !== chunks[0]?.[member]) refuse(`${member} changed`);
     }
-    if (chunk['object'] !== 'chat.completion.chunk') refuse('another object');
+    if (chunk['object'] !== 'chat.completion.chunk') refuse('wrong object');
     if (usage !== undefined) refuse('a chunk after the usage');
     if (chunk['usage'] != null) {
       if ((chunk['choices'] as Json[]).length > 0) refuse('usage beside a choice');

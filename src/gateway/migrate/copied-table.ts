@@ -7,11 +7,11 @@ import type { Connection } from '../../lib/sqlite/database.ts';
  * Copies one table from SQLite to PostgreSQL. Its columns have the same names in both, except columns that each database computes itself.
  */
 
-/** How many rows are copied in one step, and how many of a table with bodies, which may be large. */
+/** How many rows are copied in one step, and how many of a table whose rows may be large. */
 const stepRows = 2_000;
-const stepRowsOfBytes = 50;
+const stepLargeRows = 50;
 
-/** A table to copy. */
+/** What `TableCopy` must know about a table. */
 export interface CopiedTable {
   readonly name: string;
   /** The table's name in PostgreSQL; absent: the same name. */
@@ -28,7 +28,7 @@ export interface CopiedTable {
   readonly isLarge?: boolean;
 }
 
-/** Checksums of a table in one of the databases: the number of rows, and the sum of each integer column. */
+/** The number of rows of a table in one of the databases, and the sum of each integer column. */
 export type TableSums = ReadonlyMap<string, bigint>;
 
 /** The progress of copying. */
@@ -39,7 +39,7 @@ export interface CopyPlace {
   readonly advance: (connection: PostgresConnection, rows: number) => Promise<void>;
 }
 
-/** A table in both databases. */
+/** Copies a table from SQLite to PostgreSQL, and compares the two. */
 export class TableCopy {
   readonly #table: CopiedTable;
   readonly #from: Connection;
@@ -52,8 +52,10 @@ export class TableCopy {
     this.#from = from;
     this.#to = to;
     this.#types = types;
-    const there = from.prepare<[string], { name: string }>('SELECT name FROM pragma_table_info(?)').all(table.name);
-    this.#columns = there.map(({ name }) => name).filter(name => types.has(`${this.target}.${name}`));
+    const sourceColumns = from
+      .prepare<[string], { name: string }>('SELECT name FROM pragma_table_info(?)')
+      .all(table.name);
+    this.#columns = sourceColumns.map(({ name }) => name).filter(name => types.has(`${this.target}.${name}`));
   }
 
   get target(): string {
@@ -63,7 +65,7 @@ export class TableCopy {
   /** Copies the rows that were not copied yet, step by step. Returns the number of rows of the table. */
   async run(place: CopyPlace): Promise<number> {
     const { name, isLarge = false } = this.#table;
-    const limit = isLarge ? stepRowsOfBytes : stepRows;
+    const limit = isLarge ? stepLargeRows : stepRows;
     const order = this.#order();
     const columns = this.#columns.map(column => `"${column}"`).join(', ');
     const select = this.#from.prepare<[number, number], Record<string, Sendable>>(
@@ -81,7 +83,7 @@ export class TableCopy {
       done += rows.length;
       if (rows.length < limit) break;
     }
-    await this.#setNumber();
+    await this.#advanceSequence();
     return done;
   }
 
@@ -115,8 +117,8 @@ export class TableCopy {
     await connection.run([{ text, values }], 600_000);
   }
 
-  /** Makes PostgreSQL number new rows above those that were copied. */
-  async #setNumber(): Promise<void> {
+  /** Advances the sequence of the identity column, so that new rows get higher numbers than the copied ones. */
+  async #advanceSequence(): Promise<void> {
     const { numbered } = this.#table;
     if (numbered === undefined) return;
     await this.#to.query(
@@ -137,7 +139,7 @@ export class TableCopy {
   }
 }
 
-/** Computes the digest as the ledger's dictionary on PostgreSQL does. */
+/** Computes the same digest as `toDigest` in `src/ledger/postgres/dictionary.ts`. */
 function computeDigest(values: readonly Sendable[]): Uint8Array {
   const json = JSON.stringify(values, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
   return createHash('sha256').update(json).digest();

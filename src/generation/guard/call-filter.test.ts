@@ -6,7 +6,7 @@ import { CallFilter, type CallRules, callRules } from './call-filter.ts';
 import { callItem, listFinishes, stop, textItem, through } from './answers.fixtures.ts';
 import type { EventStep } from './step.ts';
 
-const anything: CallRules = { candidates: 1, callsMax: Infinity, callable: undefined };
+const defaultRules: CallRules = { candidates: 1, callsMax: Infinity, callable: undefined };
 
 function listNames(events: readonly GenerationEvent[]): [number, string][] {
   return events.flatMap(({ event }) => {
@@ -27,19 +27,19 @@ const answer = [
 ];
 
 describe('CallFilter', () => {
-  test('without rules everything passes unchanged', () => {
-    expect(through(filter(anything), answer)).toEqual(answer);
+  test('with the rules of a request that sets none, an answer with one choice passes unchanged', () => {
+    expect(through(filter(defaultRules), answer)).toEqual(answer);
   });
 
   test('calls beyond the limit are left out completely, and the items are numbered without gaps', () => {
-    expect(listNames(through(filter({ ...anything, callsMax: 1 }), answer))).toEqual([
+    expect(listNames(through(filter({ ...defaultRules, callsMax: 1 }), answer))).toEqual([
       [0, 'text'],
       [1, 'a'],
     ]);
   });
 
   test('calls of tools that the tool choice does not allow are left out, and later items get lower numbers', () => {
-    const out = through(filter({ ...anything, callable: new Set(['b']) }), answer);
+    const out = through(filter({ ...defaultRules, callable: new Set(['b']) }), answer);
     expect(listNames(out)).toEqual([
       [0, 'text'],
       [1, 'b'],
@@ -48,13 +48,13 @@ describe('CallFilter', () => {
   });
 
   test('a choice whose calls were all left out does not have the finish reason for calls', () => {
-    const out = through(filter({ ...anything, callsMax: 0 }), answer);
+    const out = through(filter({ ...defaultRules, callsMax: 0 }), answer);
     expect(listNames(out)).toEqual([[0, 'text']]);
     expect(listFinishes(out)).toEqual([[FinishReason.STOP, undefined]]);
   });
 
   test('choices that were not requested are left out', () => {
-    const out = through(filter(anything), [
+    const out = through(filter(defaultRules), [
       ...textItem(['a']),
       ...textItem(['b'], { choice: 1 }),
       stop(),
@@ -66,7 +66,7 @@ describe('CallFilter', () => {
   test('the rules follow from the request', () => {
     const rules = (init: Parameters<typeof create<typeof GenerateRequestSchema>>[1]) =>
       callRules(create(GenerateRequestSchema, init));
-    expect(rules({})).toEqual(anything);
+    expect(rules({})).toEqual(defaultRules);
     expect(rules({ candidates: 3, parallelToolCalls: false })).toEqual({
       candidates: 3,
       callsMax: 1,

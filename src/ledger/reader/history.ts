@@ -6,7 +6,7 @@ import type { AuditFilter, AuditRow, EntryFilter, EntryRow, MovementRow } from '
 import { RowCodec, type Stored as StoredValue } from '../sqlite/columns.ts';
 import { auditTable } from '../sqlite/tables.ts';
 import { LaterChanges, longestMs, longMs } from './later-changes.ts';
-import { type Stored, toRow } from './to-row.ts';
+import { type Stored as StoredRow, toRow } from './to-row.ts';
 
 interface PageValues {
   account: number;
@@ -16,13 +16,13 @@ interface PageValues {
   offset: number;
 }
 
-type MovementRecord = Omit<MovementRow, 'requestId'> & {
+type MovementColumns = Omit<MovementRow, 'requestId'> & {
   readonly usageId: number | null;
   readonly request: bigint | string | null;
 };
 
 const auditCodec = new RowCodec(auditTable);
-const exact = ['amount', 'balanceAfter', 'writtenOff', 'request'] as const;
+const bigintColumns = ['amount', 'balanceAfter', 'writtenOff', 'request'] as const;
 const entryColumns = `e.account_id AS accountId, e.number AS entryId, e.kind, e.key_id AS keyId, e.group_id AS groupId, e.amount,
   e.written_off AS writtenOff, e.usage_id AS usageId, e.note, e.at_ms AS createdAtMs`;
 
@@ -31,9 +31,10 @@ const chargeSelect = `SELECT account_id, NULL, 'charge', iif(payer = 1, key_id, 
 
 /**
  * Reads the entries and charges of a span. The balance after each is the current balance of the account, key or group minus the later changes in the span, so it is right even if old records were
- * removed. The caller must also subtract the changes after the span.
+ * removed. The caller must also subtract the changes after the span. The charges are read in two parts, because a charge can be in the span although its request was admitted before it: the first part
+ * looks back `longMs`, the second one `longestMs`, and only for the few requests that took that long, which have an index of their own.
  */
-const movementsText = `WITH pocket AS (
+const movementsText = `WITH payer AS (
      SELECT CAST(NULL AS INTEGER) AS keyId, CAST(NULL AS INTEGER) AS groupId, balance FROM account WHERE id = @account
      UNION ALL SELECT id, NULL, coalesce(balance, 0) FROM api_key WHERE account_id = @account
      UNION ALL SELECT NULL, id, coalesce(balance, 0) FROM key_group WHERE account_id = @account
@@ -44,20 +45,20 @@ const movementsText = `WITH pocket AS (
    ), balanced AS (
      SELECT m.*, p.balance - coalesce(sum(m.amount) OVER (PARTITION BY m.keyId, m.groupId
          ORDER BY m.createdAtMs DESC, m.entryId IS NULL, m.entryId DESC, m.usageId DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS balanceAfter
-     FROM movement m JOIN pocket p ON p.keyId IS NOT DISTINCT FROM m.keyId AND p.groupId IS NOT DISTINCT FROM m.groupId
+     FROM movement m JOIN payer p ON p.keyId IS NOT DISTINCT FROM m.keyId AND p.groupId IS NOT DISTINCT FROM m.groupId
    )
    SELECT b.*, u.request FROM balanced b LEFT JOIN usage u ON u.id = b.usageId
    ORDER BY b.createdAtMs DESC, b.entryId IS NULL, b.entryId DESC, b.usageId DESC LIMIT @limit OFFSET @offset`;
 
 /** Reads entries, charges and the audit log, newest first. */
 export class HistoryReads {
-  readonly #entries: Query<[PageValues & { kinds: string }], Stored<MovementRecord>>;
-  readonly #movements: Query<[PageValues], Stored<MovementRecord>>;
+  readonly #entries: Query<[PageValues & { kinds: string }], StoredRow<MovementColumns>>;
+  readonly #movements: Query<[PageValues], StoredRow<MovementColumns>>;
   readonly #chargeStart: Query<[{ account: number; end: number; skip: number }], { createdAtMs: bigint }>;
   readonly #later: LaterChanges;
   readonly #audit: Query<[PageValues], StoredValue[]>;
 
-  /** `columns`: the column files; undefined: there are none. */
+  /** `columns`: the column files, which contain the records of past hours; undefined: there are none. */
   constructor(db: Connection, columns?: ColumnStore) {
     this.#later = new LaterChanges(db, columns);
     this.#entries = db.prepare(
@@ -86,7 +87,7 @@ export class HistoryReads {
 
   movements(filter: EntryFilter): MovementRow[] {
     const values = toValues(filter);
-    // Reads no further back than this page and those before it need: older entries are on later pages, and do not affect the balances here.
+    // Begins at the oldest charge that this page and the newer pages can contain. Anything older is on later pages and does not affect these balances.
     const { account, end } = values;
     const oldest = this.#chargeStart.get({ account, end, skip: values.limit + values.offset - 1 });
     const start = Math.max(values.start, Number(oldest?.createdAtMs ?? 0n));
@@ -107,7 +108,7 @@ function toValues({ accountId = -1, limit, offset, startMs, endMs }: AuditFilter
   return { account: accountId, limit, offset, start: startMs ?? 0, end: endMs ?? Number.MAX_SAFE_INTEGER };
 }
 
-function toMovement(stored: Stored<MovementRecord>): MovementRow {
-  const { usageId, request, ...row } = toRow<MovementRecord>(stored, exact);
+function toMovement(stored: StoredRow<MovementColumns>): MovementRow {
+  const { usageId, request, ...row } = toRow<MovementColumns>(stored, bigintColumns);
   return { ...row, requestId: usageId === null || request === null ? null : formatRequestId(usageId, request) };
 }

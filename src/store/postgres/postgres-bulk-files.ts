@@ -6,19 +6,23 @@ import type { BulkFiles, BulkReader, BulkWriter, Journal } from '../bulk-files.t
 import { isAlive, query, type StoreDatabase, toBytes } from './database.ts';
 import { PostgresJournal } from './postgres-journal.ts';
 
-/** The largest piece of a file, and the steps in which a draft takes room. */
+/** The largest piece of a file, and the unit in which space is reserved for an unfinished file. */
 const pieceBytes = 1 << 20;
-/** The interval at which files without a name are removed. */
+/** The interval at which files are removed that have no name and that no running gateway is writing. */
 const sweepMs = 60_000;
 
 const nameText = `INSERT INTO bulk_name (name, file) VALUES ($1::text, $2::bigint) ON CONFLICT (name) DO UPDATE SET file = excluded.file`;
 const linkText = `INSERT INTO bulk_name (name, file) SELECT $2::text, file FROM bulk_name WHERE name = $1::text AND file IS NOT NULL
   ON CONFLICT (name) DO UPDATE SET file = excluded.file RETURNING name`;
 const openText = 'SELECT f.file, f.size FROM bulk_name n JOIN bulk_file f ON f.file = n.file WHERE n.name = $1::text';
-/** A draft counts with the room that it has taken. Two that take room at the same moment don't count each other. */
-const roomText = `UPDATE bulk_file SET size = $2::bigint WHERE file = $1::bigint
+/**
+ * Reserves space for an unfinished file if the total of all files, with what is reserved for others, stays within `bytesMax`. Two reservations at the same moment do not see each other, so together they
+ * can exceed it.
+ */
+const reserveText = `UPDATE bulk_file SET size = $2::bigint WHERE file = $1::bigint
   AND (SELECT coalesce(sum(size), 0) FROM bulk_file WHERE file <> $1::bigint) + $2::bigint <= $3::bigint RETURNING file`;
 const pieceText = 'SELECT content FROM bulk_piece WHERE file = $1::bigint AND seq = $2::bigint';
+/** `boot`: the number of the gateway that writes the file; null once it is finished. */
 const sweepText = `DELETE FROM bulk_file f WHERE NOT EXISTS (SELECT 1 FROM bulk_name n WHERE n.file = f.file) AND (f.boot IS NULL OR NOT ${isAlive('f.boot')})`;
 
 /** Opens the large files and journals that all gateways of a database share. `bytesMax`: the most bytes of all files together. */
@@ -62,8 +66,8 @@ class PieceWriter implements BulkWriter {
   readonly #file: number;
   readonly #bytesMax: () => number;
   #seq = 0;
-  /** The room that the draft has taken. */
-  #taken = 0;
+  /** The number of bytes that are reserved for the file. */
+  #reserved = 0;
   #isOver = false;
   size = 0;
 
@@ -79,7 +83,7 @@ class PieceWriter implements BulkWriter {
   }
 
   async append(bytes: Uint8Array): Promise<void> {
-    await this.#takeRoom(this.size + bytes.length);
+    await this.#reserve(this.size + bytes.length);
     this.size += bytes.length;
     for (let at = 0; at < bytes.length; at += pieceBytes) {
       const text = 'INSERT INTO bulk_piece VALUES ($1::bigint, $2::bigint, $3::bytea)';
@@ -88,16 +92,16 @@ class PieceWriter implements BulkWriter {
     }
   }
 
-  /** Takes room for a size, in whole steps if there is room for them. Throws `overloaded` if there is not enough. */
-  async #takeRoom(size: number): Promise<void> {
-    if (size <= this.#taken) return;
+  /** Reserves space for a size, rounded up to whole units of `pieceBytes` if there is enough for that. Throws `overloaded` if there is not enough for the size. */
+  async #reserve(size: number): Promise<void> {
+    if (size <= this.#reserved) return;
     for (const wanted of [Math.ceil(size / pieceBytes) * pieceBytes, size]) {
-      if ((await query(this.#database, roomText, [this.#file, wanted, this.#bytesMax()])).length === 0) continue;
-      this.#taken = wanted;
+      if ((await query(this.#database, reserveText, [this.#file, wanted, this.#bytesMax()])).length === 0) continue;
+      this.#reserved = wanted;
       return;
     }
-    const draft = await query(this.#database, 'SELECT file FROM bulk_file WHERE file = $1::bigint', [this.#file]);
-    throw draft.length === 0 ? leaseEnded() : overloaded('The gateway has no room for more files now.');
+    const unfinished = await query(this.#database, 'SELECT file FROM bulk_file WHERE file = $1::bigint', [this.#file]);
+    throw unfinished.length === 0 ? leaseEnded() : overloaded('The gateway has no room for more files now.');
   }
 
   async finish(): Promise<void> {
@@ -122,13 +126,13 @@ class PieceWriter implements BulkWriter {
   async discard(): Promise<void> {
     if (this.#isOver) return;
     this.#isOver = true;
-    // If the file can't be removed now, it is removed when this instance has ended.
+    // If the file can't be removed now, it is removed when this gateway has ended.
     await query(this.#database, 'DELETE FROM bulk_file WHERE file = $1::bigint', [this.#file]).catch(() => undefined);
   }
 }
 
 function leaseEnded(cause?: unknown): GatewayError {
-  return overloaded('The upload ended with this gateway’s lease.', cause);
+  return overloaded('The upload was lost because this gateway lost its lease on the database. Send it again.', cause);
 }
 
 class PieceReader implements BulkReader {

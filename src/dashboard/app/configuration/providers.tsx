@@ -15,8 +15,8 @@ export function Providers() {
         {({ providers: list }) =>
           list.length === 0 ? (
             <p className="quiet">
-              No provider: the built-in models answer. Add one under <code>providers</code> in the configuration file,
-              then reload it.
+              No providers are configured, so the built-in models answer. Add a provider under <code>providers</code> in
+              the configuration file, then reload it.
             </p>
           ) : (
             <ProviderTable providers={list} />

@@ -23,12 +23,12 @@ export function noteFailure(error: unknown): void {
 /** The cache key of the signed-in person. */
 export const identityKey = ['identity'];
 
-/** Removes all cached data of one person before another signs in. */
+/** Removes all cached data except the identity, so that the next person who signs in sees nothing of it. */
 export function forgetReads(): void {
   queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== identityKey[0] });
 }
 
-/** Caches the data of all queries. Query keys can contain bigints, which JSON does not have, so they are hashed with a marker. */
+/** Caches the data of all queries. Query keys can contain bigints, which JSON does not have, so a bigint is written with the suffix `n`. */
 export const queryClient = new QueryClient({
   queryCache: new QueryCache({
     onError: (error, { queryKey }) => {
@@ -66,8 +66,8 @@ export function readFault(thrown: unknown): Fault {
   }
   if (error.cause instanceof TypeError || error.code === Code.Unavailable) {
     return {
-      message: 'The connection to the gateway is lost.',
-      tip: 'The page tries again by itself. Check that the gateway runs.',
+      message: 'The connection to the gateway was lost.',
+      tip: 'The page tries again by itself. Check that the gateway is running.',
     };
   }
   return { message: error.rawMessage };

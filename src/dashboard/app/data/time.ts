@@ -3,17 +3,17 @@ export const zone = Intl.DateTimeFormat('en-GB').resolvedOptions().timeZone;
 
 const day = { day: 'numeric', month: 'short' } as const;
 const minute = { hour: '2-digit', minute: '2-digit' } as const;
-const second = new Intl.DateTimeFormat('en-GB', { ...day, ...minute, second: '2-digit' });
-const clock = new Intl.DateTimeFormat('en-GB', { ...minute, second: '2-digit' });
-const long = new Intl.DateTimeFormat('en-GB', {
+const secondFormat = new Intl.DateTimeFormat('en-GB', { ...day, ...minute, second: '2-digit' });
+const clockFormat = new Intl.DateTimeFormat('en-GB', { ...minute, second: '2-digit' });
+const longFormat = new Intl.DateTimeFormat('en-GB', {
   ...day,
   ...minute,
   year: 'numeric',
   second: '2-digit',
   timeZoneName: 'short',
 });
-const utcDay = new Intl.DateTimeFormat('en-GB', { ...day, timeZone: 'UTC' });
-const hour = new Intl.DateTimeFormat('en-GB', { ...day, ...minute });
+const utcDayFormat = new Intl.DateTimeFormat('en-GB', { ...day, timeZone: 'UTC' });
+const hourFormat = new Intl.DateTimeFormat('en-GB', { ...day, ...minute });
 
 /** Returns the current time, in milliseconds since 1970 UTC. */
 export function nowMs(): number {
@@ -22,22 +22,22 @@ export function nowMs(): number {
 
 /** Formats a time in the viewer's zone: "22 Nov, 11:03:04". */
 export function timeText(ms: bigint | number): string {
-  return second.format(Number(ms));
+  return secondFormat.format(Number(ms));
 }
 
 /** Formats a time of day in the viewer's zone: "11:03:04". */
 export function clockText(ms: bigint | number): string {
-  return clock.format(Number(ms));
+  return clockFormat.format(Number(ms));
 }
 
-/** Formats a time with date, zone and UTC, for titles. */
+/** Formats a time in full: in the viewer's zone and in UTC. */
 export function fullTime(ms: bigint | number): string {
-  return `${long.format(Number(ms))} (${new Date(Number(ms)).toISOString()})`;
+  return `${longFormat.format(Number(ms))} (${new Date(Number(ms)).toISOString()})`;
 }
 
 /** Returns the label of a period of a chart: a UTC day, or an hour in the viewer's zone. */
 export function periodText(ms: number, isHourly: boolean): string {
-  return isHourly ? hour.format(ms) : `${utcDay.format(ms)} UTC`;
+  return isHourly ? hourFormat.format(ms) : `${utcDayFormat.format(ms)} UTC`;
 }
 
 /** Returns the time that is left until `ms`: "in 3 h 12 min", or "now" if it has passed. */

@@ -27,7 +27,7 @@ export function ConnectionBanner() {
   if (!isLost) return null;
   return (
     <p role="status" className="banner">
-      The connection to the gateway is lost.{' '}
+      The connection to the gateway was lost.{' '}
       {message !== undefined && `The numbers are those of ${clockText(message.atMs)}.`} The page tries again by itself.
     </p>
   );

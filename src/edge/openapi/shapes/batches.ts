@@ -6,14 +6,14 @@ import { anyObject, count, dollars, time } from './fields.ts';
 
 /** Files and batches. Source: docs/interfaces/files-and-batches.md. */
 
-/** The body that makes a batch of OpenAI's interface. */
+/** The request body that creates a batch (OpenAI). */
 export const batchRequest = named('BatchRequest', batchRequestSchema, {
   input_file_id: 'The file with one request per line.',
   endpoint: 'The path of all requests in the file.',
   completion_window: 'How long the batch may take.',
   metadata: 'Your own key-value pairs.',
 });
-/** The body that makes a batch of Anthropic's interface. */
+/** The request body that creates a batch (Anthropic). */
 export const messageBatchRequest = named(
   'MessageBatchRequest',
   z.object({ requests: z.array(z.object({ custom_id: z.string(), params: messagesRequestSchema })).min(1) }),
@@ -64,8 +64,8 @@ const batch = named(
       'cancelling',
       'cancelled',
     ]),
-    output_file_id: z.string().nullable().describe('The results of the items that succeeded.'),
-    error_file_id: z.string().nullable().describe('The results of the items that failed.'),
+    output_file_id: z.string().nullable().describe('The file with the results of the requests that succeeded.'),
+    error_file_id: z.string().nullable().describe('The file with the results of the requests that failed.'),
     created_at: seconds,
     in_progress_at: seconds.nullable(),
     expires_at: seconds,
@@ -110,7 +110,7 @@ const messageBatch = named(
 );
 const page = { first_id: z.string().nullable(), last_id: z.string().nullable(), has_more: z.boolean() };
 
-/** Answers. */
+/** The schemas of the response bodies. */
 export const batches = {
   file,
   files: named('FileList', z.object({ object: z.literal('list'), data: z.array(file), ...page })),

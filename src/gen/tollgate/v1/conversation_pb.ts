@@ -31,14 +31,14 @@ export type Conversation = Message<"tollgate.v1.Conversation"> & {
   id: string;
 
   /**
-   * When it was begun, in milliseconds since 1970 UTC.
+   * When it was created, in milliseconds since 1970 UTC.
    *
    * @generated from field: int64 created_at_ms = 2;
    */
   createdAtMs: bigint;
 
   /**
-   * The client's own labels: at most 16, names of at most 64 characters, values of at most 512.
+   * The client's own key-value pairs: at most 16, names of at most 64 characters, values of at most 512.
    *
    * @generated from field: map<string, string> metadata = 3;
    */
@@ -53,7 +53,7 @@ export const ConversationSchema: GenMessage<Conversation> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_conversation, 0);
 
 /**
- * The new conversation.
+ * What the new conversation begins with.
  *
  * @generated from message tollgate.v1.CreateConversationRequest
  */
@@ -66,7 +66,7 @@ export type CreateConversationRequest = Message<"tollgate.v1.CreateConversationR
   items: Item[];
 
   /**
-   * The client's own labels.
+   * The client's own key-value pairs.
    *
    * @generated from field: map<string, string> metadata = 2;
    */
@@ -144,7 +144,7 @@ export const GetConversationResponseSchema: GenMessage<GetConversationResponse> 
   messageDesc(file_tollgate_v1_conversation, 4);
 
 /**
- * Which conversation, and its labels.
+ * Which conversation, and its new metadata.
  *
  * @generated from message tollgate.v1.UpdateConversationRequest
  */
@@ -157,7 +157,7 @@ export type UpdateConversationRequest = Message<"tollgate.v1.UpdateConversationR
   id: string;
 
   /**
-   * The new labels, which replace all old ones.
+   * The new key-value pairs, which replace all old ones.
    *
    * @generated from field: map<string, string> metadata = 2;
    */
@@ -249,7 +249,7 @@ export type AddConversationItemsRequest = Message<"tollgate.v1.AddConversationIt
   items: Item[];
 
   /**
-   * Further content of the answer ("reasoning.encrypted_content").
+   * Further content to include ("reasoning.encrypted_content").
    *
    * @generated from field: repeated string include = 3;
    */
@@ -298,7 +298,7 @@ export type ListConversationItemsRequest = Message<"tollgate.v1.ListConversation
   id: string;
 
   /**
-   * The most items of a page, 1 to 100; 0 means 20.
+   * The maximum number of items per page, 1 to 100; 0 means 20.
    *
    * @generated from field: uint32 limit = 2;
    */
@@ -312,7 +312,7 @@ export type ListConversationItemsRequest = Message<"tollgate.v1.ListConversation
   after: string;
 
   /**
-   * Oldest first; absence means newest first.
+   * True: oldest first; false: newest first.
    *
    * @generated from field: bool ascending = 4;
    */
@@ -403,7 +403,7 @@ export const GetConversationItemRequestSchema: GenMessage<GetConversationItemReq
  */
 export type GetConversationItemResponse = Message<"tollgate.v1.GetConversationItemResponse"> & {
   /**
-   * The item as it is stored.
+   * The item, with the further content that `include` asks for.
    *
    * @generated from field: tollgate.v1.Item item = 1;
    */
@@ -467,7 +467,7 @@ export const DeleteConversationItemResponseSchema: GenMessage<DeleteConversation
   messageDesc(file_tollgate_v1_conversation, 16);
 
 /**
- * A change of a conversation's items. Not part of any call.
+ * Storage only: how a change to a conversation's items is stored. No call uses it.
  *
  * @generated from message tollgate.v1.StoredConversationChange
  */
@@ -503,14 +503,14 @@ export const StoredConversationChangeSchema: GenMessage<StoredConversationChange
   messageDesc(file_tollgate_v1_conversation, 17);
 
 /**
- * Keeps the items of conversations. A response that is made in a conversation adds its input and output to it. Until
- * it ends, the conversation can be read but not changed.
+ * Keeps the items of conversations. A response that is created in a conversation adds its input and output to the
+ * conversation. Until the response ends, the conversation can be read but not changed.
  *
  * @generated from service tollgate.v1.ConversationService
  */
 export const ConversationService: GenService<{
   /**
-   * Begins a conversation.
+   * Creates a conversation.
    *
    * @generated from rpc tollgate.v1.ConversationService.CreateConversation
    */
@@ -530,7 +530,7 @@ export const ConversationService: GenService<{
     output: typeof GetConversationResponseSchema;
   },
   /**
-   * Sets the labels of a conversation.
+   * Replaces the metadata of a conversation.
    *
    * @generated from rpc tollgate.v1.ConversationService.UpdateConversation
    */

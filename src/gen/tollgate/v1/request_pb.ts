@@ -23,7 +23,7 @@ export const file_tollgate_v1_request: GenFile = /*@__PURE__*/
  */
 export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   /**
-   * The model as the caller names it: listed id, alias, bare or dated id, with or without ":flex" or ":priority".
+   * The model as the caller names it: listed id, alias, id without its provider, or id with a date at its end; with or without ":flex" or ":priority".
    *
    * @generated from field: string model = 1;
    */
@@ -128,8 +128,8 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   stop: string[];
 
   /**
-   * How many answers (Chat's `n`); absence means 1. A request of the old Completions interface has one message for each prompt; for it,
-   * this is the number of answers to all prompts together.
+   * How many answers (Chat's `n`); absence means 1. For the old Completions interface (one message per prompt): the total
+   * over all prompts.
    *
    * @generated from field: optional uint32 candidates = 16;
    */
@@ -157,7 +157,7 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   cache?: CacheHint | undefined;
 
   /**
-   * The client's own labels.
+   * The client's own key-value pairs.
    *
    * @generated from field: map<string, string> metadata = 20;
    */
@@ -185,14 +185,14 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   include: string[];
 
   /**
-   * What to do with an input that is too long; absence means disabled: an error.
+   * What to do with an input that is too long; UNSPECIFIED means DISABLED.
    *
    * @generated from field: tollgate.v1.Truncation truncation = 24;
    */
   truncation: Truncation;
 
   /**
-   * Whether the upstream may store the answer (Chat's `store`); a hint.
+   * Whether the answer may be stored (Chat's `store`). It has no effect: upstreams do not get it.
    *
    * @generated from field: optional bool store = 25;
    */
@@ -401,7 +401,7 @@ export type ToolNamespace = Message<"tollgate.v1.ToolNamespace"> & {
   description?: string | undefined;
 
   /**
-   * Members of the group that only its own protocol knows.
+   * JSON fields of the namespace that only its own protocol knows.
    *
    * @generated from field: optional tollgate.v1.Extra extra = 3;
    */
@@ -576,7 +576,7 @@ export type ToolName = Message<"tollgate.v1.ToolName"> & {
   name: string;
 
   /**
-   * Function or custom.
+   * Function or custom; UNSPECIFIED for a hosted tool.
    *
    * @generated from field: tollgate.v1.ToolKind kind = 2;
    */
@@ -716,14 +716,14 @@ export type Sampling = Message<"tollgate.v1.Sampling"> & {
   topK?: number | undefined;
 
   /**
-   * -2 to 2: penalizes frequent words.
+   * -2 to 2: penalizes tokens by how often they have occurred.
    *
    * @generated from field: optional double frequency_penalty = 4;
    */
   frequencyPenalty?: number | undefined;
 
   /**
-   * -2 to 2: penalizes words that were used at all.
+   * -2 to 2: penalizes tokens that have occurred at all.
    *
    * @generated from field: optional double presence_penalty = 5;
    */
@@ -772,7 +772,8 @@ export const SamplingSchema: GenMessage<Sampling> = /*@__PURE__*/
  */
 export const Endpoint = {
   /**
-   * A caller that uses these services directly: any model with a text path can be used.
+   * A caller that uses these services directly: any model that lists chat completions, responses, messages or completions
+   * can be used.
    *
    * @generated from enum value: ENDPOINT_UNSPECIFIED = 0;
    */
@@ -945,14 +946,14 @@ export const ServiceTierSchema: GenEnum<ServiceTier> = /*@__PURE__*/
  */
 export const Truncation = {
   /**
-   * Disabled.
+   * The same as DISABLED.
    *
    * @generated from enum value: TRUNCATION_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * An error.
+   * Nothing is dropped: the request fails.
    *
    * @generated from enum value: TRUNCATION_DISABLED = 1;
    */
