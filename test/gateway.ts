@@ -1,6 +1,6 @@
 /**
  * Starts a gateway as its operator does: a process with its own data directory, used over its two listeners and its
- * command line. Nothing here imports the gateway's code except the generated RPC clients and the check of
+ * command line. This file imports nothing of the gateway's code except the generated RPC clients and the check of
  * the ledger's invariants.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -174,7 +174,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Waits for the two URLs in the output, then until the gateway is ready. Throws with all output if the process ends before or three minutes pass (so long for a busy machine). */
+/** Waits for the two URLs in the output, then until the gateway is ready. Throws with all output if the process ends first, or after three minutes (a busy machine needs that long). */
 async function waitUntilReady({ output, ended }: ReturnType<typeof run>): Promise<{ url: string; rpcUrl: string }> {
   let end: Ended | undefined;
   void ended.then(each => (end = each));

@@ -9,7 +9,7 @@ import type { CommandLinePorts } from './ports.ts';
 import { addGatewayOptions } from './remote.ts';
 import { runningConfigCommands } from './running-config.ts';
 
-/** Adds `config check`, `show` and `schema`. For an invalid file, the exit code of `check` is 2, and with `--json` it prints a document that lists the errors. */
+/** Adds `config check`, `show` and `schema`. For an invalid file, the exit code of `check` and `show` is 2, and with `--json` they print a document that lists the problems. */
 export function configCommands(program: Command, ports: CommandLinePorts): void {
   const config = program.command('config').description('the configuration file');
   config
@@ -18,7 +18,7 @@ export function configCommands(program: Command, ports: CommandLinePorts): void 
     .argument('[file]', 'the file')
     .option('--json', 'print one JSON document')
     .action(async (path: string | undefined, { json }: { json?: true }) => {
-      const config = await check(path, ports, json === true);
+      const config = await loadOrReport(path, ports, json === true);
       ports.streams.out(json === true ? jsonText(toDocument(config)) : summarize(config));
     });
   config
@@ -27,7 +27,7 @@ export function configCommands(program: Command, ports: CommandLinePorts): void 
     .argument('[file]', 'the file')
     .option('--json', 'print one JSON document')
     .action(async (path: string | undefined, { json }: { json?: true }) => {
-      const document = toShownSettings(await check(path, ports, json === true));
+      const document = toShownSettings(await loadOrReport(path, ports, json === true));
       // Loaded on demand, because it would slow down every other command.
       const { stringify } = await import('yaml');
       ports.streams.out(json === true ? jsonText(document) : stringify(document));
@@ -42,7 +42,8 @@ export function configCommands(program: Command, ports: CommandLinePorts): void 
     });
 }
 
-async function check(path: string | undefined, ports: CommandLinePorts, json: boolean): Promise<Config> {
+/** Loads a configuration file; `path` undefined: the one that `serve` would use. Throws `ConfigError`, after printing the problems if `json` is true. */
+async function loadOrReport(path: string | undefined, ports: CommandLinePorts, json: boolean): Promise<Config> {
   try {
     return await ports.loadConfig(path);
   } catch (error) {
@@ -72,8 +73,8 @@ export function ledgerCommands(program: Command, ports: CommandLinePorts): void 
   const ledger = program.command('ledger').description('the ledger');
   const command = ledger
     .command('verify')
-    .description('check every invariant of the ledger, with or without a running gateway')
-    .option('--running', 'check the ledger on the running gateway, which may be on another machine');
+    .description('check every invariant of the ledger of the data directory; a gateway may be running on it')
+    .option('--running', 'have the running gateway check its own ledger; it may be on another machine');
   addGatewayOptions(command).action(async ({ json, running, ...options }: VerifyOptions) => {
     const environment = ports.environment();
     const violations =

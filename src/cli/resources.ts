@@ -17,11 +17,11 @@ import type { Document } from './output.ts';
 
 /** How the command line shows a kind of object. */
 export interface ResourceView<T> {
-  /** Returns all fields, for JSON and for the lines of one object. */
+  /** Returns all fields, for JSON and for the text that shows a single object. */
   readonly document: (resource: T) => Document;
   /** The columns of a table: members of the row. */
   readonly columns: readonly string[];
-  /** Returns a row of a table; absent if it is the document. */
+  /** Returns the row of a table. Absent if the row is the same as the document. */
   readonly row?: (resource: T) => Document;
 }
 
@@ -123,7 +123,7 @@ export const plans = { core: Plan.CORE, core_pro: Plan.CORE_PRO } as const;
 /** The periods that a plan renews in, by name. */
 export const planPeriods = { biweekly: PlanPeriod.BIWEEKLY, monthly: PlanPeriod.MONTHLY } as const;
 
-/** Shows a plan with one length of its periods; `models` is null if it pays for every text model. */
+/** Shows a plan for one of its period lengths; `models` is null if the plan pays for every text model. */
 export const planView: ResourceView<ConfiguredPlan> = {
   document: ({ plan, period, priceNanoUsd, tokens, freeDailyRequests, discountPermille, models }) => ({
     plan: findName(plans, plan),

@@ -10,7 +10,7 @@ export const operatorPaths: ReadonlySet<string> = new Set(['/healthz', '/readyz'
 
 /**
  * Registers `GET /healthz` (the process is alive), `GET /readyz` (the gateway accepts requests; 503 while it stops, is overloaded, or can't
- * write to its storage) and, if configured, `GET /metrics`. No key is needed.
+ * write to its storage), `GET /api/hello` (for Claude Code) and, if configured, `GET /metrics`. No key is needed.
  */
 export function registerHealth(app: FastifyInstance, edge: Edge): void {
   for (const path of ['/healthz', '/readyz']) {

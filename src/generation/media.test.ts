@@ -14,7 +14,7 @@ describe('base64', () => {
     );
   });
 
-  test('with line ends is decoded', () => {
+  test('with line breaks is decoded', () => {
     expect(decodeBase64('aGVs\r\nbG8=\n')?.toString()).toBe('hello');
   });
 

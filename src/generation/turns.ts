@@ -1,7 +1,7 @@
 import { type Item, Role } from '../gen/tollgate/v1/content_pb.ts';
 
 /**
- * Numbers the model's turns from 1. The reasoning, message and calls of one turn have the same number, so that protocols with messages can render them as one message. All other items have turn 0. Source: docs/architecture.md "The model of a generation".
+ * Numbers the model's turns from 1. The reasoning, message and calls of one turn have the same number, so that protocols with messages can render them as one message. All other items have turn 0. Source: docs/architecture.md "The form of a generation".
  */
 export function renumberTurns(items: readonly Item[]): Item[] {
   let turn = 0;

@@ -49,7 +49,7 @@ import type { Reads } from './reader/reads.ts';
 
 /** The writer of an engine, which runs the commands. */
 export interface CommandWriter {
-  /** Sends a command and resolves with the engine's reply. `isBounded`: a settle that is refused if storage fails for long. */
+  /** Sends a command and resolves with the engine's reply. `isBounded`: true for a settle that is to fail, instead of waiting, if storage fails for long. */
   send<R>(request: WireCommand, decode: (value: unknown) => R, isBounded?: boolean): Promise<R>;
   /** True if a committed change may not be durable yet. */
   readonly isUnsynced: boolean;
@@ -67,7 +67,7 @@ export interface LedgerReader {
   close(): Promise<void>;
 }
 
-/** What a ledger is made of. */
+/** The parts of a `CommandLedger`. */
 export interface CommandParts {
   readonly writer: CommandWriter;
   readonly startReader: () => LedgerReader;
@@ -149,15 +149,15 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   }
 
   async setKeyState(command: AdminCommands['setKeyState']): Promise<KeyRow | 'not_found'> {
-    return this.#knownKeyAfter(await this.#admin('setKeyState', command));
+    return this.#existingKeyAfter(await this.#admin('setKeyState', command));
   }
 
   async setMonthlyLimit(command: AdminCommands['setMonthlyLimit']): Promise<KeyRow | 'not_found'> {
-    return this.#knownKeyAfter(await this.#admin('setMonthlyLimit', command));
+    return this.#existingKeyAfter(await this.#admin('setMonthlyLimit', command));
   }
 
   async rotateKey(command: AdminCommands['rotateKey']): Promise<KeyRow | 'not_found'> {
-    return this.#knownKeyAfter(await this.#admin('rotateKey', ownHash(command)));
+    return this.#existingKeyAfter(await this.#admin('rotateKey', ownHash(command)));
   }
 
   async createGroup(command: AdminCommands['createGroup']): Promise<GroupRow | GroupRefusal> {
@@ -190,13 +190,13 @@ export class CommandLedger extends LedgerRequests implements Ledger {
 
   async listLimits(filter: LimitFilter): Promise<LimitRow[]> {
     const nowMs = this.#now();
-    await this.#send(['uses', nowMs, filter]);
+    await this.#storeUses(nowMs, filter);
     return this.#whenDurable(this.#reader.readSwept(nowMs, 'limits', filter, nowMs));
   }
 
   async findLimit(limitId: number, accountId: number | undefined): Promise<LimitRow | undefined> {
     const nowMs = this.#now();
-    await this.#send(['uses', nowMs, limitId]);
+    await this.#storeUses(nowMs, limitId);
     return this.#whenDurable(this.#reader.readSwept(nowMs, 'limit', limitId, accountId, nowMs));
   }
 
@@ -241,8 +241,8 @@ export class CommandLedger extends LedgerRequests implements Ledger {
 
   async createSession(command: NewSession): Promise<SessionRow | 'not_found'> {
     const { keyHash } = command;
-    const owned = { ...ownHash(command), keyHash: keyHash === null ? null : Uint8Array.from(keyHash) };
-    return this.#sessionAfter(await this.#admin('createSession', owned));
+    const copied = { ...ownHash(command), keyHash: keyHash === null ? null : Uint8Array.from(keyHash) };
+    return this.#sessionAfter(await this.#admin('createSession', copied));
   }
 
   listSessions(accountId: number | undefined): Promise<SessionRow[]> {
@@ -273,8 +273,8 @@ export class CommandLedger extends LedgerRequests implements Ledger {
 
   async bootstrap(command: Bootstrap): Promise<boolean> {
     const { apiKey, managementKey } = command;
-    const owned = { ...command, apiKey: ownHash(apiKey), managementKey: ownHash(managementKey) };
-    return (await this.#admin('bootstrap', owned)) !== 'nothing_to_do';
+    const copied = { ...command, apiKey: ownHash(apiKey), managementKey: ownHash(managementKey) };
+    return (await this.#admin('bootstrap', copied)) !== 'nothing_to_do';
   }
 
   listActivity(filter: ActivityFilter): Promise<UsageRow[]> {
@@ -375,7 +375,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   }
 
   async verify(): Promise<string[]> {
-    // Runs on another thread, because it reads everything, which takes seconds if there are millions of records.
+    // Has a reader of its own, so that other reads do not wait for it: it reads everything, which takes seconds if there are millions of records.
     const reader = this.#parts.startReader();
     try {
       return await reader.readSwept(this.#now(), 'verify');
@@ -405,21 +405,26 @@ export class CommandLedger extends LedgerRequests implements Ledger {
         { id: randomUUID(), name, command, by: currentActor() } as AdminCall,
       ]);
     } finally {
-      // Called before the caller gets the reply, and also after a failure, because the change may have been made.
+      // The cached credentials are forgotten before the caller gets the reply, and also after a failure, because the change may have been made.
       this.forget();
     }
   }
 
-  /** Resolves with what was read once it is durable: it may include commands that were committed but not synced yet. */
+  /** Waits until everything that was read is durable, and returns it. A read can see commands that are committed but not synced. */
   async #whenDurable<T>(reading: Promise<T>): Promise<T> {
     const read = await reading;
     if (this.#parts.writer.isUnsynced) await this.#send(['sync', this.#now()]);
     return read;
   }
 
+  /** Has the engine store the current uses of limits, so that a reader sees them: the engine of SQLite counts them in memory. `limits`: a filter, or the id of one limit. */
+  #storeUses(nowMs: number, limits: LimitFilter | number): Promise<void> {
+    return this.#send(['uses', nowMs, limits]);
+  }
+
   async #limitAfter(limitId: number): Promise<LimitRow> {
     const nowMs = this.#now();
-    await this.#send(['uses', nowMs, limitId]);
+    await this.#storeUses(nowMs, limitId);
     return found(await this.#reader.read('limit', limitId, undefined, nowMs));
   }
 
@@ -428,13 +433,15 @@ export class CommandLedger extends LedgerRequests implements Ledger {
     return reply === 'conflict' ? reply : keyRefusal(reply);
   }
 
+  /** Returns the key after a command that can also be refused because of its settings. */
   async #keyAfter(reply: AdminReply): Promise<KeyRow | KeyRefusal> {
     return typeof reply === 'number'
       ? found(await this.#reader.read('storedKey', reply, this.#now()))
       : keyRefusal(reply);
   }
 
-  async #knownKeyAfter(reply: AdminReply): Promise<KeyRow | 'not_found'> {
+  /** Returns the key after a command that can be refused only because there is no such key. */
+  async #existingKeyAfter(reply: AdminReply): Promise<KeyRow | 'not_found'> {
     return typeof reply === 'number' ? found(await this.#reader.read('storedKey', reply, this.#now())) : 'not_found';
   }
 

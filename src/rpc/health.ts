@@ -2,7 +2,7 @@ import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
 import { type Health, HealthCheckResponse_ServingStatus as Status } from '../gen/grpc/health/v1/health_pb.ts';
 
 /**
- * Implements grpc.health.v1.Health. All services always have the same status. `services`: the full names that can be checked, in addition to '' for the whole process. `draining` is aborted when the process begins to stop; a watch then sends that and ends. It also ends after `durationMs`.
+ * Implements grpc.health.v1.Health. All services always have the same status. `services`: the full names that can be checked, in addition to '' for the whole process. `draining` is aborted when the process begins to stop; a watch that has sent SERVING then sends NOT_SERVING, and every watch ends. It also ends after `durationMs`.
  */
 export function healthService(
   services: readonly string[],

@@ -2,10 +2,10 @@ import type { DescMessage, DescMethodServerStreaming, DescMethodUnary, MessageSh
 import type { HeaderReader, Sink, StreamControl } from '../lib/push.ts';
 
 /**
- * Calls the core's services, in this process or in another one. Calls fail with errors that `fromConnectError` converts.
+ * Calls the core's services, in this process or in another one. Calls fail with errors that `fromConnectError` converts to a `GatewayError`.
  */
 export interface PushTransport {
-  /** Calls a method that streams its replies. `sink` is not called before this has returned. It gets every failure through `end`. */
+  /** Calls a method that streams its replies, which are pushed into `sink`. `sink` is not called before this has returned. It gets every failure through `end`. */
   push<I extends DescMessage, O extends DescMessage>(
     method: DescMethodServerStreaming<I, O>,
     request: MessageShape<I>,

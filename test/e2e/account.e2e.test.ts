@@ -93,7 +93,7 @@ describe('keys', () => {
     }
   });
 
-  test('a key has its use of today and of the last minute, and the time of its last use', async () => {
+  test('a key shows its use today and in the last minute, and the time of its last use', async () => {
     const made = await newKey(gateway);
     const before = Date.now();
     const answer = await complete(gateway, hello, { key: made.key });

@@ -1,5 +1,5 @@
 /**
- * Every fault of an upstream at every moment, for upstreams of a protocol and callers of every kind (docs/errors.md "Errors of providers"; docs/interfaces/README.md "Finish reasons"; docs/accounting.md "Settlement"): the caller soon gets an error or the model's own finish, and is charged as documented.
+ * Every fault of an upstream at every moment, for upstreams of a protocol and clients of every interface (docs/errors.md "Errors of providers"; docs/interfaces/README.md "Finish reasons"; docs/accounting.md "Settlement"): the caller soon gets an error or the model's own finish, and is charged as documented.
  */
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Every fault of upstreams that speak Gemini, for callers of every kind. */
+/** Every fault of upstreams that speak Gemini, with clients of every interface. */
 import { testFaults } from './upstream-fault-protocol.ts';
 
 await testFaults('gemini');

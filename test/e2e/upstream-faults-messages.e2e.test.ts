@@ -1,4 +1,4 @@
-/** Every fault of upstreams that speak Messages, for callers of every kind. */
+/** Every fault of upstreams that speak Messages, with clients of every interface. */
 import { testFaults } from './upstream-fault-protocol.ts';
 
 await testFaults('messages');

@@ -23,6 +23,7 @@ const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 const firstMs = Date.parse('2028-02-28T00:00:00Z');
 const endMs = firstMs + 4 * dayMs;
+/** Sizes (see `BuildSizes`) that are so small that a few days have files of days, files of hours, and several files for one day. */
 const sizes = { recordsOfDaysMin: 5, recordsOfHoursMin: 4, recordsOfDayMax: 40, recordsCombinedMin: 1 };
 const requestsMax = 150;
 
@@ -31,7 +32,7 @@ let db: Connection;
 let store: ColumnStore;
 let builder: ColumnBuilder;
 
-/** Admits and settles a request at a time. The values by which requests are grouped depend on `index`, in many combinations. */
+/** Admits a request at the time `atMs`, and settles it a second later. The values by which requests are grouped depend on `index`, in many combinations. */
 async function serve(index: number, atMs: number): Promise<void> {
   const key = ['key', 'second', 'third'][index % 3];
   const tags = index % 5 === 0 ? {} : { team: `t${index % 2}` };
@@ -44,13 +45,13 @@ async function serve(index: number, atMs: number): Promise<void> {
   const state = index % 9 === 0 ? 'upstream_failed' : 'completed';
   // Some provider costs need more than 4 bytes, some are above the price, some are unknown.
   const providerCost = [undefined, 5_000_000_000n, 70_000n][index % 3];
-  const order = {
+  const outcome = {
     state,
     provider: `p${index % 2}`,
     providerCostNanoUsd: providerCost,
     latencyMs: index * 600,
   } as const;
-  await fixture.ledger.settle(makeSettleCommand(index + 1, index * 3, order));
+  await fixture.ledger.settle(makeSettleCommand(index + 1, index * 3, outcome));
 }
 
 // On PostgreSQL there are no column files.
@@ -188,18 +189,18 @@ describe.skipIf(isOnPostgres)('column files', () => {
     }
     build();
     const both = [new HistoryReads(db, store), new HistoryReads(db)];
-    const kinds = new Set<unknown>();
+    const payers = new Set<unknown>();
     fc.assert(
       fc.property(span, fc.integer({ min: 1, max: 30 }), fc.nat(5), (when, limit, offset) => {
         const { startMs, endMs: before } = when;
         const query = { accountId: 1, limit, offset, startMs, ...(before !== undefined && { endMs: before }) };
         const [fromColumns = [], fromLedger] = both.map(each => each.movements(query));
         expect(fromColumns).toEqual(fromLedger);
-        for (const { keyId } of fromColumns) kinds.add(keyId);
+        for (const { keyId } of fromColumns) payers.add(keyId);
       }),
       { numRuns: 400 },
     );
-    expect(kinds).toEqual(new Set([2, 3, null]));
+    expect(payers).toEqual(new Set([2, 3, null]));
   });
 
   test('requests of an endpoint are listed, the newest first', async () => {
@@ -242,7 +243,7 @@ describe.skipIf(isOnPostgres)('column files', () => {
     );
   });
 
-  test('a damaged, shortened or missing file is read from the ledger and made again', () => {
+  test('the records of a damaged, shortened or missing file are read from the ledger', () => {
     build();
     const expected = read({ ...combined });
     const folder = join(findColumnsFolder(ledgerPath(fixture.dataDir)), '1');

@@ -2,9 +2,9 @@ import type { DenialFacts, WindowState } from '../../src/errors/gateway-error.ts
 import type { Denied, LimitSettings, LimitUnit, LimitWindow } from '../../src/ledger/ledger.ts';
 import type { ModelRequest } from './model-types.ts';
 
-/** Limits of the ledger's reference model, which computes every result anew from all requests. */
+/** Limits in the ledger's reference model: a second, simple ledger for tests, which computes every result anew from all requests. "Model" in the names of types and files means this one; AI models are in the fields `model` and `models`. */
 
-/** A limit with its current settings. */
+/** A limit of the reference model, with its current settings. */
 export interface ModelLimit extends LimitSettings {
   readonly id: number;
   readonly accountId: number;
@@ -40,7 +40,7 @@ function localParts(zone: string, ms: number): Record<string, string> {
   return Object.fromEntries(format.formatToParts(ms).map(({ type, value }) => [type, value]));
 }
 
-/** Returns the name of the window that contains a time. No two windows of a limit have the same name. */
+/** Returns the name of the window that contains a time. No two windows of a limit have the same name. 'always' for a limit without fixed windows: a rolling minute, `total`, or running requests (null). */
 export function windowName(per: LimitWindow | null, zone: string, ms: number): string {
   if (per === null || per === 'total' || per === 'minute') return 'always';
   const { year = '', month = '', day: date = '', hour = '', timeZoneName = '' } = localParts(zone, ms);
@@ -70,7 +70,7 @@ export function windowEnd(per: LimitWindow | null, zone: string, ms: number): nu
   return outside;
 }
 
-/** Returns what a request adds to a limit. */
+/** Returns what a request adds to a limit: what it has used, and what it still holds. */
 export function measureRequest(unit: LimitUnit, request: ModelRequest): { used: bigint; held: bigint } {
   const { state, settle, held, cost, tokens, free, requests, text } = request;
   const isLive = state === 'live';
@@ -108,7 +108,7 @@ export function coversModel({ models }: Pick<ModelLimit, 'models'>, model: strin
   });
 }
 
-/** Returns the sum of what requests add. */
+/** Returns the sum of what requests have used and hold. */
 export function sumRequests(unit: LimitUnit, requests: readonly ModelRequest[]): bigint {
   return requests.reduce((sum, request) => {
     const { used, held } = measureRequest(unit, request);
@@ -122,7 +122,7 @@ export const maxAt = ({ max, raised }: ModelLimit, now: number): bigint =>
 /** Returns a predicate: whether a rolling minute still counts a request. */
 const isYoung = (now: number) => (request: ModelRequest) => request.admittedAtMs > now - 60_000;
 
-/** Returns the current use of a limit, from the requests that it counts. */
+/** Returns the current use of a limit with what running requests hold, from the requests that it counts. */
 export function usedNow(limit: ModelLimit, counted: readonly ModelRequest[], now: number): bigint {
   if (limit.window === 'minute') return sumRequests(limit.unit, counted.filter(isYoung(now)));
   const name = windowName(limit.window, limit.timeZone, now);
@@ -133,8 +133,8 @@ export function usedNow(limit: ModelLimit, counted: readonly ModelRequest[], now
 }
 
 /**
- * Returns the use that counts if a request that was admitted at `at` wants to use more: that of its window or, for a rolling minute, the highest of all minutes up to
- * now that include the request.
+ * Returns the use, with what running requests hold, that counts if a request that was admitted at `at` wants to use more. If the request was admitted already, it is included itself. This is the use of the
+ * request's window or, for a rolling minute, the highest use of all minutes up to now that include the request.
  */
 export function usedBeside(limit: ModelLimit, counted: readonly ModelRequest[], at: number, now: number): bigint {
   if (limit.window !== 'minute') return usedNow(limit, counted, at);
@@ -151,7 +151,7 @@ export function usedBeside(limit: ModelLimit, counted: readonly ModelRequest[], 
   return [present, ...peaks].reduce((most, each) => (each > most ? each : most));
 }
 
-/** Returns when the window ends; for a rolling minute, when so many requests have left it (at least the oldest) that `need` fits. */
+/** Returns when the window ends; for a rolling minute, when enough requests (at least the oldest) have left it for `need` to fit. */
 export function resetAt(limit: ModelLimit, counted: readonly ModelRequest[], need: bigint, now: number): number {
   if (limit.window !== 'minute') return windowEnd(limit.window, limit.timeZone, now);
   const young = counted.filter(isYoung(now)).filter(request => sumRequests(limit.unit, [request]) !== 0n);
@@ -244,7 +244,7 @@ export function measurePool(limit: ModelLimit, counted: readonly ModelRequest[],
   };
 }
 
-/** Returns what the emptiest pool has left, at least 0. */
+/** Returns the least that any of the pools has left, at least 0. */
 export function smallest(pools: readonly Pool[]): bigint {
   const left = pools.map(pool => pool.max - pool.used).reduce((least, each) => (each < least ? each : least));
   return left < 0n ? 0n : left;

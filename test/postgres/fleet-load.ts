@@ -13,12 +13,13 @@ export class Journal {
   readonly jobs = new Set<string>();
   /** How many requests of the limited key were answered. */
   limited = 0;
-  /** How many times a repeat got the first answer or a revoked key was refused. */
+  /** How many repeats of an answered request were answered. */
   repeated = 0;
+  /** How many requests with a revoked key were refused. */
   refused = 0;
-  /** The number of failed requests, by their answer. */
+  /** The number of failed requests, by status or kind of failure. */
   readonly failures = new Map<string, number>();
-  /** Descriptions of what happened but must not. */
+  /** Descriptions of what must not have happened. */
   readonly wrongs: string[] = [];
 }
 
@@ -29,16 +30,16 @@ export interface Load {
   /** A key with a limit of `limitMax` requests a day. */
   readonly limitedKey: string;
   isOver: boolean;
-  /** The number of the next request, which is in its end user. */
+  /** The number of the next request. Most requests carry their number in `user`. */
   nextNumber: number;
 }
 
 /** Requests a day that the limited key may make. */
 export const limitMax = 20;
-/** After this time without an answer a request counts as stuck, in ms. Gateways are paused for less. */
+/** After this time without an answer a request counts as stuck, in ms. The test pauses gateways for a shorter time. */
 const stuckMs = 90_000;
 /** The statuses that are allowed while a gateway or the database is down. */
-const passing = new Set([409, 429, 502, 503, 504]);
+const allowedFailures = new Set([409, 429, 502, 503, 504]);
 
 interface Reply {
   readonly status: number;
@@ -76,7 +77,8 @@ async function call(
     const text = await response.text();
     const { status, headers } = response;
     if (status >= 300) count(journal.failures, `${status}`);
-    if (status >= 300 && status !== 401 && !passing.has(status)) journal.wrongs.push(`${path}: ${status} ${text}`);
+    if (status >= 300 && status !== 401 && !allowedFailures.has(status))
+      journal.wrongs.push(`${path}: ${status} ${text}`);
     return { status, text, requestId: headers.get('x-request-id') ?? '' };
   } catch (error) {
     if (signal.aborted) journal.wrongs.push(`${path}: not answered within ${stuckMs} ms`);
@@ -100,10 +102,10 @@ function readCost({ status, text }: Reply): number | undefined {
 
 const streamed = { stream: true, stream_options: { include_usage: true } };
 
-function makeChat(order: number, line: string, more: object = {}): object {
+function makeChat(requestNumber: number, line: string, more: object = {}): object {
   return {
     model: 'sim/large',
-    user: `order-${order}`,
+    user: `request-${requestNumber}`,
     messages: [{ role: 'user', content: `x\n!sim ${line}` }],
     ...more,
   };
@@ -115,27 +117,27 @@ function note({ journal }: Load, reply: Reply | undefined): void {
 }
 
 /** What a client does in one turn. */
-type Turn = (load: Load, order: number) => Promise<void>;
+type Turn = (load: Load, requestNumber: number) => Promise<void>;
 
-const chat: Turn = async (load, order) => {
-  const isSlow = order % 3 === 0;
-  const line = isSlow ? 'tokens=200 tps=150' : `tokens=${5 + (order % 40)}`;
+const chat: Turn = async (load, requestNumber) => {
+  const isSlow = requestNumber % 3 === 0;
+  const line = isSlow ? 'tokens=200 tps=150' : `tokens=${5 + (requestNumber % 40)}`;
   note(
     load,
     await call(load, {
-      at: order,
+      at: requestNumber,
       path: '/v1/chat/completions',
-      body: makeChat(order, line, order % 2 === 0 ? streamed : {}),
+      body: makeChat(requestNumber, line, requestNumber % 2 === 0 ? streamed : {}),
     }),
   );
 };
 
 /** Repeats a request with an Idempotency-Key until it is answered, then sends it to the other gateways, which must give the same answer. */
-const repeat: Turn = async (load, order) => {
+const repeat: Turn = async (load, requestNumber) => {
   const idempotencyKey = randomUUID();
-  const body = makeChat(order, 'tokens=30 tps=200', order % 2 === 0 ? streamed : {});
+  const body = makeChat(requestNumber, 'tokens=30 tps=200', requestNumber % 2 === 0 ? streamed : {});
   let first: Reply | undefined;
-  for (let at = order, answers = 0; answers < 3 && !(load.isOver && first === undefined); at += 1) {
+  for (let at = requestNumber, answers = 0; answers < 3 && !(load.isOver && first === undefined); at += 1) {
     const reply = await call(load, { at, path: '/v1/chat/completions', body, idempotencyKey });
     const cost = reply === undefined ? undefined : readCost(reply);
     if (reply === undefined || cost === undefined) {
@@ -147,54 +149,63 @@ const repeat: Turn = async (load, order) => {
     if (first === undefined) note(load, reply);
     else load.journal.repeated += 1;
     if (first !== undefined && reply.text !== first.text)
-      load.journal.wrongs.push(`order-${order}: a repeat was answered otherwise:\n${first.text}\n${reply.text}`);
+      load.journal.wrongs.push(
+        `request-${requestNumber}: a repeat got a different answer:\n${first.text}\n${reply.text}`,
+      );
     first ??= reply;
   }
 };
 
-const background: Turn = async (load, order) => {
-  const body = { model: 'sim/large', user: `order-${order}`, input: 'x\n!sim tokens=100 tps=100', background: true };
-  const reply = await call(load, { at: order, path: '/v1/responses', body });
+const background: Turn = async (load, requestNumber) => {
+  const body = {
+    model: 'sim/large',
+    user: `request-${requestNumber}`,
+    input: 'x\n!sim tokens=100 tps=100',
+    background: true,
+  };
+  const reply = await call(load, { at: requestNumber, path: '/v1/responses', body });
   if (reply?.status === 200) load.journal.jobs.add(`/v1/responses/${(JSON.parse(reply.text) as { id: string }).id}`);
   await sleep(300);
 };
 
-const image: Turn = async (load, order) => {
-  const body = { model: 'sim/image', user: `order-${order}`, size: '64x64', prompt: 'hills', async: true };
-  const reply = await call(load, { at: order, path: '/v1/images/generations', body });
+const image: Turn = async (load, requestNumber) => {
+  const body = { model: 'sim/image', user: `request-${requestNumber}`, size: '64x64', prompt: 'hills', async: true };
+  const reply = await call(load, { at: requestNumber, path: '/v1/images/generations', body });
   if (reply?.status === 202)
     load.journal.jobs.add(`/v1/images/tasks/${(JSON.parse(reply.text) as { task_id: string }).task_id}`);
   await sleep(300);
 };
 
-const batch: Turn = async (load, order) => {
+const batch: Turn = async (load, requestNumber) => {
   const items = [0, 1, 2, 3].map(at => chatItem(`item-${at}`, `tokens=${20 + at}`));
   const form = new FormData();
   form.append('purpose', 'batch');
   form.append('file', new Blob([jsonLines(items)]), 'requests.jsonl');
-  const file = await call(load, { at: order, path: '/v1/files', body: form });
+  const file = await call(load, { at: requestNumber, path: '/v1/files', body: form });
   if (file?.status !== 200) return sleep(500);
   const { id } = JSON.parse(file.text) as { id: string };
   const body = { input_file_id: id, endpoint: '/v1/chat/completions', completion_window: '24h' };
-  const made = await call(load, { at: order + 1, path: '/v1/batches', body });
+  const made = await call(load, { at: requestNumber + 1, path: '/v1/batches', body });
   if (made?.status === 200) load.journal.jobs.add(`/v1/batches/${(JSON.parse(made.text) as { id: string }).id}`);
   await sleep(1500);
 };
 
 /** Makes a key at one gateway, revokes it at the next, and expects every gateway to refuse it. */
-const revoke: Turn = async (load, order) => {
+const revoke: Turn = async (load, requestNumber) => {
   const { fleet, journal } = load;
   const ask = (at: number, key: string): Promise<Reply | undefined> =>
     call(load, { at, key, path: '/v1/chat/completions', body: makeChat(load.nextNumber++, 'tokens=5') });
   try {
-    const { key } = await fleet.member(order).gateway.admin.createApiKey({ accountId: 1n });
+    const { key } = await fleet.member(requestNumber).gateway.admin.createApiKey({ accountId: 1n });
     if (key === undefined) return;
-    note(load, await ask(order + 1, key.key));
-    note(load, await ask(order + 2, key.key));
-    await fleet.member(order + 1).gateway.admin.setApiKeyState({ apiKeyId: key.apiKeyId, state: KeyState.REVOKED });
+    note(load, await ask(requestNumber + 1, key.key));
+    note(load, await ask(requestNumber + 2, key.key));
+    await fleet
+      .member(requestNumber + 1)
+      .gateway.admin.setApiKeyState({ apiKeyId: key.apiKeyId, state: KeyState.REVOKED });
     for (const at of [0, 1, 2]) {
-      const reply = await ask(order + at, key.key);
-      if (reply?.status === 200) journal.wrongs.push(`order-${order}: a revoked key was answered`);
+      const reply = await ask(requestNumber + at, key.key);
+      if (reply?.status === 200) journal.wrongs.push(`request-${requestNumber}: a revoked key was answered`);
       if (reply?.status === 401) journal.refused += 1;
     }
   } catch {
@@ -203,9 +214,14 @@ const revoke: Turn = async (load, order) => {
   await sleep(500);
 };
 
-const limited: Turn = async (load, order) => {
+const limited: Turn = async (load, requestNumber) => {
   const { journal, limitedKey: key } = load;
-  const reply = await call(load, { at: order, key, path: '/v1/chat/completions', body: makeChat(order, 'tokens=5') });
+  const reply = await call(load, {
+    at: requestNumber,
+    key,
+    path: '/v1/chat/completions',
+    body: makeChat(requestNumber, 'tokens=5'),
+  });
   if (reply?.status === 200) journal.limited += 1;
   note(load, reply);
   await sleep(200);
@@ -218,9 +234,9 @@ export function beginLoad(fleet: Fleet, limitedKey: string): { readonly load: Lo
   const load: Load = { fleet, journal: new Journal(), limitedKey, isOver: false, nextNumber: 1 };
   const clients = turns.map(async turn => {
     while (!load.isOver) {
-      const order = load.nextNumber;
+      const requestNumber = load.nextNumber;
       load.nextNumber += 1;
-      await turn(load, order).catch((error: unknown) => load.journal.wrongs.push(String(error)));
+      await turn(load, requestNumber).catch((error: unknown) => load.journal.wrongs.push(String(error)));
       await sleep(20);
     }
   });

@@ -7,7 +7,7 @@ import { extras } from './extras.ts';
 import { type PlacedReasoning, readReasoningDetails } from './reasoning-details.ts';
 import { type ChatMessage, type ChatPart, type ChatToolCall, messageMembers, partMembers } from './request-schema.ts';
 
-/** Decodes Chat Completions messages to items. Sources: docs/architecture.md "The model of a generation"; docs/interfaces/README.md "Translation". */
+/** Decodes Chat Completions messages to items. Sources: docs/architecture.md "The form of a generation"; docs/interfaces/README.md "Translation". */
 
 type AssistantMessage = ChatMessage & { role: 'assistant' };
 

@@ -1,4 +1,4 @@
-/** The features of upstream models, looked up by the upstream's name of the model: data instead of code, because models change. Source: ai.google.dev, 2026-11-21. */
+/** The features of the provider's models, looked up by the provider's name of the model: data instead of code, because models change. Source: ai.google.dev, 2026-11-21. */
 export interface ModelTraits {
   /** How thinking is configured: not at all, by a token budget, or by level. */
   readonly thinking: 'none' | 'budget' | 'level';
@@ -9,7 +9,7 @@ export interface ModelTraits {
   readonly canDisableThinking: boolean;
   /** The accepted levels, from the lowest. */
   readonly levels: readonly ThinkingLevel[];
-  /** True if the upstream refuses an earlier tool call that lacks its thought signature, unless that call has a signature that skips the check. */
+  /** True if the provider refuses an earlier tool call without its thought signature, unless the call carries the placeholder signature that skips the check. */
   readonly checksSignatures: boolean;
   /** True if a tool's result may contain images and files. */
   readonly mediaInResults: boolean;
@@ -54,7 +54,7 @@ const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/gemini-(?:1|2\.0)|gemma|learnlm/, { ...usual, thinking: 'none' }],
 ];
 
-/** Returns the traits of a model; an unlisted one is treated as one of the 2.5 family. */
+/** Returns the traits of a model; an unlisted one is treated as 2.5 Flash. */
 export function findTraits(model: string): ModelTraits {
   return table.find(([names]) => names.test(model))?.[1] ?? usual;
 }

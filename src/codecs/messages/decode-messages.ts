@@ -17,7 +17,7 @@ import { readBlobs, envelopeIn, redactedKind } from './reasoning-blobs.ts';
 
 /**
  * Decodes messages to items, in the order of the blocks: text becomes message items; each call, each result and each reasoning block becomes
- * a separate item. Sources: docs/architecture.md "The model of a generation"; docs/interfaces/README.md
+ * a separate item. Sources: docs/architecture.md "The form of a generation"; docs/interfaces/README.md
  * "Translation".
  */
 

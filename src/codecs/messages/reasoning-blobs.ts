@@ -4,7 +4,7 @@ import { type EnvelopedItem, type EnvelopedReasoning, unwrapReasoning, wrapReaso
 
 /**
  * Encodes blobs of reasoning as the `signature` of a `thinking` block, which is one string. A signature of Messages is that string, byte for
- * byte; blobs of other protocols are put into an envelope with their provider and their reasoning. Source: docs/architecture.md "The model of a
+ * byte; blobs of other protocols are put into an envelope with their provider and their reasoning. Source: docs/architecture.md "The form of a
  * generation"; docs/interfaces/README.md "Translation"; translation case RE-04.
  */
 

@@ -26,7 +26,7 @@ import {
 import { parseTokens } from '../logprobs.ts';
 import { renumberTurns } from '../../generation/turns.ts';
 
-/** Decodes the items of a Responses request to items of the contract. Sources: docs/interfaces/responses.md "Stream"; docs/architecture.md "The model of a generation"; docs/interfaces/README.md "Translation". */
+/** Decodes the items of a Responses request to items of the contract. Sources: docs/interfaces/responses.md "Stream"; docs/architecture.md "The form of a generation"; docs/interfaces/README.md "Translation". */
 
 const shared = ['type', 'id', 'status'] as const;
 const knownMessageMembers = members(...shared, 'role', 'content');

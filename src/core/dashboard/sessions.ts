@@ -25,7 +25,7 @@ export interface SessionOptions {
   readonly publicUrl: () => string;
   /** Returns the URL of the internal listener, without a slash at its end. */
   readonly internalUrl: () => string;
-  /** Returns true if people can sign in with an identity provider. */
+  /** Returns true if people can sign in with an identity provider (not a provider of models). */
   readonly hasProvider: () => boolean;
 }
 
@@ -78,7 +78,7 @@ export function sessions(options: SessionOptions): Methods {
     async whoAmI(_request, context) {
       const { requestHeader } = context;
       const isAnonymous = !requestHeader.has('authorization') && !requestHeader.has('x-api-key');
-      return isAnonymous ? listenerFacts(options, context) : describe(context);
+      return isAnonymous ? publicFields(options, context) : describe(context);
     },
   };
 }
@@ -130,12 +130,12 @@ async function identify(text: string, { ledger, links }: SessionOptions): Promis
   return { role: keyRole(key), accountId: key.accountId, keyHash: hash, subject: keySubject(key) };
 }
 
-/** Returns the credential with this key. Throws the errors of `authenticate`. */
+/** Returns the credential of this text, which is a key or a session's token. Throws the errors of `authenticate`. */
 async function lookUp(text: string, ledger: CredentialPort): Promise<Credential> {
   return authenticate({ requestHeader: new Headers({ authorization: `Bearer ${text}` }) }, ledger, 'any_key');
 }
 
-/** Returns the role that is shown for someone who signed in with a key. What they may do depends on the key's scopes only. */
+/** Returns the role that is shown for a key, or for a session that was opened with one. It permits nothing: such a session has the `kind` and the scopes of its key. */
 function keyRole({ kind, scopes }: Credential): SessionRole {
   if (kind === 'api_key') return 'member';
   return scopes.every(scope => roleScopes.viewer.some(each => each === scope)) ? 'viewer' : 'owner';
@@ -145,8 +145,8 @@ function keySubject({ kind, keyId }: Credential): string {
   return `${kind === 'api_key' ? 'API key' : 'management key'} ${keyId}`;
 }
 
-/** Returns what the sign-in page gets before anyone has signed in. */
-function listenerFacts(
+/** Returns the fields of `WhoAmI` that need no credential; the sign-in page gets only these. */
+function publicFields(
   { publicUrl, hasProvider }: Pick<SessionOptions, 'publicUrl' | 'hasProvider'>,
   caller: Caller,
 ): MessageInitShape<typeof WhoAmIResponseSchema> {
@@ -172,7 +172,7 @@ function toWhoAmI(
     scopes: kind === 'session' ? [...roleScopes[role]] : [...credential.scopes],
     sessionId: BigInt(session?.sessionId ?? 0),
     ...(expiresAtMs === undefined ? {} : { expiresAtMs: BigInt(expiresAtMs) }),
-    ...listenerFacts({ publicUrl, hasProvider }, caller),
+    ...publicFields({ publicUrl, hasProvider }, caller),
     internalUrl: internalUrl(),
   };
 }

@@ -21,11 +21,11 @@ export type RoutedStep =
 /** What a test requests, and how it reads the answer. */
 export interface ReaderOptions extends Omit<RoutedRequest, 'whole' | 'requestId'> {
   readonly signal: AbortSignal;
-  /** Returns an error if events are wrong: see `RoutedReceiver.events`. Absent: all events are accepted. */
+  /** Validates events. Returns an error if they are wrong: an `UpstreamFailure` fails the attempt, any other error ends the request. Absent: all events are accepted. */
   readonly judge?: (events: readonly GenerationEvent[]) => Error | undefined;
 }
 
-/** Returns the steps of a routed answer. If the test stops reading, the call's `enough` is called; if the signal is aborted, its `cancel`. */
+/** Returns the steps of a routed answer. If the test stops reading, the call ends as when its receiver needs no more of the answer (`enough`); if the signal is aborted, as when the answer is no longer wanted (`cancel`). */
 export function routedSteps(
   router: Router,
   { signal, judge, ...routed }: ReaderOptions,

@@ -76,7 +76,7 @@ export function pathId(name: string, description: string, schema: JsonSchema = {
   return { name, in: 'path', description, schema, required: true };
 }
 
-/** Returns a path parameter that is the number of an object. */
+/** Returns a path parameter that is a numeric id. */
 export function pathNumber(name: string, description: string): Parameter {
   return pathId(name, description, { type: 'integer', minimum: 1 });
 }
@@ -88,7 +88,7 @@ export function query(name: string, description: string, schema: JsonSchema = { 
 
 /** The query parameters that select a page of a list. */
 export const pageQuery: readonly Parameter[] = [
-  query('limit', 'The most entries of the page.', {
+  query('limit', 'The maximum number of entries on a page.', {
     type: 'integer',
     minimum: 1,
     maximum: 1000,
@@ -103,7 +103,7 @@ export const generationHeaders: readonly Parameter[] = [
     name: 'Idempotency-Key',
     in: 'header',
     description:
-      'A unique name for this request. If the request is sent again with the same name within 24 hours, the same answer comes, and nothing is charged again.',
+      'A unique name for this request. If the request is sent again with the same name within 24 hours, the same answer is returned, and nothing is charged again.',
     schema: { type: 'string', maxLength: 255 },
   },
   {

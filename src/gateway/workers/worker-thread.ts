@@ -18,10 +18,13 @@ import type { WorkerData } from './worker-data.ts';
 
 /** What a worker uses of the main thread. */
 export interface WorkerDependencies {
+  /** The stores of the main thread, which execute the commands that workers send. */
   readonly stores: LendingStores;
   readonly transport: PushTransport;
   readonly services: readonly DescService[];
+  /** Called for each request of the worker that was refused or failed. */
   readonly failed: (accountId: bigint, keyId: bigint, code: string) => void;
+  /** Called with the part of a request's cost that no funds covered. */
   readonly wroteOff: (id: number, nanoUsd: bigint) => void;
   /** Called if the file of the documents is damaged. */
   readonly documentsLost: (cause: Error) => void;
@@ -44,6 +47,7 @@ export class WorkerThread {
   readonly #calls: PortCalls;
   readonly #claims: Claims;
   readonly #answers: Answers;
+  /** The heartbeat: a number that the worker raises as long as its event loop runs. */
   readonly #pulse: Int32Array;
   readonly #startedAtMs = performance.now();
   /** The ids of the worker's requests that have holds. */
@@ -51,7 +55,7 @@ export class WorkerThread {
   readonly #gone = Promise.withResolvers<void>();
   #isGone = false;
   #lastPulse = 0;
-  #still = 0;
+  #missedBeats = 0;
 
   constructor(data: Omit<WorkerData, 'pulse'>, dependencies: WorkerDependencies) {
     const pulse = new SharedArrayBuffer(4);
@@ -82,12 +86,12 @@ export class WorkerThread {
     return this.#port.call<Reply>(name, ...args);
   }
 
-  /** Returns for how many checks in a row the worker's event loop has not run. */
+  /** Checks the heartbeat. Returns how many checks in a row, with this one, found that the worker's event loop has not run. */
   countStill(): number {
     const pulse = Atomics.load(this.#pulse, 0);
-    this.#still = pulse === this.#lastPulse ? this.#still + 1 : 0;
+    this.#missedBeats = pulse === this.#lastPulse ? this.#missedBeats + 1 : 0;
     this.#lastPulse = pulse;
-    return this.#still;
+    return this.#missedBeats;
   }
 
   /** Stops the worker, which first ends its requests. Resolves when it has ended. */
@@ -112,7 +116,7 @@ export class WorkerThread {
         this.#onExit(cause);
         reject(cause);
       });
-      // Rejections are reported through the promise, which nobody may be waiting for.
+      // A rejection is ignored here, because `exit`, above, rejects the promise.
       this.#port.call('ready').then(
         () => {
           this.isReady = true;
@@ -137,14 +141,14 @@ export class WorkerThread {
 
   #answer(name: string, args: readonly unknown[]): unknown {
     const answer = this.#answers[name];
-    // The cast holds, because the worker sends the arguments that each name takes.
+    // The cast is safe, because the worker sends the arguments that each name takes.
     return answer === undefined ? this.#calls.answer(name, args) : answer(...(args as never[]));
   }
 
   #makeAnswers(): Answers {
     const { stores, failed, wroteOff, documentsLost, metricsText } = this.#dependencies;
     const { ledger, documents, files } = stores;
-    // The cast holds, because only names of the ledger's methods are sent.
+    // The cast is safe, because only names of the ledger's methods are sent.
     const methods = ledger as unknown as Readonly<Record<string, (...args: readonly unknown[]) => unknown>>;
     return {
       'ledger.send': (command: WireCommand, isBounded: boolean) => this.#send(command, isBounded),

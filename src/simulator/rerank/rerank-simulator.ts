@@ -18,10 +18,10 @@ export interface RerankSimulatorOptions {
   readonly runtime?: Runtime;
 }
 
-/** The output limit for reading steering lines: only text models have one. */
+/** `parseSteering` requires an output limit; a rerank model has none. */
 const outputTokens = 0;
 
-/** Creates the upstream of the built-in rerank model. A document's score, from 0 to 1, is the share of the query's words, and pieces of words, that it contains. */
+/** Creates the upstream of the built-in rerank model. A document's score, from 0 to 1, is the weighted share of the query's words, and pieces of words, that it contains, slightly reduced for longer documents. */
 export function createRerankSimulator({ steering, runtime = systemRuntime }: RerankSimulatorOptions): RerankUpstream {
   return {
     async rerank({ request, model, attempt, signal }) {
@@ -52,8 +52,8 @@ export function createRerankSimulator({ steering, runtime = systemRuntime }: Rer
 }
 
 /**
- * Returns which share of the query's features, by weight, a document has. Of documents with the same share, shorter ones score
- * higher.
+ * Returns the share of the query's features, by weight, that a document has, reduced by 5 to 10 %: less for shorter documents, which
+ * therefore score higher than longer ones with the same share.
  */
 function measureOverlap(requested: ReadonlyMap<string, number>, document: ReadonlyMap<string, number>): number {
   let found = 0;

@@ -51,7 +51,7 @@ test('a second name stays when the first is deleted', async () => {
   expect(await files.link('file-a', 'batch_b.input')).toBe('not_found');
 });
 
-test('bytes beyond the maximum of all files are refused, even after a restart, until a file is deleted', async () => {
+test('bytes beyond the maximum total size are refused, even after a restart, until a file is deleted', async () => {
   await write('file-a', 900);
   await expect(write('file-b', 200)).rejects.toMatchObject({ code: 'overloaded' });
   writeFileSync(join(folder, 'file-c.draft'), 'left by a crash');
@@ -65,10 +65,10 @@ test('bytes beyond the maximum of all files are refused, even after a restart, u
 test('a journal returns its records; after a crash only those that were written completely', async () => {
   const journal = await files.openJournal('a.journal');
   expect(await records(journal)).toEqual([]);
-  const places = await Promise.all(
+  const offsets = await Promise.all(
     ['one', 'two', 'x'.repeat(300)].map(text => journal.append(Buffer.from(text), true)),
   );
-  expect(Buffer.from(await journal.read(places[1] ?? 0)).toString()).toBe('two');
+  expect(Buffer.from(await journal.read(offsets[1] ?? 0)).toString()).toBe('two');
   await journal.close();
   const path = join(folder, 'a.journal');
   const { size } = statSync(path);
@@ -77,8 +77,8 @@ test('a journal returns its records; after a crash only those that were written 
     const again = await files.openJournal('a.journal');
     expect(await records(again)).toEqual(['one', 'two', 'x'.repeat(300)]);
     expect(statSync(path).size).toBe(size);
-    const place = await again.append(Buffer.from('more'), true);
-    expect([place, Buffer.from(await again.read(place)).toString()]).toEqual([size, 'more']);
+    const offset = await again.append(Buffer.from('more'), true);
+    expect([offset, Buffer.from(await again.read(offset)).toString()]).toEqual([size, 'more']);
     await again.close();
     const last = await files.openJournal('a.journal');
     expect(await records(last)).toEqual(['one', 'two', 'x'.repeat(300), 'more']);

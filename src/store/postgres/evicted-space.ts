@@ -1,14 +1,15 @@
 import { toArray } from '../../lib/postgres/values.ts';
 import { nowMs, query, type StoreDatabase } from './database.ts';
 
-/** The interval at which expired documents are removed. Only in every so many runs the space is measured, because that reads all documents. */
+/** The interval of the runs that remove expired documents. */
 const checkIntervalMs = 5_000;
-const measuredLooks = 12;
+/** One run in this many measures the space, because that reads all documents. */
+const runsPerMeasurement = 12;
 const removedMax = 500;
-/** An account may use this fraction (one in `keptPart`) of the space for answers that must be kept. */
-const keptPart = 4;
+/** An account may use 1/`keptDivisor` of the space for answers that must be kept. */
+const keptDivisor = 4;
 
-/** The most bytes of all documents together. */
+/** The maximum total sizes of the two sorts of documents. */
 export interface SpaceMax {
   /** The maximum for documents that may be evicted before they expire. */
   readonly bytesMax: number;
@@ -16,7 +17,7 @@ export interface SpaceMax {
   readonly keptBytesMax: number;
 }
 
-/** Removes documents that no other continues, and then the ones that they continued if these had been deleted and only waited for that. */
+/** Removes those of the documents that no other continues. Returns the documents that these continued, each with the number of documents that still continue it and whether it has ended. */
 const removeText = `WITH gone AS (
     DELETE FROM document WHERE row = ANY ($1::bigint[]) AND children = 0 RETURNING parent
   )
@@ -40,7 +41,7 @@ export class EvictedSpace {
   #kept = 0;
   #keptByAccount = new Map<number, number>();
   #measuring: Promise<void> | undefined;
-  #looks = 0;
+  #runs = 0;
 
   constructor(database: StoreDatabase, max: SpaceMax) {
     this.#database = database;
@@ -49,19 +50,19 @@ export class EvictedSpace {
     this.#timer = setInterval(() => void this.check().catch(() => undefined), checkIntervalMs).unref();
   }
 
-  /** Returns whether `bytes` more may be stored, according to the last measurement. */
+  /** Returns whether a document of `bytes` may be stored. Counts it if it must be kept (`isKept`), even if the result is false, until the next measurement. Others make room by eviction, so only their own size matters. */
   async hasRoom(isKept: boolean, accountId: number, bytes: number): Promise<boolean> {
     if (!isKept) return bytes <= this.#max.bytesMax;
     const { keptBytesMax } = this.#max;
     this.#kept += bytes;
     const own = (this.#keptByAccount.get(accountId) ?? 0) + bytes;
     this.#keptByAccount.set(accountId, own);
-    return this.#kept <= keptBytesMax && own <= keptBytesMax / keptPart;
+    return this.#kept <= keptBytesMax && own <= keptBytesMax / keptDivisor;
   }
 
-  /** Measures the space, and makes room if it is exceeded. */
+  /** Removes expired documents. The first run and then every twelfth also measures the space, and evicts documents if it is exceeded. */
   check(): Promise<void> {
-    this.#measuring ??= this.#look().finally(() => {
+    this.#measuring ??= this.#run().finally(() => {
       this.#measuring = undefined;
     });
     return this.#measuring;
@@ -79,11 +80,11 @@ export class EvictedSpace {
     clearInterval(this.#timer);
   }
 
-  async #look(): Promise<void> {
+  async #run(): Promise<void> {
     const ended = await query(this.#database, endedText);
     await this.remove(ended.map(({ row }) => Number(row)));
-    this.#looks += 1;
-    if (this.#looks % measuredLooks !== 1) return;
+    this.#runs += 1;
+    if (this.#runs % runsPerMeasurement !== 1) return;
     const sums = await query(this.#database, sumsText);
     const shares = sums.map(row => ({
       isKept: row['kept'] === 1n,

@@ -5,7 +5,7 @@ import { Moment } from '../parts/amount.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty, QueryResult } from '../parts/page.tsx';
 
-const shown = 1_000;
+const recordsMax = 1_000;
 
 const columns: readonly Column<AuditRecord>[] = [
   {
@@ -27,7 +27,7 @@ const columns: readonly Column<AuditRecord>[] = [
   },
   {
     id: 'action',
-    header: 'Did',
+    header: 'Action',
     width: '180px',
     phone: 'lead',
     sortBy: ({ action }) => action,
@@ -35,7 +35,7 @@ const columns: readonly Column<AuditRecord>[] = [
   },
   {
     id: 'resource',
-    header: 'To',
+    header: 'Resource',
     width: '150px',
     cell: ({ resourceType, resourceId }) => `${resourceType.replace('_', ' ')} ${resourceId ?? ''}`,
   },
@@ -53,7 +53,7 @@ const columns: readonly Column<AuditRecord>[] = [
 
 /** Lists who changed what in an account, newest first. */
 export function Audit({ accountId }: { readonly accountId: bigint }) {
-  const audit = useQuery(AdminService.method.listAccountAudit, { accountId, query: { limit: shown } });
+  const audit = useQuery(AdminService.method.listAccountAudit, { accountId, query: { limit: recordsMax } });
   return (
     <section aria-label="Audit log">
       <h2>Audit log of account {`${accountId}`}</h2>
@@ -61,7 +61,7 @@ export function Audit({ accountId }: { readonly accountId: bigint }) {
         {({ records }) =>
           records.length === 0 ? (
             <Empty title="Nothing has been changed yet">
-              Every change of a key, a limit or a balance appears here.
+              Every change to a key, a limit or a balance appears here.
             </Empty>
           ) : (
             <DataTable
