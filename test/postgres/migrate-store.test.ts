@@ -128,7 +128,7 @@ test('nothing is moved into a database that is in use, or while a gateway runs o
   await expect(runMigration(config, { dataDir, url, progress })).rejects.toThrow('Gateways use this database');
   await ledger.createAccount({ name: 'somebody', balance: 0n });
   await ledger.close();
-  await expect(runMigration(config, { dataDir, url, progress })).rejects.toThrow('in use');
+  await expect(runMigration(config, { dataDir, url, progress })).rejects.toThrow('already has accounts or documents');
   const empty = await createDatabase(inject('postgresUrl'));
   const running = await openSqliteLedger({ ...ledgerOptions, dataDir });
   await expect(runMigration(config, { dataDir, url: empty, progress })).rejects.toThrow('Another gateway is running');
