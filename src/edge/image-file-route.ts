@@ -9,7 +9,7 @@ import { recordRequest } from './request-record.ts';
 
 /**
  * Registers `GET /v1/images/files/{token}.{png|webp|jpeg}`, which returns an image that was delivered by address. The token in the path is
- * the credential. Source: docs/interfaces/images.md "Addresses of images".
+ * the credential. Source: docs/interfaces/images.md "Image URLs".
  */
 export function registerImageFiles(app: FastifyInstance, edge: Edge): void {
   app.get<{ Params: { name: string } }>('/v1/images/files/:name', (request, reply) => {

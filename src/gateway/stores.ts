@@ -62,7 +62,7 @@ export interface DatabaseStores extends Stores {
   readonly ledger: PostgresLedger;
 }
 
-/** How long an image can be fetched by its URL. Source: docs/interfaces/images.md "Addresses of images". */
+/** How long an image can be fetched by its URL. Source: docs/interfaces/images.md "Image URLs". */
 export const fileLifetimeMs = 3_600_000;
 
 interface StoreDependencies {

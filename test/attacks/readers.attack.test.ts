@@ -70,7 +70,8 @@ test('choices beyond the number that an account may run at once are refused unti
     const response = await fetch(`${few.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ ...long, max_tokens: 60, n }),
+      // Three seconds at 200 tokens a second: on a busy machine the first answer must not have ended when the third is requested.
+      body: JSON.stringify({ ...long, max_tokens: 600, n }),
     });
     if (response.status === 503) expect(await response.json()).toMatchObject({ error: { code: 'overloaded' } });
     else answers.push(response.text());

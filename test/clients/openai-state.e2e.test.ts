@@ -430,12 +430,14 @@ describe('in the background', () => {
     expect(await client.responses.cancel(id)).toEqual(cancelled);
   });
 
-  test('a response that still waits for its model can be cancelled, and only its input is charged', async () => {
+  test('a response that still waits for its model can be cancelled; a provider’s unseen output is estimated at a few tokens', async () => {
     const { id } = await client.responses.create({ model, input: '!sim delay_ms=60000', background: true });
     expect((await client.responses.retrieve(id)).status).toBe('queued');
     expect((await client.responses.cancel(id)).status).toBe('cancelled');
     const record = await readRecord(gateway, toRequestId(id) ?? '');
-    expect([record.state, record.usage?.outputTokens]).toEqual([RecordState.CLIENT_ABORTED, 0]);
+    expect(record.state).toBe(RecordState.CLIENT_ABORTED);
+    // Of the built-in model none; of a provider what it generates in such a time at the rate that the gateway has seen.
+    expect(record.usage?.outputTokens).toBeLessThan(20);
   });
 
   test('cancelling an ended response changes nothing; one that is not in the background can’t be cancelled', async () => {

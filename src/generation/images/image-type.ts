@@ -1,6 +1,5 @@
 /**
- * The formats of delivered images: media type, file extension, and the bytes (`signature`, in hex) that a file has at offset `at`. Source: docs/interfaces/images.md "Addresses of
- * images".
+ * The formats of delivered images: media type, file extension, and the bytes (`signature`, in hex) that a file has at offset `at`. Source: docs/interfaces/images.md "Image URLs".
  */
 const formats = [
   { type: 'image/png', extension: 'png', at: 0, signature: '89504e470d0a1a0a' },
