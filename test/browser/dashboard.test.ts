@@ -11,7 +11,9 @@ let gateway: Gateway;
 let browser: Browser;
 
 beforeAll(async () => {
-  [gateway, browser] = await Promise.all([startGateway(), openBrowser()]);
+  // Slow enough that a browser on a busy machine shows an answer while it runs.
+  const config = 'simulator: { tokens_per_second: 100 }\n';
+  [gateway, browser] = await Promise.all([startGateway({ config }), openBrowser()]);
 });
 afterAll(async () => {
   await browser.close();
@@ -167,8 +169,10 @@ test('in the first minute, a newcomer can send a request from the page, see its 
   await page.getByRole('button', { name: 'Make a key' }).click();
   await expect.poll(() => page.getByLabel('API key that pays').inputValue()).toMatch(/^sk-tg-/);
   await page.getByLabel('Prompt').fill('Say hello.');
+  // The answer takes a third of a second: the page is watched from before the click.
+  const held = page.getByText('answering, money held').waitFor();
   await page.getByRole('button', { name: 'Send' }).click();
-  await page.getByText('answering, money held').waitFor();
+  await held;
   const receipt = page.getByRole('link', { name: 'its receipt' });
   await receipt.waitFor();
   await receipt.click();
