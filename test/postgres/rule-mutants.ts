@@ -1,5 +1,5 @@
 /**
- * Plants the mutants of `../ledger/mutants-table.ts` in copies of the engine in PostgreSQL: `node test/postgres/rule-mutants.ts [NUMBER]`. Prints what found each; exits 1 if one survives.
+ * Plants the mutants of `../ledger/mutants-table.ts` in copies of the engine in PostgreSQL: `node test/postgres/rule-mutants.ts [NUMBER ...]`. Prints what found each; exits 1 if one survives.
  * Random traces take too long there, so a trace that finds the mutant is searched on the rules in memory, where it takes seconds, and then runs on PostgreSQL with the mutant and without it.
  */
 import { resolve } from 'node:path';
@@ -71,12 +71,12 @@ async function runOnPostgres(src: string, trace: Trace, server: string, template
 }
 
 if (import.meta.main) {
-  const only = process.argv[2];
+  const only = process.argv.slice(2).map(Number);
   const server = await startPostgres({ synchronous_commit: 'off', autovacuum: 'off' });
   try {
     const template = await makeTemplate(server.url);
     for (const mutant of ruleMutants) {
-      if (only !== undefined && only !== String(mutant.index)) continue;
+      if (only.length > 0 && !only.includes(mutant.index)) continue;
       const found = await findOnPostgres(mutant, server.url, template);
       console.log(`${found === undefined ? 'SURVIVES' : 'found'}: ${mutant.index} ${mutant.mistake}`);
       if (found === undefined) process.exitCode = 1;
