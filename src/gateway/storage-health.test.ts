@@ -39,7 +39,7 @@ const seen = async (expected: unknown): Promise<void> => {
 };
 /** Waits in real time: `expect.poll` would let the fake time pass too. */
 const eventually = async (isSo: () => boolean): Promise<void> => {
-  for (const deadline = performance.now() + 15_000; !isSo() && performance.now() < deadline; ) await sleep(2);
+  for (const deadline = performance.now() + 15_000; !isSo() && performance.now() < deadline;) await sleep(2);
 };
 const metric = (name: string): string | undefined =>
   health.metrics
