@@ -12,6 +12,7 @@ import { Bars } from '../parts/bars.tsx';
 import { Empty, PageTitle, QueryResult, Tile } from '../parts/page.tsx';
 import { csvRowsMax, readCsv, saveFile } from './csv.ts';
 import { Filters } from './filters.tsx';
+import { findNextPage, newest, toPageQuery, withoutRepeats } from './older.ts';
 import { listOtherWays } from './other-ways.ts';
 import { RequestRows } from './request-rows.tsx';
 import {
@@ -210,15 +211,15 @@ function Requests({ search, span }: PartProps) {
   const query = toActivityQuery(search, span);
   const pages = useInfiniteQuery({
     queryKey: ['activity', requests.name, query],
-    queryFn: ({ pageParam, signal }) => requests.listActivity({ ...query, limit: pageRows, offset: pageParam }, signal),
-    initialPageParam: 0,
-    getNextPageParam: (last, all) => (last.length < pageRows ? undefined : all.length * pageRows),
+    queryFn: ({ pageParam, signal }) => requests.listActivity(toPageQuery(query, pageParam, pageRows), signal),
+    initialPageParam: newest,
+    getNextPageParam: (last, _all, start) => findNextPage(last, start, pageRows),
     placeholderData: keepPreviousData,
   });
   return (
     <QueryResult query={pages} height={240}>
       {({ pages: read }) => {
-        const rows = [...new Map(read.flat().map(record => [record.requestId, record])).values()];
+        const rows = withoutRepeats(read.flat());
         if (rows.length === 0) {
           return (
             <Empty title="No request in this period">
