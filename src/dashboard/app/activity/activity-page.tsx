@@ -1,7 +1,15 @@
 import { Button } from '@mantine/core';
-import { keepPreviousData, useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query';
+import {
+  type InfiniteData,
+  keepPreviousData,
+  useInfiniteQuery,
+  type UseInfiniteQueryResult,
+  useMutation,
+  useQuery,
+} from '@tanstack/react-query';
 import { createLazyRoute, getRouteApi } from '@tanstack/react-router';
 import { useMemo } from 'react';
+import type { ActivityRecord } from '../../../gen/tollgate/v1/account_pb.ts';
 import { count, dollars } from '../data/money.ts';
 import { readFault } from '../data/rpc.ts';
 import { durationText, zone } from '../data/time.ts';
@@ -230,20 +238,32 @@ function Requests({ search, span }: PartProps) {
         return (
           <>
             <RequestRows rows={rows} />
-            {pages.hasNextPage && (
-              <Button
-                variant="default"
-                size="xs"
-                loading={pages.isFetchingNextPage}
-                onClick={() => void pages.fetchNextPage()}
-              >
-                Show older requests
-              </Button>
-            )}
+            {pages.hasNextPage && <OlderButton pages={pages} />}
           </>
         );
       }}
     </QueryResult>
+  );
+}
+
+type Pages = UseInfiniteQueryResult<InfiniteData<readonly ActivityRecord[]>>;
+
+/** Reads the next page of rows. */
+function OlderButton({ pages }: { readonly pages: Pages }) {
+  const older = useMutation({
+    mutationFn: async () => {
+      const shown = pages.data?.pages.length;
+      let now: Pick<Pages, 'data' | 'isError' | 'hasNextPage' | 'fetchNextPage'> = pages;
+      // When money has moved, all pages that are shown are read again, in place of the next page if it is on its way. Then the next page is asked for once more.
+      do {
+        now = await now.fetchNextPage({ cancelRefetch: false });
+      } while (!now.isError && now.hasNextPage && now.data?.pages.length === shown);
+    },
+  });
+  return (
+    <Button variant="default" size="xs" loading={older.isPending} onClick={() => older.mutate()}>
+      Show older requests
+    </Button>
   );
 }
 
