@@ -111,7 +111,7 @@ test('the overview of the command line lists every command, and only existing co
 test('every `tollgate` command in a comment, message or setting exists, with its options', () => {
   const commands = sources.flatMap(path =>
     Array.from(
-      read(path).matchAll(/(?:[`'(]|npx )tollgate (?!sealed box')([a-z][a-z-]*(?: [a-zA-Z<>_-]+)*)/g),
+      read(path).matchAll(/(?:[`'(]|npx )tollgate (?!sealed box)([a-z][a-z-]*(?: [a-zA-Z<>_-]+)*)/g),
       ([, text = '']) => ({
         from: path,
         text,
