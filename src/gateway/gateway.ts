@@ -379,7 +379,7 @@ function openBodies({ live, stores, logger }: CoreResources, box: SealedBox): Bo
 
 /** Opens responses, and the stored conversations that responses are added to. */
 function openResponses(
-  { config, live, stores, ids }: CoreResources,
+  { config, live, stores, ids, logger }: CoreResources,
   dependencies: { readonly generations: Generations; readonly replays: Replays; readonly box: SealedBox },
 ) {
   const { responseLifetimeMs: lifetimeMs } = config.content;
@@ -397,6 +397,8 @@ function openResponses(
     kept,
     lifetimeMs,
     sessionMemory,
+    onDefect: (responseId, error) =>
+      logger.error({ responseId, error }, 'a background response lost output because of an internal failure'),
   });
   return { responses, kept };
 }

@@ -1,8 +1,8 @@
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { StoredAnswerSchema, StoredResponseSchema } from '../gen/tollgate/v1/response_pb.ts';
-import { Role } from '../gen/tollgate/v1/content_pb.ts';
+import { ItemSchema, Role } from '../gen/tollgate/v1/content_pb.ts';
 import { countBytes, fromBinaryInTurns, toBinaryInTurns } from './large-message.ts';
 
 const text = fc
@@ -54,6 +54,32 @@ test('a message with long texts at any place can be read, and is the same as if 
     ),
     { numRuns: 60 },
   );
+});
+
+test('a message field that occurs several times, also in a oneof, is merged as the library does', async () => {
+  const long = 'x'.repeat(300_000);
+  const toItem = (text: string, name: string, role: Role = Role.UNSPECIFIED) => ({
+    content: {
+      case: 'message' as const,
+      value: { role, name, parts: [{ content: { case: 'text' as const, value: { text } } }] },
+    },
+  });
+  const toBytes = (item: MessageInitShape<typeof ItemSchema>): Uint8Array =>
+    toBinary(ItemSchema, create(ItemSchema, item));
+  const call = toBytes({ content: { case: 'toolCall', value: { callId: 'c', arguments: long } } });
+  const items = [
+    [toBytes(toItem(long, 'n', Role.USER)), toBytes(toItem('short', '')), toBytes(toItem(long, 'm'))],
+    [toBytes(toItem('short', 'n')), toBytes(toItem(long, ''))],
+    [toBytes(toItem(long, 'n')), call, toBytes(toItem(long, ''))],
+  ];
+  for (const pieces of items) {
+    const bytes = Buffer.concat(pieces);
+    expect(await fromBinaryInTurns(ItemSchema, bytes)).toEqual(fromBinary(ItemSchema, bytes));
+  }
+  const head = (id: string, model: string) =>
+    toBinary(StoredResponseSchema, create(StoredResponseSchema, { head: { id, model } }));
+  const twice = Buffer.concat([head('resp_1', long), head('', long), head('resp_2', '')]);
+  expect(await fromBinaryInTurns(StoredResponseSchema, twice)).toEqual(fromBinary(StoredResponseSchema, twice));
 });
 
 test('a message of many short items, or of one with many short parts, is read in their order', async () => {

@@ -2,7 +2,6 @@ import {
   create,
   type DescField,
   type DescMessage,
-  fromBinary,
   mergeFromBinary,
   type MessageShape,
   ScalarType,
@@ -68,15 +67,30 @@ export async function fromBinaryInTurns<Desc extends DescMessage>(
   schema: Desc,
   bytes: Uint8Array,
 ): Promise<MessageShape<Desc>> {
-  if (bytes.length <= readBytes) return fromBinary(schema, bytes, readOptions);
   const message = create(schema);
+  await mergeInTurns(schema, message, bytes);
+  return message;
+}
+
+/** Does the same as `mergeFromBinary`. */
+async function mergeInTurns(schema: DescMessage, message: object, bytes: Uint8Array): Promise<void> {
+  const merge = (piece: Uint8Array): unknown =>
+    mergeFromBinary(schema, message as MessageShape<DescMessage>, piece, readOptions);
+  if (bytes.length <= readBytes) {
+    merge(bytes);
+    return;
+  }
   for (const { field, bytes: piece } of cutFields(schema, bytes)) {
-    if (field === undefined) mergeFromBinary(schema, message, piece, readOptions);
+    if (field === undefined) merge(piece);
     else if (field.message === undefined) setField(message, field, readText(piece));
-    else setField(message, field, await fromBinaryInTurns(field.message, piece));
+    else {
+      // A field that occurs twice is merged, as protobuf requires.
+      const value = getMessage(message, field) ?? create(field.message);
+      await mergeInTurns(field.message, value, piece);
+      setField(message, field, value);
+    }
     await new Promise(setImmediate);
   }
-  return message;
 }
 
 /** Fields that are read together; with `field`, the value of one that is read by itself. */
@@ -120,6 +134,15 @@ function isCut({ fieldKind, message, scalar }: DescField): boolean {
 
 function readText({ buffer, byteOffset, length }: Uint8Array): string {
   return Buffer.from(buffer, byteOffset, length).toString('utf8');
+}
+
+/** Returns the message in a field; undefined if it is not set, or the field is a list. */
+function getMessage(message: object, { fieldKind, oneof, localName }: DescField): object | undefined {
+  if (fieldKind === 'list') return undefined;
+  const fields = message as Fields;
+  if (oneof === undefined) return fields[localName] as object | undefined;
+  const chosen = fields[oneof.localName] as { readonly case?: string; readonly value?: object } | undefined;
+  return chosen?.case === localName ? chosen.value : undefined;
 }
 
 /** Sets a field, or adds to its list. */

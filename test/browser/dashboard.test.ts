@@ -2,10 +2,20 @@
 import { brotliCompressSync } from 'node:zlib';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Browser } from 'playwright-core';
+import type { Browser, BrowserContextOptions } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readBalance, endGateway, type Gateway, makeKey, readRecord, root, startGateway } from '../gateway.ts';
-import { expectClean, findBarriers, openBrowser, openPage, phone, signIn, type WatchedPage } from './browser.ts';
+import {
+  askModel as ask,
+  expectClean,
+  findBarriers,
+  openAsOperator as openOperatorPage,
+  openBrowser,
+  openPage,
+  phone,
+  signIn,
+  type WatchedPage,
+} from './browser.ts';
 
 let gateway: Gateway;
 let browser: Browser;
@@ -20,26 +30,9 @@ afterAll(async () => {
   await endGateway(gateway);
 });
 
-/** Opens a page that is signed in as the operator with a link. */
-async function openAsOperator(path = '/dashboard/now', options = {}): Promise<WatchedPage> {
-  const watched = await openPage(browser, options);
-  const { url } = await gateway.admin.createSignInLink({});
-  await watched.page.goto(url);
-  await watched.page.getByRole('navigation', { name: 'Pages' }).waitFor();
-  if (path !== '/dashboard/now') await watched.page.goto(`${gateway.rpcUrl}${path}`);
-  return watched;
-}
-
-/** Calls a model over REST. Returns the request's id. */
-async function askModel(key: string, body: Record<string, unknown> = {}): Promise<string> {
-  const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'sim/large', messages: [{ role: 'user', content: 'Say hello.' }], ...body }),
-  });
-  await answer.text();
-  return answer.headers.get('x-request-id') ?? '';
-}
+const openAsOperator = (path?: string, more: BrowserContextOptions = {}): Promise<WatchedPage> =>
+  openOperatorPage(browser, gateway, path, more);
+const askModel = (key: string, body?: Record<string, unknown>): Promise<string> => ask(gateway, key, body);
 
 const navigation = [
   'Now',
@@ -146,7 +139,7 @@ describe.each([
     async () => {
       const requestId = await askModel(gateway.apiKey);
       await readRecord(gateway, requestId);
-      const watched = await openAsOperator('/dashboard/now', options);
+      const watched = await openAsOperator('/now', options);
       const { page } = watched;
       for (const path of [...paths, `/activity/${requestId}`]) {
         await page.goto(`${gateway.rpcUrl}/dashboard${path}`);
@@ -166,7 +159,7 @@ describe.each([
 });
 
 test('in the first minute, a newcomer can send a request from the page, see its hold and receipt, make a key and see its first call, and a cent is not overspent', async () => {
-  const watched = await openAsOperator('/dashboard/playground');
+  const watched = await openAsOperator('/playground');
   const { page } = watched;
   await page.getByRole('button', { name: 'Make a key' }).click();
   await expect.poll(() => page.getByLabel('API key that pays').inputValue()).toMatch(/^sk-tg-/);
@@ -216,7 +209,7 @@ test('in the first minute, a newcomer can send a request from the page, see its 
 test('the bodies of a request are shown side by side with their differences and can be sent again for free; its key can be paused and resumed', async () => {
   const { key, id } = await makeKey(gateway, { keepBodies: 'all' });
   const requestId = await askModel(key, { messages: [{ role: 'user', content: '<b>Pharos</b>' }] });
-  const watched = await openAsOperator(`/dashboard/activity/${requestId}`);
+  const watched = await openAsOperator(`/activity/${requestId}`);
   const { page } = watched;
   const translation = page.getByRole('region', { name: 'Translation' });
   await translation.getByText('"content": "<b>Pharos</b>"').waitFor();
@@ -270,7 +263,7 @@ test('hostile labels are shown as text: no script runs, no link is forged, and t
   const { key } = await makeKey(gateway, { label: hostile });
   const requestId = await askModel(key, { user: '<script>document.title="owned"</script>' });
   await readRecord(gateway, requestId);
-  const watched = await openAsOperator('/dashboard/keys', phone);
+  const watched = await openAsOperator('/keys', phone);
   const { page } = watched;
   await page.getByText(hostile).first().waitFor();
   expect(await page.evaluate(() => window.innerWidth)).toBe(390);

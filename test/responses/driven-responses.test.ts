@@ -69,7 +69,7 @@ describe('a response in the background', () => {
     expect((await fixture.find(caller.id))?.status).toBe(ResponseStatus.COMPLETED);
   });
 
-  test('whose output can’t be stored ends as failed, without a charge', async () => {
+  test('whose output can’t be stored ends as failed, without a charge, and the cause is reported for the log', async () => {
     const caller = fixture.create({ background: true });
     const attempt = await fixture.attempt();
     attempt.begin('one');
@@ -78,6 +78,12 @@ describe('a response in the background', () => {
     await caller.ended;
     expect(attempt.isCancelled).toBe(true);
     expect((await fixture.find(caller.id))?.status).toBe(ResponseStatus.FAILED);
+    // First the event, then the body with the whole output could not be encoded.
+    const defect = {
+      responseId: caller.id,
+      error: expect.objectContaining({ message: expect.stringContaining('int32') }),
+    };
+    expect(fixture.defects).toEqual([defect, defect]);
     expect((await fixture.record(caller.id))?.costNanoUsd ?? 0n).toBe(0n);
     expect(await fixture.held()).toBe(0n);
   });

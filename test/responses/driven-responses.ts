@@ -218,7 +218,9 @@ export async function openResponses(claims?: MemoryClaims) {
     unseenOutput: new UnseenOutput(),
   });
   const box = new SealedBox(['a secret of the tests, long enough']);
+  const defects: { readonly responseId: string; readonly error: unknown }[] = [];
   const tools = {
+    onDefect: (responseId: string, error: unknown) => void defects.push({ responseId, error }),
     documents: documents.port,
     ledger,
     generations,
@@ -242,6 +244,7 @@ export async function openResponses(claims?: MemoryClaims) {
   return {
     documents,
     attempts,
+    defects,
     responses,
     other,
     headers,

@@ -37,6 +37,8 @@ export interface BackgroundDependencies extends WriterDependencies {
   readonly jobs: Map<string, BackgroundJob>;
   /** The ids of responses that are being stored before their job exists. */
   readonly beginning: Set<string>;
+  /** Called for failures that are the gateway's own fault, for the log. */
+  readonly onDefect: (responseId: string, error: unknown) => void;
 }
 
 /** The waits between attempts to store the end of a job; the last one is repeated. */
@@ -142,6 +144,7 @@ export class BackgroundJob implements GenerationSink {
       while (this.#waiting.length > 0) await this.#append(this.#waiting.slice());
     } catch (thrown) {
       this.#failure = toGatewayError(thrown);
+      this.#reportDefect(thrown);
       // A failure of the gateway is not charged, so the generation is interrupted.
       this.#generation.interrupt();
       return;
@@ -175,6 +178,7 @@ export class BackgroundJob implements GenerationSink {
         await this.#update(await this.#endingOrState(facts));
         return;
       } catch (thrown) {
+        this.#reportDefect(thrown);
         if (toGatewayError(thrown).code !== 'overloaded') return;
         await new Promise<void>(resolve => {
           this.#dependencies.runtime.after(waitsMs[Math.min(attempt, waitsMs.length - 1)] ?? 0, resolve);
@@ -187,7 +191,8 @@ export class BackgroundJob implements GenerationSink {
   async #endingOrState(facts: EndFacts): Promise<Pick<DocumentChange, 'state' | 'finished' | 'body'>> {
     try {
       return await this.#ending(facts, this.#waiting);
-    } catch {
+    } catch (thrown) {
+      this.#reportDefect(thrown);
       return { state: facts.state, finished: true };
     }
   }
@@ -206,6 +211,11 @@ export class BackgroundJob implements GenerationSink {
     const { id } = this.#facts.head;
     const outcome = await this.#dependencies.documents.update({ kind: 'response', id, ifState: 'running', ...change });
     if (outcome !== 'updated') throw new GatewayError('not_found', `The response ${id} was deleted.`);
+  }
+
+  /** Reports a failure, unless storage failed (which its own health check reports) or the response was deleted. */
+  #reportDefect(thrown: unknown): void {
+    if (toGatewayError(thrown).code === 'internal') this.#dependencies.onDefect(this.#facts.head.id, thrown);
   }
 
   #tellWatchers(): void {

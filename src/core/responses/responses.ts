@@ -55,6 +55,8 @@ interface ResponseDependencies extends Omit<WriterDependencies, 'conversations'>
   readonly sharedClaims: Claims | undefined;
   /** The stored conversations that responses are added to. */
   readonly kept: StoredConversations;
+  /** Called for failures that are the gateway's own fault, for the log. */
+  readonly onDefect: BackgroundDependencies['onDefect'];
   /** Returns the memory limits for responses that are kept only as long as their session. */
   readonly sessionMemory: () => BudgetLimits;
 }
