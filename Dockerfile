@@ -5,7 +5,7 @@ FROM node:24-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 # npm ci runs this script ("prepare"); it does nothing while the sources are not copied yet.
-COPY scripts/check-runtime.mjs scripts/build-dashboard.ts ./scripts/
+COPY scripts/check-runtime.mjs scripts/build*.ts scripts/hash-sources.ts ./scripts/
 RUN npm ci --no-audit --no-fund
 COPY . .
 RUN npm run build && npm ci --omit=dev --no-audit --no-fund && rm -rf node_modules/.cache

@@ -1,23 +1,19 @@
 /**
- * Builds the web app of `src/dashboard` into `dist/dashboard` if its sources have changed since the last build. `npm ci` (prepare), `npm start` and
- * `npm pack` (through scripts/build.ts) run it.
+ * Builds the web app of `src/dashboard` into `dist/dashboard` if its sources have changed since the last build.
  */
-import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { hashSources } from './hash-sources.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const stamp = join(root, 'dist/dashboard.stamp');
 
 /** Returns a hash of all sources of the bundle. */
 function fingerprint(): string {
-  const hash = createHash('sha256');
-  for (const folder of ['src/dashboard', 'src/gen']) {
-    const entries = readdirSync(join(root, folder), { recursive: true, withFileTypes: true });
-    const paths = entries.filter(entry => entry.isFile()).map(entry => join(entry.parentPath, entry.name));
-    for (const path of paths.toSorted()) hash.update(path.slice(root.length)).update(readFileSync(path));
-  }
-  return hash.update(readFileSync(join(root, 'package-lock.json'))).digest('hex');
+  const entries = ['src/dashboard', 'src/gen'].flatMap(folder =>
+    readdirSync(join(root, folder), { recursive: true, withFileTypes: true }),
+  );
+  return hashSources(entries.filter(entry => entry.isFile()).map(entry => join(entry.parentPath, entry.name)));
 }
 
 /** Builds the dashboard unless the existing build is current. Without Vite (`npm ci --omit=dev`) or without the sources (while an image is built), it keeps the existing build. */
@@ -38,5 +34,3 @@ export async function buildDashboard(): Promise<void> {
   // Printed on standard error, because standard output belongs to `npm pack --json`.
   console.error(`Dashboard built (${((performance.now() - began) / 1000).toFixed(1)} s).`);
 }
-
-if (import.meta.main) await buildDashboard();

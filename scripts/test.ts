@@ -66,6 +66,12 @@ function countTests(path: string): Count {
   return { passed: report.numPassedTests, failed: report.numFailedTests + broken.length };
 }
 
+/** Builds what the gateways of the tests run, so that they start faster than from the sources. Returns one failure if that failed, else nothing. */
+function build(): Count {
+  const { status } = spawnSync(process.execPath, [join(root, 'scripts/build.ts')], { cwd: root, stdio: 'inherit' });
+  return { passed: 0, failed: status === 0 ? 0 : 1 };
+}
+
 function runVitest(options: readonly string[]): Count {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-test-'));
   const report = join(folder, 'report.json');
@@ -114,6 +120,7 @@ function main(): void {
   if (attack) process.env['ATTACK_SIZE'] = 'full';
   // Before the checks, which judge the client tests with the clients' types.
   const counts: Count[] = testPackages.map(folder => installPackage(folder));
+  counts.push(build());
   if (whole) counts.push(runChecks());
   counts.push(runVitest(vitestOptions({ long, attack, postgres }, options)));
 

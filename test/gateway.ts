@@ -275,15 +275,31 @@ export async function readBalance({ account }: Gateway): Promise<bigint> {
   return (await account.getBalance({})).balanceNanoUsd;
 }
 
-/** Returns the record of a settled request with the calculation of its cost. Waits up to 5 s, because after a disconnect a request takes a moment to end. */
+/** Returns the record of a settled request with the calculation of its cost. Waits up to 20 s, because after a disconnect a request takes a moment to end, on a busy machine a long one. */
 export async function readRecord({ account }: Gateway, requestId: string): Promise<ActivityRecord> {
-  for (const deadline = performance.now() + 5_000; ; await sleep(20)) {
+  for (const deadline = performance.now() + 20_000; ; await sleep(20)) {
     const found = await account.getActivity({ requestId }).catch((error: unknown) => {
       if (performance.now() > deadline) throw error;
       return undefined;
     });
     if (found?.record !== undefined) return found.record;
   }
+}
+
+/**
+ * Returns once the gateway has read everything that had been written to its sockets before the call: two turns of its event loop later, however busy the machine is.
+ */
+export async function turnLoop({ url }: Pick<Gateway, 'url'>): Promise<void> {
+  for (let turn = 0; turn < 2; turn += 1) await (await fetch(`${url}/healthz`)).arrayBuffer();
+}
+
+/** Waits until `count` answers are being streamed to clients of a gateway without workers. */
+export async function expectStreams({ rpcUrl }: Pick<Gateway, 'rpcUrl'>, count: number): Promise<void> {
+  const openStreams = async (): Promise<number> => {
+    const page = await (await fetch(`${rpcUrl}/metrics`)).text();
+    return [...page.matchAll(/^tollgate_open_streams\{.*\} (\d+)$/gm)].reduce((sum, [, open]) => sum + Number(open), 0);
+  };
+  await expect.poll(openStreams, { interval: 20 }).toBe(count);
 }
 
 /** Makes a key of account 1. */
@@ -317,7 +333,7 @@ export async function expectVerified(home: Home): Promise<void> {
 export async function endGateway(gateway: Gateway): Promise<void> {
   try {
     let held = await heldBy(gateway);
-    for (const deadline = performance.now() + 5_000; held !== 0n && performance.now() < deadline;) {
+    for (const deadline = performance.now() + 20_000; held !== 0n && performance.now() < deadline;) {
       await sleep(50);
       held = await heldBy(gateway);
     }

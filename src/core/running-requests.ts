@@ -30,10 +30,22 @@ export interface StoppableService {
 export class RunningRequests<Run extends Interruptible = Interruptible> {
   readonly #running: Run[] = [];
   readonly #whenIdle: (() => void)[] = [];
+  #beginning = 0;
 
   /** Returns all running requests, in no particular order. */
   get all(): readonly Run[] {
     return this.#running;
+  }
+
+  /** Counts a request that was accepted and is being checked and admitted, so that `idle` waits for it. Call `begun` once it was added or has failed. */
+  beginning(): void {
+    this.#beginning += 1;
+  }
+
+  /** Ends what `beginning` began. */
+  begun(): void {
+    this.#beginning -= 1;
+    this.#checkIdle();
   }
 
   /** Adds a request that begins. */
@@ -52,12 +64,20 @@ export class RunningRequests<Run extends Interruptible = Interruptible> {
       this.#running[place] = last;
       last.place = place;
     }
-    if (this.#running.length === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
+    this.#checkIdle();
   }
 
-  /** Resolves when no request runs; immediately if none runs now. */
+  #checkIdle(): void {
+    if (this.#isIdle) for (const resolve of this.#whenIdle.splice(0)) resolve();
+  }
+
+  get #isIdle(): boolean {
+    return this.#running.length === 0 && this.#beginning === 0;
+  }
+
+  /** Resolves when no request begins or runs; immediately if none does now. */
   async idle(): Promise<void> {
-    if (this.#running.length === 0) return;
+    if (this.#isIdle) return;
     await new Promise<void>(resolve => {
       this.#whenIdle.push(resolve);
     });

@@ -1,4 +1,6 @@
 import { Writable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createLogger } from '../telemetry/logger.ts';
 import { StorageHealth } from './storage-health.ts';
@@ -10,7 +12,8 @@ let health: StorageHealth;
 let lines: { level: string; msg: string; store?: string }[];
 
 beforeEach(() => {
-  vi.useFakeTimers();
+  // Only the interval of the checks: each also reads the real disk, which takes real time.
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   lines = [];
   const destination = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -28,9 +31,16 @@ afterEach(() => {
 });
 
 const messages = (): string[] => lines.map(({ msg }) => msg);
-/** Waits in real time, because each check also reads the real disk. */
-const seen = (expected: unknown): Promise<void> =>
-  vi.waitFor(() => expect([health.reason, messages()]).toEqual(expected), { interval: checkMs, timeout: 50 * checkMs });
+/** Lets the time of exactly one check pass, and waits until it has found what is expected. */
+const seen = async (expected: unknown): Promise<void> => {
+  await vi.advanceTimersByTimeAsync(checkMs);
+  await eventually(() => isDeepStrictEqual([health.reason, messages()], expected));
+  expect([health.reason, messages()]).toEqual(expected);
+};
+/** Waits in real time: `expect.poll` would let the fake time pass too. */
+const eventually = async (isSo: () => boolean): Promise<void> => {
+  for (const deadline = performance.now() + 15_000; !isSo() && performance.now() < deadline;) await sleep(2);
+};
 const metric = (name: string): string | undefined =>
   health.metrics
     .text()
@@ -49,7 +59,10 @@ test('with less than a twentieth free the disk is low, and requests still pass; 
   await seen(['The disk of the data directory is full.', ['disk.low', 'disk.full']]);
   freeMebibytes = 900;
   await seen([undefined, ['disk.low', 'disk.full', 'disk.fine']]);
-  await vi.advanceTimersByTimeAsync(3 * checkMs);
+  for (let check = 0; check < 3; check += 1) {
+    await vi.advanceTimersByTimeAsync(checkMs);
+    await sleep(20);
+  }
   expect(messages()).toHaveLength(3);
 });
 

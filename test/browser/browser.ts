@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { expect, inject } from 'vitest';
+import type { Gateway } from '../gateway.ts';
 
 /** The browser's options. Those of its package can't be used: with `--single-process` the browser ends with its first context, and with `--disable-web-security` tests of origins are worthless. */
 const options = [
@@ -80,6 +81,32 @@ export async function findBarriers(page: Page): Promise<string[]> {
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
+}
+
+/** Opens a page that is signed in as the operator with a link. */
+export async function openAsOperator(
+  browser: Browser,
+  gateway: Gateway,
+  path = '/now',
+  more: BrowserContextOptions = {},
+): Promise<WatchedPage> {
+  const watched = await openPage(browser, more);
+  const { url } = await gateway.admin.createSignInLink({});
+  await watched.page.goto(url);
+  await watched.page.getByRole('navigation', { name: 'Pages' }).waitFor();
+  if (path !== '/now') await watched.page.goto(`${gateway.rpcUrl}/dashboard${path}`);
+  return watched;
+}
+
+/** Calls a model over REST, and reads its answer. Returns the request's id. */
+export async function askModel(gateway: Gateway, key: string, body: Record<string, unknown> = {}): Promise<string> {
+  const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'sim/large', messages: [{ role: 'user', content: 'Say hello.' }], ...body }),
+  });
+  await answer.text();
+  return answer.headers.get('x-request-id') ?? '';
 }
 
 /** Signs in on the page with a key. */

@@ -2,7 +2,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, makeKey, readBalance, startGateway } from '../gateway.ts';
-import { expectClean, openBrowser, openPage, signIn, type WatchedPage } from './browser.ts';
+import { expectClean, openAsOperator, openBrowser, openPage, signIn, type WatchedPage } from './browser.ts';
 
 let gateway: Gateway;
 let browser: Browser;
@@ -17,11 +17,7 @@ afterAll(async () => {
 
 /** Opens the page of a key as the operator. */
 async function openKey(id: bigint): Promise<WatchedPage> {
-  const watched = await openPage(browser);
-  const { url } = await gateway.admin.createSignInLink({});
-  await watched.page.goto(url);
-  await watched.page.getByRole('navigation', { name: 'Pages' }).waitFor();
-  await watched.page.goto(`${gateway.rpcUrl}/dashboard/keys/${id}`);
+  const watched = await openAsOperator(browser, gateway, `/keys/${id}`);
   await watched.page.getByRole('button', { name: 'Rotate' }).waitFor();
   return watched;
 }

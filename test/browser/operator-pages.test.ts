@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, isOnPostgres, startGateway } from '../gateway.ts';
-import { expectClean, openBrowser, openPage, type WatchedPage } from './browser.ts';
+import { expectClean, openAsOperator as openOperatorPage, openBrowser, type WatchedPage } from './browser.ts';
 
 const secret = 'sk-canary-7f3a9c';
 const config = `retries: 1
@@ -22,18 +22,11 @@ afterAll(async () => {
   await endGateway(gateway);
 });
 
-async function openAsOperator(path: string): Promise<WatchedPage> {
-  const watched = await openPage(browser);
-  const { url } = await gateway.admin.createSignInLink({});
-  await watched.page.goto(url);
-  await watched.page.getByRole('navigation', { name: 'Pages' }).waitFor();
-  await watched.page.goto(`${gateway.rpcUrl}${path}`);
-  return watched;
-}
+const openAsOperator = (path: string): Promise<WatchedPage> => openOperatorPage(browser, gateway, path);
 
 test('the configuration in use is shown without secrets; a new one can be checked, compared and, once it is in the file, reloaded', async () => {
   const file = join(gateway.home.folder, 'gateway.yaml');
-  const watched = await openAsOperator('/dashboard/configuration');
+  const watched = await openAsOperator('/configuration');
   const { page } = watched;
   const inUse = page.getByRole('region', { name: 'In use' });
   await inUse.getByText(file, { exact: true }).waitFor();
@@ -75,7 +68,7 @@ test('the configuration in use is shown without secrets; a new one can be checke
 
 test('a wrong file is not reloaded, and the page says what is wrong with it', async () => {
   const file = join(gateway.home.folder, 'gateway.yaml');
-  const watched = await openAsOperator('/dashboard/configuration');
+  const watched = await openAsOperator('/configuration');
   const { page, faults } = watched;
   writeFileSync(file, 'strict: maybe\n');
   await page.getByRole('button', { name: 'Reload the file' }).click();
@@ -89,7 +82,7 @@ test('a wrong file is not reloaded, and the page says what is wrong with it', as
 });
 
 test('the page shows the storage and retention times that the gateway reports', async () => {
-  const watched = await openAsOperator('/dashboard/configuration');
+  const watched = await openAsOperator('/configuration');
   const { page } = watched;
   const storage = page.getByRole('region', { name: 'Disk and retention' });
   await storage
@@ -108,7 +101,7 @@ test('the page shows the storage and retention times that the gateway reports', 
 });
 
 test('the ledger can be verified from the page', async () => {
-  const watched = await openAsOperator('/dashboard/accounts');
+  const watched = await openAsOperator('/accounts');
   const { page } = watched;
   await page.getByRole('button', { name: 'Verify the ledger' }).click();
   await page.getByRole('region', { name: 'Ledger', exact: true }).getByText('All invariants hold.').waitFor();
@@ -117,7 +110,7 @@ test('the ledger can be verified from the page', async () => {
 });
 
 test('a plan is started at its price, shown and cancelled', async () => {
-  const watched = await openAsOperator('/dashboard/accounts');
+  const watched = await openAsOperator('/accounts');
   const { page } = watched;
   const panel = page.getByRole('region', { name: 'Plan' });
   await panel.getByRole('button', { name: 'Start a plan' }).click();

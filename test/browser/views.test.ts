@@ -6,7 +6,15 @@ import { promisify } from 'node:util';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway, makeKey, readRecord, root, startGateway } from '../gateway.ts';
-import { expectClean, openBrowser, openPage, signIn, type WatchedPage } from './browser.ts';
+import {
+  askModel as ask,
+  expectClean,
+  openAsOperator as openOperatorPage,
+  openBrowser,
+  openPage,
+  signIn,
+  type WatchedPage,
+} from './browser.ts';
 
 let upstream: Gateway;
 let gateway: Gateway;
@@ -35,25 +43,9 @@ afterAll(async () => {
   await endGateway(upstream);
 });
 
-/** A page that is signed in as the operator by a link. */
-async function openAsOperator(path: string): Promise<WatchedPage> {
-  const watched = await openPage(browser, { permissions: ['clipboard-read', 'clipboard-write'] });
-  const { url } = await gateway.admin.createSignInLink({});
-  await watched.page.goto(url);
-  await watched.page.getByRole('navigation', { name: 'Pages' }).waitFor();
-  await watched.page.goto(`${gateway.rpcUrl}/dashboard${path}`);
-  return watched;
-}
-
-async function askModel(key: string, body: Record<string, unknown> = {}): Promise<string> {
-  const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'sim/large', messages: [{ role: 'user', content: 'Say hello.' }], ...body }),
-  });
-  await answer.text();
-  return answer.headers.get('x-request-id') ?? '';
-}
+const openAsOperator = (path: string): Promise<WatchedPage> =>
+  openOperatorPage(browser, gateway, path, { permissions: ['clipboard-read', 'clipboard-write'] });
+const askModel = (key: string, body?: Record<string, unknown>): Promise<string> => ask(gateway, key, body);
 
 /** Runs a copied text in a shell, where `tollgate` is the command line. Returns what it prints; throws if it fails. */
 async function runInShell(text: string, more: Record<string, string> = {}): Promise<string> {

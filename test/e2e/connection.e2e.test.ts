@@ -33,9 +33,9 @@ const listStates = async (apiKeyId: bigint): Promise<RecordState[]> =>
 
 describe('a quiet stream', () => {
   test('is kept alive by comments, before the first event and between events', async () => {
-    const late = await stream(gateway, steer('delay_ms=900 tokens=5'));
+    const late = await stream(gateway, steer('delay_ms=2000 tokens=5'));
     expect(late.status).toBe(200);
-    expect(late.firstMs).toBeLessThan(700);
+    expect(late.firstMs).toBeLessThan(1_900);
     expect(late.raw).toMatch(/^:/);
     expect({ done: late.done, tokens: late.usage?.completion_tokens }).toEqual({ done: true, tokens: 5 });
     const slow = await stream(gateway, steer('tokens=4 tps=2'));
@@ -72,7 +72,7 @@ describe('a client', () => {
     await sleep(3_000);
     expect(memory() - before).toBeLessThan(150_000);
     for (const socket of sockets) socket.destroy();
-    await expect.poll(() => listStates(id), { timeout: 5_000 }).toEqual(sockets.map(() => RecordState.CLIENT_ABORTED));
+    await expect.poll(() => listStates(id)).toEqual(sockets.map(() => RecordState.CLIENT_ABORTED));
     const { records } = await gateway.account.listActivity({ apiKeyId: id });
     for (const { usage } of records) expect(usage?.outputTokens).toBeLessThan(16_000);
   });

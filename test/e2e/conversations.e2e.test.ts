@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { afterAll, describe, expect, test } from 'vitest';
-import { createAccount, endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { createAccount, endGateway, type Gateway, heldBy, startGateway, turnLoop } from '../gateway.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nretries: 0\n' });
 const outer = await startGateway({
@@ -269,7 +269,8 @@ describe('a response in a conversation', () => {
     expect(readTexts((await list(id)).data)).toEqual(['!sim say=spoken', 'spoken']);
     socket.removeAllListeners('message');
     const running = respond({ input: '!sim delay_ms=1500 say=slow', conversation: id });
-    await sleep(300);
+    await expect.poll(() => heldBy(gateway), { interval: 10 }).toBeGreaterThan(0n);
+    await turnLoop(gateway);
     const refused = await turn({ input: 'a' });
     expect(refused).toMatchObject({ type: 'error', status: 409, error: { code: 'conversation_locked' } });
     await running;
@@ -280,7 +281,8 @@ describe('a response in a conversation', () => {
     const id = await begin('kept');
     const item = (await list(id)).data[0]?.id ?? '';
     const running = respond({ input: '!sim delay_ms=1500 say=slow', conversation: id });
-    await sleep(300);
+    await expect.poll(() => heldBy(gateway), { interval: 10 }).toBeGreaterThan(0n);
+    await turnLoop(gateway);
     for (const [method, path, body] of [
       ['POST', '/v1/responses', { model, input: 'a', conversation: id }],
       ['POST', `/v1/conversations/${id}/items`, { items: [user('a')] }],

@@ -128,7 +128,7 @@ describe('a task', () => {
     const body = { ...small, prompt: '!sim delay_ms=4000\nx' };
     const running = [await create(gateway, body), await create(gateway, body)];
     const answers = await Promise.all(
-      Array.from({ length: 12 }, () => postImages<TaskBody>(gateway, 'generations', body)),
+      Array.from({ length: 12 }, () => postImages<TaskBody>(gateway, 'generations', { ...small, prompt: 'x' })),
     );
     const waiting = answers.filter(({ status }) => status === 202).map(({ body: task }) => task);
     const refused = answers.filter(({ status }) => status !== 202);

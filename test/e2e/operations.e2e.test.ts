@@ -3,15 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  endGateway,
-  gatewayEnvironment,
-  type Gateway,
-  readRecord,
-  root,
-  run as runProcess,
-  startGateway,
-} from '../gateway.ts';
+import { endGateway, gatewayEnvironment, type Gateway, readRecord, root, startGateway } from '../gateway.ts';
 import { runInside } from '../cli/run-inside.ts';
 import { ask, complete } from './chat-client.ts';
 
@@ -45,44 +37,6 @@ test('reload prints what was read; a bad file changes nothing, and the error nam
   expect(await json('reload')).toMatchObject({ needs_restart: ['metrics'] });
   writeFileSync(path, before);
   expect(await json('reload')).toMatchObject({ needs_restart: [] });
-});
-
-test('a command loads neither the gateway nor the libraries of its configuration, and prints its result within half a second', async () => {
-  const hook = `import { registerHooks } from 'node:module';
-    registerHooks({ load(url, context, next) { process.stderr.write(url + '\\n'); return next(url, context); } });`;
-  const { stderr } = await runProcess(
-    [
-      process.execPath,
-      '--import',
-      `data:text/javascript,${encodeURIComponent(hook)}`,
-      join(root, 'bin/tollgate.js'),
-      '--version',
-    ],
-    { cwd: gateway.home.folder, env: gatewayEnvironment(gateway.home) },
-  ).ended;
-  const loaded = stderr.split('\n').filter(line => line.startsWith('file:'));
-  expect(loaded.length).toBeGreaterThan(50);
-  expect(loaded.length).toBeLessThan(300);
-  expect(
-    loaded.filter(url =>
-      /\/(?:zod|yaml|undici|better-sqlite3|fastify)\/|\/src\/(?:codecs|core|upstreams|ledger|edge)\//.test(url),
-    ),
-  ).toEqual([]);
-});
-
-test('what has run before runs again without Node.js’s compiler of TypeScript, which would stay in memory', async () => {
-  const print = `process.on('exit', () => console.error(process.moduleLoadList.filter(name => name.includes('deps/amaro'))));`;
-  const { stderr } = await runProcess(
-    [
-      process.execPath,
-      '--import',
-      `data:text/javascript,${encodeURIComponent(print)}`,
-      join(root, 'bin/tollgate.js'),
-      '--version',
-    ],
-    { cwd: gateway.home.folder, env: gatewayEnvironment(gateway.home) },
-  ).ended;
-  expect(stderr).toBe('[]\n');
 });
 
 test('usage adds up to the same by account, key, model and day', async () => {

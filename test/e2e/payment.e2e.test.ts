@@ -1,8 +1,9 @@
 /** Who pays for what (docs/accounting.md "Who pays"), seen in balances, answers and records. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, Payer, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
-import { readBalance, endGateway, makeKey, readRecord, startGateway } from '../gateway.ts';
+import { endGateway, heldBy, makeKey, readBalance, readRecord, startGateway, turnLoop } from '../gateway.ts';
 import { ask, type ChatUsage, complete, payg as paidModel, post, stream } from './chat-client.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
@@ -158,8 +159,13 @@ describe('clients that disconnect', () => {
 
   test('from an answer that is not streamed: the same', async () => {
     const { key, id } = await makeKey(gateway);
-    const leave = AbortSignal.timeout(700);
-    await expect(complete(gateway, steer('tokens=5000 tps=100'), { key, signal: leave })).rejects.toThrow();
+    const leave = new AbortController();
+    const left = complete(gateway, steer('tokens=5000 tps=100'), { key, signal: leave.signal }).catch(() => 'left');
+    await expect.poll(() => heldBy(gateway), { interval: 10 }).toBeGreaterThan(0n);
+    await sleep(300);
+    await turnLoop(gateway);
+    leave.abort();
+    expect(await left).toBe('left');
     await expect
       .poll(async () => (await gateway.account.listActivity({ apiKeyId: id })).records.map(({ state }) => state))
       .toEqual([RecordState.CLIENT_ABORTED]);
@@ -170,8 +176,11 @@ describe('clients that disconnect', () => {
 
   test('before the first event: no output is charged', async () => {
     const { key, id } = await makeKey(gateway);
-    const leave = AbortSignal.timeout(300);
-    await expect(stream(gateway, steer('delay_ms=20000'), { key, signal: leave })).rejects.toThrow();
+    const leave = new AbortController();
+    const left = stream(gateway, steer('delay_ms=20000'), { key, signal: leave.signal }).catch(() => 'left');
+    await expect.poll(() => heldBy(gateway), { interval: 10 }).toBeGreaterThan(0n);
+    leave.abort();
+    expect(await left).toBe('left');
     await expect
       .poll(async () => (await gateway.account.listActivity({ apiKeyId: id })).records.map(({ state }) => state))
       .toEqual([RecordState.CLIENT_ABORTED]);

@@ -6,7 +6,7 @@ import { fromJson, type JsonObject, toBinary } from '@bufbuild/protobuf';
 import { afterAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
-import { endGateway, type Gateway, heldBy, makeKey, readRecord, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, heldBy, makeKey, readRecord, startGateway, turnLoop } from '../gateway.ts';
 import { chunk, lastChunk, RawUpstream, type SeenRequest, streamHead } from '../upstreams/raw-upstream.ts';
 import { type Called, type Program, programs } from './rpc-programs.ts';
 import { eventually } from './upstream-callers.ts';
@@ -113,6 +113,7 @@ describe.each(programs)('$name', (program: Program) => {
     const calling = program.call(gateway, { request, headers: withKey(key), signal: leave.signal });
     await eventually('the request', () => requests.get(label('leave')));
     await sleep(200);
+    await turnLoop(gateway);
     leave.abort();
     await expectStopped(label('leave'), performance.now());
     expect((await calling).code).toBe('left');

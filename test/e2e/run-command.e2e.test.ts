@@ -2,8 +2,8 @@
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { clockAhead } from '../fake-clock.ts';
 import {
   readBalance,
   type Ended,
@@ -15,12 +15,17 @@ import {
 } from '../gateway.ts';
 
 const main = resolve(import.meta.dirname, '../../bin/tollgate.js');
+/** The clock of the gateway and of the commands. */
+const clock = clockAhead(0);
 let gateway: Gateway;
 /** The path of a program with three arguments: a prompt that it sends, how many times, and its exit code. */
 let agent = '';
 
 beforeAll(async () => {
-  gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+  gateway = await startGateway({
+    config: 'simulator: { tokens_per_second: 0 }\n',
+    environment: clock.environment,
+  });
   agent = join(gateway.home.folder, 'agent.mjs');
   writeFileSync(
     agent,
@@ -46,10 +51,17 @@ if (code === 'wait') {
 `,
   );
 });
-afterAll(() => endGateway(gateway));
+afterAll(async () => {
+  await endGateway(gateway);
+  clock.remove();
+});
 
 const environment = (): Record<string, string> =>
-  gatewayEnvironment(gateway.home, { TOLLGATE_RPC_PORT: new URL(gateway.rpcUrl).port, ANTHROPIC_API_KEY: 'another' });
+  gatewayEnvironment(gateway.home, {
+    TOLLGATE_RPC_PORT: new URL(gateway.rpcUrl).port,
+    ANTHROPIC_API_KEY: 'another',
+    ...clock.environment,
+  });
 
 function start(...args: string[]) {
   const command = [process.execPath, main, 'run', ...args] as const;
@@ -125,7 +137,7 @@ test('a signal is passed on to the command, and its cost is still printed', asyn
 
 test('if `tollgate run` is killed, its key expires and the rest of the budget moves back', async () => {
   const before = await readBalance(gateway);
-  const running = start('--budget', '1', '--for', '4s', '--', process.execPath, agent, 'hi', '1', 'wait');
+  const running = start('--budget', '1', '--for', '10m', '--', process.execPath, agent, 'hi', '1', 'wait');
   await expect.poll(() => running.output.stdout, { timeout: 20_000 }).toContain('waiting');
   const { key } = JSON.parse(running.output.stdout.split('\n')[0] ?? '') as { key: string };
   const pid = Number(/waiting (\d+)/.exec(running.output.stdout)?.[1]);
@@ -134,7 +146,7 @@ test('if `tollgate run` is killed, its key expires and the rest of the budget mo
   const ask = () => fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
   expect((await ask()).status).toBe(200);
   expect(before - (await readBalance(gateway))).toBe(1_000_000_000n);
-  await sleep(4_000);
+  clock.set(new Date(Date.now() + 11 * 60_000).toISOString());
   const refused = await ask();
   expect([refused.status, ((await refused.json()) as { error: { message: string } }).error.message]).toEqual([
     401,

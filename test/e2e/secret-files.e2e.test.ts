@@ -70,8 +70,7 @@ ${model('two', 'two')}
   expect(await keys()).toEqual(['canary-old-one', 'canary-old-two']);
   writeFileSync(keyFile, 'canary-new-one\n');
   writeFileSync(twin, 'canary-new-two\n');
-  await sleep(5_000);
-  expect(await keys()).toEqual(['canary-new-one', 'canary-new-two']);
+  await expect.poll(keys, { timeout: 5_000 }).toEqual(['canary-new-one', 'canary-new-two']);
   writeFileSync(keyFile, '');
   await sleep(3_000);
   expect(await keys()).toEqual(['canary-new-one', 'canary-new-two']);

@@ -77,7 +77,8 @@ const routesByModel: Record<string, string> = {
 };
 const settings: Partial<Record<Name, string>> = {
   ...Object.fromEntries(keyedNames.map(name => [name, 'api_key: [key-a, key-b, key-c]'])),
-  narrow: 'concurrency: 3, queue: 2, queue_timeout: 2s',
+  // Nothing may give up waiting before the test has seen who waits.
+  narrow: 'concurrency: 3, queue: 2, queue_timeout: 60s',
 };
 const gateway: Gateway = await startGateway({
   balance: '100',
@@ -85,7 +86,6 @@ const gateway: Gateway = await startGateway({
 simulator: { enabled: false }
 retries: 2
 expose_route: true
-timeouts: { first_event: 1s, idle: 1s }
 providers:${names.map(name => `\n  ${name}: { protocol: chat, base_url: "${findUpstream(name).raw.baseUrl}", ${settings[name] ?? 'api_key: k'} }`).join('')}
 models:${Object.entries(routesByModel)
     .map(
@@ -168,7 +168,7 @@ describe.concurrent('a route that dies', () => {
       return requested === before && second.count > 20;
     });
     first.now = answers;
-    const returned = await eventuallyWithin(openMs + 3_000, () => first.count > requested + 20);
+    const returned = await eventuallyWithin(openMs + 15_000, () => first.count > requested + 20);
     expect(returned - diedAtMs).toBeGreaterThan(openMs - 500);
     const seen = await running.stop();
     expect([...new Set(seen.map(answer => `${answer.status} ${readErrorCode(answer)}`))]).toEqual(['200 undefined']);
@@ -193,7 +193,7 @@ describe.concurrent('a route that dies', () => {
     );
     expect([alone.count, await isAvailable('alone')]).toEqual([15, false]);
     const refused = await complete(gateway, body('alone'));
-    expect([refused.status, readErrorCode(refused), refused.ms < 500, alone.count]).toEqual([
+    expect([refused.status, readErrorCode(refused), refused.ms < openMs / 2, alone.count]).toEqual([
       502,
       'model_unavailable',
       true,
@@ -208,7 +208,7 @@ describe.concurrent('a route that dies', () => {
     alone.now = answers;
     await sleep(openMs - 2_500 - (performance.now() - openedAtMs));
     expect(await isAvailable('alone')).toBe(false);
-    await eventuallyWithin(5_000, () => isAvailable('alone'));
+    await eventuallyWithin(15_000, () => isAvailable('alone'));
     await paidOnce(await complete(gateway, body('alone')));
     expect(await isAvailable('alone')).toBe(true);
   });
@@ -290,10 +290,12 @@ describe('keys of a provider', () => {
 
   test('that are at their limit (429) are skipped at once for another key', async () => {
     findUpstream('limited').now = (socket, request) =>
-      request.headers['authorization'] === 'Bearer key-c' ? answers(socket, request) : refuses(429)(socket, request);
+      request.headers['authorization'] === 'Bearer key-c'
+        ? answers(socket, request)
+        : refuses(429, { 'retry-after': '8' })(socket, request);
     const began = performance.now();
     await paidOnce(await complete(gateway, body('limited')));
-    expect([used('limited'), performance.now() - began < 400]).toEqual([['key-a', 'key-b', 'key-c'], true]);
+    expect([used('limited'), performance.now() - began < 8_000]).toEqual([['key-a', 'key-b', 'key-c'], true]);
   });
 });
 
@@ -313,11 +315,15 @@ test('no more calls run at once than the provider’s limit: further ones wait i
   };
   const calls = Array.from({ length: 8 }, (_, index) => (index % 2 === 0 ? complete : stream)(gateway, body('narrow')));
   await expect.poll(() => narrow.count).toBe(3);
-  const early = await Promise.all(calls.map(call => Promise.race([call, sleep(600)])));
-  const refused = early.filter(answer => answer !== undefined);
+  const refused: (Answer | Streamed)[] = [];
+  for (const call of calls) void call.then(answer => refused.push(answer));
+  await expect.poll(() => refused.length).toBe(3);
   expect(refused.map(answer => [answer.status, readErrorCode(answer), answer.headers.get('retry-after')])).toEqual(
     refused.map(() => [503, 'overloaded', '1']),
   );
+  expect([refused.length, narrow.count]).toEqual([3, 3]);
+  // No further call is refused, and none is sent.
+  await sleep(200);
   expect([refused.length, narrow.count]).toEqual([3, 3]);
   for (let freed = 0; freed < 5; freed += 1) {
     await expect.poll(() => held.length).toBeGreaterThan(freed);
@@ -376,14 +382,22 @@ describe('a request that is tried again', () => {
     expect((await readRecord(gateway, readRequestId(broken))).usage?.outputTokens).toBe(1);
   });
 
-  /** Disconnects in the pause after the first attempt, and returns the cost; undefined if the next attempt came earlier, because the pause is random. */
+  /** Returns how many attempts at the provider have failed so far. */
+  const countFailed = async (): Promise<number> => {
+    const page = await (await fetch(`${gateway.rpcUrl}/metrics`)).text();
+    const counts = page.matchAll(/^tollgate_upstream_attempts_total\{provider="moody",.*result="(\w+)"\} (\d+)$/gm);
+    return counts.reduce((sum, [, result, count]) => sum + (result === 'completed' ? 0 : Number(count)), 0);
+  };
+
+  /** Disconnects in the pause after the first attempt, and returns the key's id; undefined if the next attempt came earlier, because the pause is random. */
   const leaveInPause = async (fault: Behaviour): Promise<bigint | undefined> => {
     inTurn(fault, fault, fault);
+    const failedBefore = await countFailed();
     const { key, id } = await makeKey(gateway);
     const leave = new AbortController();
     const left = complete(gateway, body('moody'), { key, signal: leave.signal }).catch(() => 'left');
-    await expect.poll(() => moody.count, { interval: 5 }).toBe(1);
-    await sleep(70);
+    // Whoever leaves before the gateway has seen the failure pays for what had arrived.
+    await expect.poll(countFailed, { interval: 5 }).toBe(failedBefore + 1);
     leave.abort();
     await left;
     await sleep(50);

@@ -382,7 +382,7 @@ async function expectStopped(model: string, request: SeenRequest, leftAtMs: numb
   const closedAtMs = await Promise.race([request.closedAtMs, sleep(3_000)]);
   expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(1_000);
   const records = async () => (await local.account.listActivity({ model: `raw/${model}` })).records;
-  await expect.poll(async () => (await records())[0]?.state, { timeout: 5_000 }).toBe(RecordState.CLIENT_ABORTED);
+  await expect.poll(async () => (await records())[0]?.state).toBe(RecordState.CLIENT_ABORTED);
   expect((await records())[0]?.usage?.outputTokens).toBeGreaterThan(0);
 }
 

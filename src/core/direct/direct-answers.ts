@@ -74,6 +74,15 @@ export class DirectAnswers<
   /** Answers a request. Throws the client's error. */
   async answer(request: Request, context: UnaryContext): Promise<Response> {
     if (this.#isDraining) throw stopping();
+    this.#running.beginning();
+    try {
+      return await this.#answer(request, context);
+    } finally {
+      this.#running.begun();
+    }
+  }
+
+  async #answer(request: Request, context: UnaryContext): Promise<Response> {
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const edgeRequestId = context.requestHeader.get(requestIdHeader);
     const requested = { request, credential, edgeRequestId, telemetry: findTelemetry(context) };
@@ -94,11 +103,13 @@ export class DirectAnswers<
   async answerItem(request: Request, item: BatchItem, answerStore: AnswerStore<Response>): Promise<Response> {
     if (this.#isDraining) throw stopping();
     const { credential, call, batchId } = item;
-    return this.#answerAndCharge(
-      { request, credential, edgeRequestId: call.requestId, telemetry: call, batchId },
-      neverAborted,
-      answerStore,
-    );
+    const requested = { request, credential, edgeRequestId: call.requestId, telemetry: call, batchId };
+    this.#running.beginning();
+    try {
+      return await this.#answerAndCharge(requested, neverAborted, answerStore);
+    } finally {
+      this.#running.begun();
+    }
   }
 
   /** Makes and charges the answer; `answerStore` stores it before it is charged. */

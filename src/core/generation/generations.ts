@@ -170,41 +170,46 @@ export class Generations {
     const { credential, requestId: named, freeIfInterrupted, durable, batchId, telemetry } = ask;
     if (this.#isDraining) throw stopping();
     if (batchId === undefined) this.#begun += 1;
-    const { ledger, router, runtime, ids } = this.#dependencies;
-    const checking = this.#check(ask.request, credential);
-    const checked = checking instanceof Promise ? await checking : checking;
-    const { model, bounds } = checked;
-    const batch = batchId === undefined ? undefined : { id: batchId, ...readBatchTerms(model) };
-    const tier = batch?.tier ?? checked.tier;
-    const request = batch === undefined ? checked.request : { ...checked.request, serviceTier: tier };
-    if (!model.available) throw modelUnavailable(model.id, router.restMs(model.id));
-    if (isNearLimit(request, model, bounds)) await checkCountedLength(request, model);
-    const id = (named === null ? undefined : parseLedgerId(named)) ?? ids.next();
-    const { keyId, accountId } = credential;
-    const requestId = named ?? publicRequestId(id);
-    const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
-    const admission = { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch };
-    const admittedAtMs = runtime.now();
-    const choices = request.candidates ?? 1;
-    const outcome = this.#choices.take(accountId, choices);
-    if (outcome !== 'taken') throw tooManyChoices(outcome);
+    this.#running.beginning();
     try {
-      telemetry?.admissionBegan({ accountId, keyId, model: model.id });
-      const admitted = await ledger.admit(toAdmitCommand(admission));
-      if (admitted.kind === 'denied') {
-        telemetry?.admissionEnded(undefined, admitted.code);
-        throw await refusal(ledger, admitted, admission);
+      const { ledger, router, runtime, ids } = this.#dependencies;
+      const checking = this.#check(ask.request, credential);
+      const checked = checking instanceof Promise ? await checking : checking;
+      const { model, bounds } = checked;
+      const batch = batchId === undefined ? undefined : { id: batchId, ...readBatchTerms(model) };
+      const tier = batch?.tier ?? checked.tier;
+      const request = batch === undefined ? checked.request : { ...checked.request, serviceTier: tier };
+      if (!model.available) throw modelUnavailable(model.id, router.restMs(model.id));
+      if (isNearLimit(request, model, bounds)) await checkCountedLength(request, model);
+      const id = (named === null ? undefined : parseLedgerId(named)) ?? ids.next();
+      const { keyId, accountId } = credential;
+      const requestId = named ?? publicRequestId(id);
+      const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
+      const admission = { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch };
+      const admittedAtMs = runtime.now();
+      const choices = request.candidates ?? 1;
+      const outcome = this.#choices.take(accountId, choices);
+      if (outcome !== 'taken') throw tooManyChoices(outcome);
+      try {
+        telemetry?.admissionBegan({ accountId, keyId, model: model.id });
+        const admitted = await ledger.admit(toAdmitCommand(admission));
+        if (admitted.kind === 'denied') {
+          telemetry?.admissionEnded(undefined, admitted.code);
+          throw await refusal(ledger, admitted, admission);
+        }
+        telemetry?.admissionEnded(admitted.heldNanoUsd);
+        const keep = credential.keepBodies;
+        const bodies = this.#dependencies.bodies?.begin({ requestId, keyId, accountId, keep }, request, telemetry);
+        const requested = { ...admission, admitted, admittedAtMs, freeIfInterrupted, telemetry, bodies, input: bounds };
+        const generation = new Generation(this.#dependencies, requested, this.#ended);
+        this.#running.add(generation);
+        return generation;
+      } catch (thrown) {
+        this.#choices.give(accountId, choices);
+        throw thrown;
       }
-      telemetry?.admissionEnded(admitted.heldNanoUsd);
-      const keep = credential.keepBodies;
-      const bodies = this.#dependencies.bodies?.begin({ requestId, keyId, accountId, keep }, request, telemetry);
-      const requested = { ...admission, admitted, admittedAtMs, freeIfInterrupted, telemetry, bodies, input: bounds };
-      const generation = new Generation(this.#dependencies, requested, this.#ended);
-      this.#running.add(generation);
-      return generation;
-    } catch (thrown) {
-      this.#choices.give(accountId, choices);
-      throw thrown;
+    } finally {
+      this.#running.begun();
     }
   }
 

@@ -162,9 +162,7 @@ export class Images {
     signal: AbortSignal,
     answerStore?: AnswerStore<ImageAnswer>,
   ): AsyncGenerator<ImageAnswer, void, undefined> {
-    const admitted = await this.#admit(input, signal);
-    const run = new ImageRun(this.#dependencies, admitted);
-    this.#running.add(run);
+    const { admitted, run } = await this.#begin(input, signal);
     try {
       const { answer, costNanoUsd } = await run.run(signal, kept =>
         // Stored by name, because the public URL may have changed when the answer is sent again.
@@ -174,6 +172,18 @@ export class Images {
       yield answerEnd(costNanoUsd);
     } finally {
       this.#running.delete(run);
+    }
+  }
+
+  async #begin(input: ImageInput, signal: AbortSignal): Promise<{ admitted: AdmittedImages; run: ImageRun }> {
+    this.#running.beginning();
+    try {
+      const admitted = await this.#admit(input, signal);
+      const run = new ImageRun(this.#dependencies, admitted);
+      this.#running.add(run);
+      return { admitted, run };
+    } finally {
+      this.#running.begun();
     }
   }
 
@@ -260,8 +270,8 @@ export class Images {
 
   /** Authenticates the caller and returns it with its request. Throws `overloaded` while the gateway stops. */
   async #readInput(request: ImageRequest | undefined, endpoint: Endpoint, context: CallContext): Promise<ImageInput> {
-    if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
+    if (this.#isDraining) throw stopping();
     if (request === undefined) throw invalidImageField('request', 'is required');
     const edgeRequestId = context.requestHeader.get(requestIdHeader);
     return { request, endpoint, credential, edgeRequestId, telemetry: findTelemetry(context) };

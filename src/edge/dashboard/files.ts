@@ -100,7 +100,7 @@ export class PageFiles {
 
   #missing(): string {
     if (this.#files?.has('index.html') === true) return 'There is no such file.';
-    return 'The dashboard was not built: run npm ci, or node scripts/build-dashboard.ts, and start the gateway again.';
+    return 'The dashboard was not built: run npm ci, or npm run build, and start the gateway again.';
   }
 }
 

@@ -10,12 +10,20 @@ import type { Claims } from '../../store/claims.ts';
 import type { Files } from '../../store/files.ts';
 import { openLentDocuments } from '../../store/sqlite/documents/sqlite-documents.ts';
 import type { Stores } from '../stores.ts';
+import type { LedgerLane } from './ledger-lane.ts';
+
+/** What the stores of a worker use. */
+export interface LentDependencies {
+  /** The port to the main thread. */
+  readonly port: CallPort;
+  readonly lane: LedgerLane;
+  /** See `KnownCredentials`. */
+  readonly credentialVersion: SharedArrayBuffer;
+}
 
 /** Opens the stores in a worker. Reads are made in the worker; everything that changes a store is sent to the main thread. */
-export function openLentStores(
-  dataDir: string,
-  { port, credentialVersion }: { readonly port: CallPort; readonly credentialVersion: SharedArrayBuffer },
-): Stores {
+export function openLentStores(dataDir: string, dependencies: LentDependencies): Stores {
+  const { port } = dependencies;
   const claims: Claims = {
     take: (name, mark) => port.call('claims.take', name, mark),
     find: name => port.call('claims.find', name),
@@ -23,7 +31,7 @@ export function openLentStores(
     release: name => port.notify('claims.release', name),
   };
   return {
-    ledger: openLentLedger(ledgerPath(dataDir), port, credentialVersion),
+    ledger: openLentLedger(ledgerPath(dataDir), dependencies),
     documents: openLentDocuments(dataDir, systemClock, {
       send: command => port.call('documents.send', command),
       lose: cause => port.notify('documentsLost', cause),
@@ -39,10 +47,10 @@ export function openLentStores(
 }
 
 /** Opens the parts of the ledger that requests need here. All other methods are called on the main thread. */
-function openLentLedger(path: string, port: CallPort, credentialVersion: SharedArrayBuffer): Ledger {
+function openLentLedger(path: string, { port, lane, credentialVersion }: LentDependencies): Ledger {
   const db = openForReading(path);
   const requests = new RequestCommands({
-    send: async (command, decode, isBounded) => decode(await port.call('ledger.send', command, isBounded)),
+    send: (command, decode, isBounded) => lane.send(command, decode, isBounded),
     db,
     clock: systemClock,
     credentialVersion,
@@ -76,14 +84,15 @@ function openLentLedger(path: string, port: CallPort, credentialVersion: SharedA
       db.close();
     },
   };
-  const there = new Proxy(here, {
-    get: (own, name) => {
-      if (typeof name === 'symbol' || name === 'then' || name in own) return Reflect.get(own, name) as unknown;
+  const there = new Proxy(Object.prototype, {
+    get: (own, name, receiver) => {
+      if (typeof name === 'symbol' || name === 'then' || name in own)
+        return Reflect.get(own, name, receiver) as unknown;
       return (...args: readonly unknown[]) => port.call('ledger.call', name, args, currentActor());
     },
   });
-  // The cast holds: the main thread has a method of every other name, whose arguments and replies can be cloned.
-  return there as Ledger;
+  // As the prototype, so that it is not asked for the methods above, which every request uses. The cast holds: the main thread has a method of every other name, whose arguments and replies can be cloned.
+  return Object.setPrototypeOf(here, there) as Ledger;
 }
 
 /** Returns the store of images, which a worker only writes: images are read by the main thread's service. */

@@ -2,10 +2,7 @@ import { Worker } from 'node:worker_threads';
 import type { DescService } from '@bufbuild/protobuf';
 import { actAs } from '../../ledger/actor.ts';
 import type { Actor } from '../../ledger/history.ts';
-import type { WireCommand } from '../../ledger/sqlite/wire.ts';
-import { systemClock } from '../../lib/clock.ts';
 import { siblingModule } from '../../lib/sibling-module.ts';
-import { SlotMap } from '../../lib/slot-map.ts';
 import { CallPort } from '../../lib/threads/call-port.ts';
 import { readError, writeError } from '../../rpc/port-errors.ts';
 import { PortCalls } from '../../rpc/port-transport.ts';
@@ -14,6 +11,8 @@ import type { Claims } from '../../store/claims.ts';
 import type { DocumentCommand } from '../../store/sqlite/documents/document-engine.ts';
 import type { ImageType } from '../../generation/images/image-type.ts';
 import type { LendingStores } from '../stores.ts';
+import type { SentCommands } from './ledger-lane.ts';
+import { LedgerRelay } from './ledger-relay.ts';
 import type { WorkerData } from './worker-data.ts';
 
 /** What a worker uses of the main thread. */
@@ -35,7 +34,7 @@ export interface WorkerDependencies {
 
 type Answers = Readonly<Record<string, (...args: never[]) => unknown>>;
 
-/** One worker, on the side of the main thread: executes the worker's commands, and voids its holds when it ends. */
+/** One worker, on the side of the main thread: executes the worker's commands. */
 export class WorkerThread {
   readonly number: number;
   /** Resolves when the worker listens. Rejects with the reason if the worker ends before that. */
@@ -43,6 +42,7 @@ export class WorkerThread {
   isReady = false;
   readonly #worker: Worker;
   readonly #port: CallPort;
+  readonly #relay: LedgerRelay;
   readonly #dependencies: WorkerDependencies;
   readonly #calls: PortCalls;
   readonly #claims: Claims;
@@ -50,8 +50,6 @@ export class WorkerThread {
   /** The heartbeat: a number that the worker raises as long as its event loop runs. */
   readonly #pulse: Int32Array;
   readonly #startedAtMs = performance.now();
-  /** The ids of the worker's requests that have holds. */
-  readonly #held = new SlotMap<number>();
   readonly #gone = Promise.withResolvers<void>();
   #isGone = false;
   #lastPulse = 0;
@@ -70,6 +68,11 @@ export class WorkerThread {
       answer: (name, args) => this.#answer(name, args),
       writeError,
       readError,
+    });
+    this.#relay = new LedgerRelay(replies => this.#worker.postMessage(replies), dependencies.stores.ledger);
+    this.#worker.on('message', (message: unknown) => {
+      // The cast holds, because only the worker's lane posts arrays.
+      if (Array.isArray(message)) this.#relay.take(message as SentCommands);
     });
     this.#calls = new PortCalls(dependencies.transport, dependencies.services, (name, ...args) =>
       this.#port.notify(name, ...args),
@@ -134,7 +137,7 @@ export class WorkerThread {
     this.#port.end(cause);
     this.#calls.end();
     stores.allClaims.end(this.number);
-    for (const id of this.#held.keys()) this.#void(id);
+    this.#relay.end();
     this.#gone.resolve();
     ended(cause, performance.now() - this.#startedAtMs);
   }
@@ -151,7 +154,6 @@ export class WorkerThread {
     // The cast is safe, because only names of the ledger's methods are sent.
     const methods = ledger as unknown as Readonly<Record<string, (...args: readonly unknown[]) => unknown>>;
     return {
-      'ledger.send': (command: WireCommand, isBounded: boolean) => this.#send(command, isBounded),
       'ledger.call': (name: string, args: readonly unknown[], actor: Actor) =>
         actAs(actor, () => methods[name]?.(...args)),
       'documents.send': (command: DocumentCommand) => documents.send(command),
@@ -166,27 +168,5 @@ export class WorkerThread {
       failed,
       metricsText,
     };
-  }
-
-  /** Sends a command of the worker to the ledger, and records from the reply which holds the worker has. */
-  async #send(command: WireCommand, isBounded: boolean): Promise<unknown> {
-    const reply = await this.#dependencies.stores.ledger.send(command, isBounded);
-    if (command[0] === 'admit') {
-      const [, , id, , , , , , , expiresAtMs] = command;
-      // Only the reply to an admission that was not denied is an array.
-      if (!Array.isArray(reply) || expiresAtMs !== null) return reply;
-      if (this.#isGone) this.#void(id);
-      else this.#held.set(id, id);
-    } else if (command[0] === 'settle' || command[0] === 'void') {
-      this.#held.delete(command[2]);
-    }
-    return reply;
-  }
-
-  /** Voids the hold of an ended worker's request, unless it was settled. */
-  #void(id: number): void {
-    const { ledger } = this.#dependencies.stores;
-    // Errors are ignored, because the writer repeats what can't be stored now.
-    ledger.send(['void', systemClock.now(), id, 'restarted']).catch(() => undefined);
   }
 }

@@ -7,6 +7,7 @@ import { createLogger } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
 import { readOtelSettings } from '../../telemetry/otel/settings.ts';
 import { readConfig } from '../read-config.ts';
+import { LedgerLane } from './ledger-lane.ts';
 import { openLentStores } from './lent-stores.ts';
 import { openWorker, type WorkerGateway } from './open-worker.ts';
 import { shareLimits } from './share-limits.ts';
@@ -22,6 +23,7 @@ const opened = Promise.withResolvers<WorkerGateway>();
 // If the start fails, this thread ends, which tells the main thread.
 opened.promise.catch(() => undefined);
 const port = new CallPort(main, { answer, writeError, readError });
+const lane = new LedgerLane(main, readError);
 const pulse = new Int32Array(data.pulse);
 setInterval(() => Atomics.add(pulse, 0, 1), pulseMs);
 
@@ -42,7 +44,7 @@ const gateway = await openWorker({
   port,
   number: data.number,
   metrics: new Metrics(version),
-  stores: openLentStores(environment.dataDir, { port, credentialVersion: data.credentialVersion }),
+  stores: openLentStores(environment.dataDir, { port, lane, credentialVersion: data.credentialVersion }),
   startTrace: exported?.startTrace,
 });
 opened.resolve(gateway);

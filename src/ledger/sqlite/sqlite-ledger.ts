@@ -14,7 +14,6 @@ import { LogState } from './log-state.ts';
 import { acquireNodeLock } from './node-lock.ts';
 import { readingFrom } from './request-commands.ts';
 import { ledgerPath } from './verify.ts';
-import type { WireCommand } from './wire.ts';
 import { type CommitFacts, Writer } from './writer.ts';
 
 const settleMsDefault = 10_000;
@@ -50,8 +49,8 @@ export interface SqliteLedger extends Ledger {
   readonly violationsAtStart: readonly string[];
   /** Shared with workers: see `KnownCredentials`. */
   readonly credentialVersion: SharedArrayBuffer;
-  /** Sends an encoded command of a worker, and resolves with the encoded reply. `isBounded`: see `Writer.send`. */
-  send(command: WireCommand, isBounded?: boolean): Promise<unknown>;
+  /** Sends an encoded command of a worker. */
+  relay: Writer['relay'];
 }
 
 /**
@@ -104,7 +103,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
       voidedHoldsAtStart: voidedHolds,
       violationsAtStart: violations,
       credentialVersion,
-      send: (command: WireCommand, isBounded = false) => writer.send<unknown>(command, value => value, isBounded),
+      relay: writer.relay.bind(writer),
     });
   } catch (error) {
     lock.release();

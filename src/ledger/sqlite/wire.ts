@@ -313,9 +313,10 @@ export function encodeAdmitReply(reply: Admitted | Denied): AdmitReply {
   if (reply.kind === 'denied') return reply;
   const { id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd, expiresAtMs } =
     reply;
-  const windows = reply.windows.map(
-    ({ limit, unit, max, remaining, resetAtMs }): WindowValues => [limit, unit, max, remaining, resetAtMs],
-  );
+  // Not `map`: see `toDense`.
+  const windows: WindowValues[] = [];
+  for (const { limit, unit, max, remaining, resetAtMs } of reply.windows)
+    windows.push([limit, unit, max, remaining, resetAtMs]);
   return [
     id,
     accountId,

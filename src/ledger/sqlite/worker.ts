@@ -67,13 +67,17 @@ serveCalls<WireCommand, WireReply>(
       const replies = engine.run(batch);
       log.addCommit();
       if (log.isLong) log.pages = checkpoint(db, 'PASSIVE');
-      const waits = batch.map(waitsForSync);
-      const later = replies.filter((_, index) => waits[index] === true);
+      // Not `map`: see `toDense`.
+      const now: (WireReply | undefined)[] = [];
+      const later: WireReply[] = [];
+      for (const [index, command] of batch.entries()) {
+        const reply = replies[index];
+        const isLater = waitsForSync(command);
+        if (isLater && reply !== undefined) later.push(reply);
+        now.push(isLater ? undefined : reply);
+      }
       faults?.step('reply');
-      post(
-        'now',
-        later.length === 0 ? replies : replies.map((reply, index) => (waits[index] === true ? undefined : reply)),
-      );
+      post('now', now);
       const suspended = engine.takeSuspended();
       if (suspended.length > 0) post('notice', suspended);
       if (later.length === 0) return;

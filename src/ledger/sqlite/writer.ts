@@ -144,16 +144,31 @@ export class Writer {
    * command failed. `isBounded`: a settle is refused after `settleMs`.
    */
   send<R>(request: WireCommand, decode: Decode<R>, isBounded = false): Promise<R> {
-    if (this.#drained !== undefined) return Promise.reject(overloaded('The gateway is stopping.'));
-    if (this.#isLost) return Promise.reject(unwritable());
-    if (request[0] === 'admit') {
-      if (this.#failing) return Promise.reject(unwritable());
-      if (this.#countUnanswered() >= waitingMax) return Promise.reject(overloaded('Too many requests are waiting.'));
-    }
     return new Promise<R>((resolve, reject) => {
       const sentAtMs = isBounded ? performance.now() : 0;
-      this.#take({ request, decode, resolve: resolve as Pending['resolve'], reject, deaths: 0, isBounded, sentAtMs });
+      this.#accept({ request, decode, resolve: resolve as Pending['resolve'], reject, deaths: 0, isBounded, sentAtMs });
     });
+  }
+
+  /** Like `send`, without a promise: calls `resolve` with the encoded reply, or `reject`. After `reject`, a bounded settle can still be done: `resolve` is then called, too. */
+  relay(request: WireCommand, isBounded: boolean, { resolve, reject }: Pick<Pending, 'resolve' | 'reject'>): void {
+    const sentAtMs = isBounded ? performance.now() : 0;
+    this.#accept({ request, decode: value => value, resolve, reject, deaths: 0, isBounded, sentAtMs });
+  }
+
+  #accept(call: Pending): void {
+    const refused = this.#findRefusal(call.request);
+    if (refused === undefined) this.#take(call);
+    else call.reject(refused);
+  }
+
+  /** Returns why a new command is refused; undefined: it is not. */
+  #findRefusal([kind]: WireCommand): GatewayError | undefined {
+    if (this.#drained !== undefined) return overloaded('The gateway is stopping.');
+    if (this.#isLost) return unwritable();
+    if (kind !== 'admit') return undefined;
+    if (this.#failing) return unwritable();
+    return this.#countUnanswered() >= waitingMax ? overloaded('Too many requests are waiting.') : undefined;
   }
 
   /** Refuses new commands. Resolves when all sent commands are durable and have their replies. */

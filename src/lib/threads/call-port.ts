@@ -14,7 +14,7 @@ interface OpenCall {
 /** A `MessagePort` or a `Worker`. */
 interface Port {
   postMessage(value: unknown): void;
-  on(event: 'message', listener: (value: Posted) => void): unknown;
+  on(event: 'message', listener: (value: unknown) => void): unknown;
 }
 
 /** Handles the calls of the other side of a `CallPort`. */
@@ -42,7 +42,10 @@ export class CallPort {
   constructor(port: Port, handler: CallHandler) {
     this.#port = port;
     this.#handler = handler;
-    port.on('message', posted => this.#take(posted));
+    port.on('message', message => {
+      // Arrays are messages of another protocol on the same port. The cast holds, because the other side posts nothing else.
+      if (!Array.isArray(message)) this.#take(message as Posted);
+    });
   }
 
   /** Calls the other side. Rejects with the error of the call, or with the one that was passed to `end`. */

@@ -130,7 +130,10 @@ export class CallThread<C extends Call<unknown>, Reply> {
     const batch = takeBatch(this.#outbox, batchMax);
     this.#sent.push(...batch);
     this.#sentAtMs = performance.now();
-    worker.postMessage(batch.map(({ request }) => request));
+    // Not `map`: see `toDense`.
+    const requests: unknown[] = [];
+    for (const { request } of batch) requests.push(request);
+    worker.postMessage(requests);
   }
 
   #onReplies([kind, replies]: Replies<Reply>): void {

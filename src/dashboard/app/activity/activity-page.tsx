@@ -1,7 +1,15 @@
 import { Button } from '@mantine/core';
-import { keepPreviousData, useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query';
+import {
+  type InfiniteData,
+  keepPreviousData,
+  useInfiniteQuery,
+  type UseInfiniteQueryResult,
+  useMutation,
+  useQuery,
+} from '@tanstack/react-query';
 import { createLazyRoute, getRouteApi } from '@tanstack/react-router';
 import { useMemo } from 'react';
+import type { ActivityRecord } from '../../../gen/tollgate/v1/account_pb.ts';
 import { count, dollars } from '../data/money.ts';
 import { readFault } from '../data/rpc.ts';
 import { durationText, zone } from '../data/time.ts';
@@ -12,6 +20,7 @@ import { Bars } from '../parts/bars.tsx';
 import { Empty, PageTitle, QueryResult, Tile } from '../parts/page.tsx';
 import { csvRowsMax, readCsv, saveFile } from './csv.ts';
 import { Filters } from './filters.tsx';
+import { findNextPage, newest, toPageQuery, withoutRepeats } from './older.ts';
 import { listOtherWays } from './other-ways.ts';
 import { RequestRows } from './request-rows.tsx';
 import {
@@ -210,15 +219,15 @@ function Requests({ search, span }: PartProps) {
   const query = toActivityQuery(search, span);
   const pages = useInfiniteQuery({
     queryKey: ['activity', requests.name, query],
-    queryFn: ({ pageParam, signal }) => requests.listActivity({ ...query, limit: pageRows, offset: pageParam }, signal),
-    initialPageParam: 0,
-    getNextPageParam: (last, all) => (last.length < pageRows ? undefined : all.length * pageRows),
+    queryFn: ({ pageParam, signal }) => requests.listActivity(toPageQuery(query, pageParam, pageRows), signal),
+    initialPageParam: newest,
+    getNextPageParam: (last, _all, start) => findNextPage(last, start, pageRows),
     placeholderData: keepPreviousData,
   });
   return (
     <QueryResult query={pages} height={240}>
       {({ pages: read }) => {
-        const rows = [...new Map(read.flat().map(record => [record.requestId, record])).values()];
+        const rows = withoutRepeats(read.flat());
         if (rows.length === 0) {
           return (
             <Empty title="No request in this period">
@@ -229,20 +238,32 @@ function Requests({ search, span }: PartProps) {
         return (
           <>
             <RequestRows rows={rows} />
-            {pages.hasNextPage && (
-              <Button
-                variant="default"
-                size="xs"
-                loading={pages.isFetchingNextPage}
-                onClick={() => void pages.fetchNextPage()}
-              >
-                Show older requests
-              </Button>
-            )}
+            {pages.hasNextPage && <OlderButton pages={pages} />}
           </>
         );
       }}
     </QueryResult>
+  );
+}
+
+type Pages = UseInfiniteQueryResult<InfiniteData<readonly ActivityRecord[]>>;
+
+/** Reads the next page of rows. */
+function OlderButton({ pages }: { readonly pages: Pages }) {
+  const older = useMutation({
+    mutationFn: async () => {
+      const shown = pages.data?.pages.length;
+      let now: Pick<Pages, 'data' | 'isError' | 'hasNextPage' | 'fetchNextPage'> = pages;
+      // When money has moved, all pages that are shown are read again, in place of the next page if it is on its way. Then the next page is asked for once more.
+      do {
+        now = await now.fetchNextPage({ cancelRefetch: false });
+      } while (!now.isError && now.hasNextPage && now.data?.pages.length === shown);
+    },
+  });
+  return (
+    <Button variant="default" size="xs" loading={older.isPending} onClick={() => older.mutate()}>
+      Show older requests
+    </Button>
   );
 }
 

@@ -1,6 +1,7 @@
 import { type ActivityRecord, RecordState } from '../../../gen/tollgate/v1/account_pb.ts';
 import type { ActivityQuery, RequestSource } from '../data/source.ts';
 import { plainDollars } from '../data/money.ts';
+import { findNextPage, newest, type PageStart, toPageQuery } from './older.ts';
 
 const page = 1_000;
 /** The most rows, because spreadsheets have problems with more. The command line has no such limit. */
@@ -44,22 +45,19 @@ export async function readCsv(
   query: ActivityQuery,
   rowsMax = csvRowsMax,
 ): Promise<{ text: string; isCut: boolean }> {
-  let isCut = true;
   const lines = [columns.map(([name]) => name).join(',')];
   const seen = new Set<string>();
-  for (let offset = 0; offset < rowsMax; offset += page) {
-    const records = await source.listActivity({ ...query, limit: page, offset });
-    // A request that settles while the pages are read moves all others down by one, so a page can repeat the last row of the previous one.
+  let start: PageStart | undefined = newest;
+  while (start !== undefined && seen.size < rowsMax) {
+    const limit = Math.min(page, rowsMax - seen.size);
+    const records: readonly ActivityRecord[] = await source.listActivity(toPageQuery(query, start, limit));
     for (const record of records.filter(({ requestId }) => !seen.has(requestId))) {
       seen.add(record.requestId);
       lines.push(columns.map(([, read]) => csvField(read(record))).join(','));
     }
-    if (records.length < page) {
-      isCut = false;
-      break;
-    }
+    start = findNextPage(records, start, limit);
   }
-  return { text: `${lines.join('\r\n')}\r\n`, isCut };
+  return { text: `${lines.join('\r\n')}\r\n`, isCut: start !== undefined };
 }
 
 /** Makes the browser save a text as a file. */

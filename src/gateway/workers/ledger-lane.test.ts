@@ -1,0 +1,123 @@
+import { MessageChannel } from 'node:worker_threads';
+import { afterEach, expect, test } from 'vitest';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { overloaded } from '../../errors/overloaded.ts';
+import type { SqliteLedger } from '../../ledger/sqlite/sqlite-ledger.ts';
+import type { WireCommand } from '../../ledger/sqlite/wire.ts';
+import { CallPort } from '../../lib/threads/call-port.ts';
+import { readError, writeError } from '../../rpc/port-errors.ts';
+import { LedgerLane, type SentCommands } from './ledger-lane.ts';
+import { LedgerRelay } from './ledger-relay.ts';
+
+const channels: MessageChannel[] = [];
+afterEach(() => {
+  for (const { port1 } of channels.splice(0)) port1.close();
+});
+
+/** Connects a lane with a relay. `relay` is the ledger's end. */
+function connect(relay: SqliteLedger['relay']) {
+  const channel = new MessageChannel();
+  channels.push(channel);
+  const { port1, port2 } = channel;
+  const end = new LedgerRelay(replies => port2.postMessage(replies), { relay });
+  port2.on('message', (message: unknown) => {
+    if (Array.isArray(message)) end.take(message as SentCommands);
+  });
+  return { lane: new LedgerLane(port1, readError), end, port1, port2 };
+}
+
+const read = (keyId: number): WireCommand => ['refusal', 0, keyId];
+const value = (reply: unknown): unknown => reply;
+/** What the ledger does with a command that it has got. */
+type Held = Parameters<SqliteLedger['relay']>[2];
+
+test('each command of a turn gets its own reply or error, in any order', async () => {
+  const held: Held[] = [];
+  const { lane } = connect(([, , keyId], isBounded, call) => {
+    if (keyId === 2) return call.reject(overloaded('full', new Error('disk')));
+    if (keyId === 3) return call.resolve([keyId, isBounded, [7n]]);
+    held.push(call);
+    if (held.length === 2) for (const [index, each] of held.reverse().entries()) each.resolve(index);
+  });
+  const ends = await Promise.allSettled([
+    lane.send(read(1), value),
+    lane.send(read(2), value),
+    lane.send(read(3), reply => ({ reply }), true),
+    lane.send(read(4), value),
+  ]);
+  expect(ends.map(end => (end.status === 'fulfilled' ? end.value : end.reason))).toEqual([
+    1,
+    new GatewayError('overloaded', 'full', { retryAfterMs: 1000, cause: new Error('Error: disk') }),
+    { reply: [3, true, [7n]] },
+    0,
+  ]);
+});
+
+test('a reply that comes after its command was refused does not answer a later command', async () => {
+  const held: Held[] = [];
+  const { lane } = connect((_, __, call) => {
+    held.push(call);
+    if (held.length === 1) call.reject(overloaded('slow'));
+    if (held.length === 2) {
+      held[0]?.reject(overloaded('slow'));
+      held[0]?.resolve('late');
+      setTimeout(() => call.resolve('own'), 5);
+    }
+  });
+  await expect(lane.send(read(1), value, true)).rejects.toThrow('slow');
+  expect(await lane.send(read(2), value)).toBe('own');
+});
+
+test('calls on the same port do not disturb the commands', async () => {
+  const { lane, port1, port2 } = connect((_, __, call) => call.resolve('reply'));
+  const errors = { writeError, readError };
+  const calls = new CallPort(port1, { answer: () => undefined, ...errors });
+  const far = new CallPort(port2, { answer: (name, args) => [name, ...args], ...errors });
+  expect(await Promise.all([calls.call('call', 1), lane.send(read(1), value), calls.call('call', 2)])).toEqual([
+    ['call', 1],
+    'reply',
+    ['call', 2],
+  ]);
+  far.end(new Error('over'));
+});
+
+test('when the worker ends, its holds that were not settled are voided, and so is one that is admitted later', async () => {
+  const commands: WireCommand[] = [];
+  const held: Held[] = [];
+  const { lane, end } = connect((command, _, call) => {
+    commands.push(command);
+    if (command[0] === 'admit' && command[2] === 4) held.push(call);
+    else call.resolve(command[0] === 'admit' && command[2] !== 3 ? [command[2]] : { kind: 'denied' });
+  });
+  const admit = (id: number): WireCommand => [
+    'admit',
+    0,
+    id,
+    'req',
+    1,
+    1,
+    'm',
+    false,
+    null,
+    null,
+    false,
+    null,
+    1,
+    undefined,
+    '',
+    undefined,
+    undefined,
+  ];
+  await Promise.all([1, 2, 3].map(id => lane.send(admit(id), value)));
+  await lane.send(['void', 0, 1, 'cancelled'], value);
+  void lane.send(admit(4), value);
+  await expect.poll(() => held.length).toBe(1);
+  commands.length = 0;
+  end.end();
+  expect(commands.map(([kind, , id]) => [kind, id])).toEqual([['void', 2]]);
+  held[0]?.resolve([4]);
+  expect(commands.map(([kind, , id]) => [kind, id])).toEqual([
+    ['void', 2],
+    ['void', 4],
+  ]);
+});

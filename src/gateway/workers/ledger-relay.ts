@@ -1,0 +1,92 @@
+import type { SqliteLedger } from '../../ledger/sqlite/sqlite-ledger.ts';
+import type { WireCommand } from '../../ledger/sqlite/wire.ts';
+import { systemClock } from '../../lib/clock.ts';
+import { SlotMap } from '../../lib/slot-map.ts';
+import { toDense } from '../../lib/threads/dense.ts';
+import { writeError } from '../../rpc/port-errors.ts';
+import type { SentCommands, SentReplies } from './ledger-lane.ts';
+
+/** Executes the ledger commands of a worker's `LedgerLane` on the main thread, and voids the worker's holds when it ends. */
+export class LedgerRelay {
+  readonly #post: (replies: SentReplies) => void;
+  readonly #ledger: Pick<SqliteLedger, 'relay'>;
+  /** The ids of the worker's requests that have holds. */
+  readonly #held = new SlotMap<number>();
+  #outbox: SentReplies = [[], [], []];
+  #isFlushing = false;
+  #isGone = false;
+
+  /** `post` sends a message to the worker. */
+  constructor(post: (replies: SentReplies) => void, ledger: Pick<SqliteLedger, 'relay'>) {
+    this.#post = post;
+    this.#ledger = ledger;
+  }
+
+  /** Executes the commands of one message. */
+  take([slots, commands, bounded]: SentCommands): void {
+    for (const [index, command] of commands.entries()) {
+      const slot = slots[index] ?? 0;
+      this.#send(slot, toDense(command) as WireCommand, bounded.includes(slot));
+    }
+  }
+
+  /** Called when the worker has ended. Commands that it had sent are still executed. */
+  end(): void {
+    this.#isGone = true;
+    for (const id of this.#held.keys()) this.#void(id);
+  }
+
+  #send(slot: number, command: WireCommand, isBounded: boolean): void {
+    // A settle that was refused because it had waited for too long can be done nevertheless. Its slot may have another command by then.
+    let isAnswered = false;
+    this.#ledger.relay(command, isBounded, {
+      resolve: reply => {
+        this.#track(command, reply);
+        if (isAnswered) return;
+        isAnswered = true;
+        this.#outbox[0].push(slot);
+        this.#outbox[1].push(toDense(reply));
+        this.#flushSoon();
+      },
+      reject: thrown => {
+        if (isAnswered) return;
+        isAnswered = true;
+        this.#outbox[2].push([slot, writeError(thrown)]);
+        this.#flushSoon();
+      },
+    });
+  }
+
+  #flushSoon(): void {
+    if (this.#isFlushing) return;
+    this.#isFlushing = true;
+    setImmediate(() => {
+      this.#isFlushing = false;
+      const replies = this.#outbox;
+      this.#outbox = [[], [], []];
+      if (!this.#isGone) this.#post(replies);
+    });
+  }
+
+  /** Records from a reply which holds the worker has. */
+  #track(command: WireCommand, reply: unknown): void {
+    if (command[0] === 'admit') {
+      const [, , id, , , , , , , expiresAtMs] = command;
+      // Only the reply to an admission that was not denied is an array.
+      if (!Array.isArray(reply) || expiresAtMs !== null) return;
+      if (this.#isGone) this.#void(id);
+      else this.#held.set(id, id);
+    } else if (command[0] === 'settle' || command[0] === 'void') {
+      this.#held.delete(command[2]);
+    }
+  }
+
+  /** Voids the hold of an ended worker's request, unless it was settled. */
+  #void(id: number): void {
+    // Errors are ignored, because the writer repeats what can't be stored now.
+    this.#ledger.relay(['void', systemClock.now(), id, 'restarted'], false, {
+      resolve: () => undefined,
+      reject: () => undefined,
+    });
+  }
+}
