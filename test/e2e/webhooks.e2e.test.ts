@@ -72,7 +72,7 @@ test('a key that expires soon is reported once', async () => {
     [expiring.week, 7],
     [expiring.day, 1],
   ]);
-}, 60_000);
+});
 
 test('a webhook is made with a secret that is shown once, listed, changed and deleted', async () => {
   expect(hook).toMatchObject({ url: receiver.url, disabled: false, secret: expect.stringMatching(/^whsec_.{44}$/) });
@@ -205,7 +205,7 @@ test('if the receiver fails, closes the connection, redirects or is down, the de
   await call(gateway, 'POST', `/webhooks/${hook.webhook_id}/events/${events[0]?.id ?? ''}/replay`);
   await expect.poll(() => receiver.received.length, { timeout: 15_000 }).toBe(before + 1);
   expect(receiver.received.at(-1)).toMatchObject({ id: events[0]?.id, type: 'key.created', data: events[0]?.data });
-}, 60_000);
+});
 
 test('a receiver that hangs is cut off after ten seconds, and does not delay other scopes', async () => {
   receiver.mood = 'hanging';
@@ -223,7 +223,7 @@ test('a receiver that hangs is cut off after ten seconds, and does not delay oth
   clock.set(new Date(Date.now() + 10_000).toISOString());
   await expect.poll(hung).toMatchObject({ state: 'delivered', attempts: 2 });
   expect(receiver.received.filter(({ data }) => data['api_key_id'] === first.api_key_id)).toHaveLength(2);
-}, 60_000);
+});
 
 test('a gateway that is killed around a delivery delivers after its next start, each event always with the same id', async () => {
   expect(await killAroundDelivery(3)).toMatchObject({ events: 3 });
