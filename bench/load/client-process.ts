@@ -25,7 +25,7 @@ export class ClientProcess {
     } satisfies OpenLoopOrder);
     const [reply] = (await answered) as [Reply | number | null];
     over.abort();
-    if (typeof reply !== 'object' || reply === null) throw new Error(`a client’s process ended with ${reply}`);
+    if (typeof reply !== 'object' || reply === null) throw new Error(`a client’s process ended with ${String(reply)}`);
     return { ...reply, failures: new Map(reply.failures) };
   }
 
