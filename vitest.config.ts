@@ -56,8 +56,9 @@ export default defineConfig({
     pool: 'forks',
     // Tests start gateways and wait for them: more than there are cores.
     maxWorkers: availableParallelism() + 2,
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    // A busy machine can need ten times as long as a quiet one.
+    testTimeout: 180_000,
+    hookTimeout: 300_000,
     teardownTimeout: 30_000,
     // A second, the default, is short on a busy machine.
     expect: { poll: { timeout: 15_000 } },

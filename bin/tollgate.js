@@ -7,7 +7,10 @@ import { fileURLToPath } from 'node:url';
 
 const root = resolve(fileURLToPath(import.meta.url), '../..');
 
-/** Returns when a file was written, in ms since 1970; 0: it does not exist. */
+/**
+ * Returns when a file was written, in ms since 1970; 0: it does not exist.
+ * @param {string} path
+ */
 function writtenAt(path) {
   return statSync(join(root, path), { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }

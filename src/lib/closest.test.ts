@@ -53,9 +53,9 @@ test('finds the text that is nearest by the textbook distance', () => {
   );
 });
 
-test('a search among a hundred thousand known texts takes less than 20 ms', () => {
+test('a search among a hundred thousand known texts takes less than 20 ms of CPU time', () => {
   const known = Array.from({ length: 100_000 }, (_, index) => `provider/model-${index}`);
-  const began = performance.now();
+  const start = process.cpuUsage();
   for (let round = 0; round < 20; round += 1) closest(`provider/n0del-x${round}`, known);
-  expect((performance.now() - began) / 20).toBeLessThan(20);
+  expect(process.cpuUsage(start).user / 1_000 / 20).toBeLessThan(20);
 });

@@ -33,9 +33,9 @@ describe('a pattern', () => {
   test.each(['(?=a)b', '(?<!a)b', '\\1', '\\p{L}', '(a', 'a)', '[a', 'a{999999}', '((a{900}){900}){900}', '\\'])(
     'for %s no text is made',
     pattern => {
-      const start = performance.now();
+      const start = process.cpuUsage();
       expect(generateMatch(pattern)).toBeUndefined();
-      expect(performance.now() - start).toBeLessThan(100);
+      expect(process.cpuUsage(start).user / 1_000).toBeLessThan(100);
     },
   );
 });

@@ -198,7 +198,7 @@ describe('sampled values satisfy their schema', () => {
   });
 
   test('a schema that no value satisfies ends soon, with some value', () => {
-    const start = performance.now();
+    const start = process.cpuUsage();
     const endless: Json = { type: 'object', properties: { a: { $ref: '#' }, b: { $ref: '#' } }, required: ['a', 'b'] };
     const values = (): PromptValues => new PromptValues('hi');
     expect(typeof sampleJson(endless, values())).toBe('object');
@@ -213,7 +213,7 @@ describe('sampled values satisfy their schema', () => {
     const listed = { enum: names };
     const many = Array.from({ length: 40 }, (): Json => ({ anyOf: [{ not: listed }, listed] }));
     expect(sampleJson({ allOf: [listed, listed], anyOf: many, uniqueItems: true }, values())).toBeDefined();
-    expect(performance.now() - start).toBeLessThan(5_000);
+    expect(process.cpuUsage(start).user / 1_000).toBeLessThan(5_000);
   });
 
   test('an empty example of a text that must be longer ends', () => {

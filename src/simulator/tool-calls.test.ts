@@ -113,11 +113,12 @@ describe('a tool is called', () => {
   });
 
   test('and choosing it is fast, whatever the text', async () => {
-    const start = performance.now();
+    // CPU time, because other processes take their share of the wall time.
+    const start = process.cpuUsage();
     for (const filling of [' ', '1', 'Paris and ', "'", '(', 'A']) {
       await called(`Weather in Paris ${filling.repeat(100_000 / filling.length)} Rome`);
     }
-    expect(performance.now() - start).toBeLessThan(5_000);
+    expect(process.cpuUsage(start).user / 1_000).toBeLessThan(5_000);
   });
 
   test('custom tools get free text, and one with a regular expression gets a text that matches it', async () => {

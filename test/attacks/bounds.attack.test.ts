@@ -234,7 +234,7 @@ test('limits.unsent_memory: the answers that have been stalled longest are cut, 
     .toBe(true);
   for (const socket of sockets) socket.destroy();
   await expect.poll(() => heldBy(tight), { timeout: 20_000 }).toBe(0n);
-}, 60_000);
+});
 
 test.each([
   ['limits.account_session_memory', tight],

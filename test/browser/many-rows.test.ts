@@ -160,3 +160,49 @@ describe('older requests', { timeout: 120_000 }, () => {
     await page.context().close();
   });
 });
+
+test(
+  'with more running requests than a message lists, the page draws only the rows in view, follows them and can be used',
+  { timeout: 120_000 },
+  async () => {
+    const { key } = await makeKey(gateway);
+    const running = await Promise.all(Array.from({ length: 220 }, () => begin(key)));
+    const watched = await openAsOperator(browser, gateway);
+    const { page } = watched;
+    await page.getByText('the newest 200 of 220').waitFor();
+    const table = page.getByRole('table', { name: 'Running requests, newest first' });
+    expect(await table.getAttribute('aria-rowcount')).toBe('201');
+    const box = page.getByRole('region', { name: 'Running requests, newest first' });
+    // Counts the rows after every change of the table while it is scrolled to its end and messages come.
+    const rowsMax = box.evaluate(async element => {
+      let most = 0;
+      const count = (): void => {
+        most = Math.max(most, element.querySelectorAll('[role="row"]').length);
+      };
+      const observer = new MutationObserver(count);
+      observer.observe(element, { childList: true, subtree: true, characterData: true });
+      count();
+      for (let top = 0; top < element.scrollHeight; top += element.clientHeight) {
+        element.scrollTo(0, top);
+        for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
+      }
+      observer.disconnect();
+      return most;
+    });
+    // Those in view, a dozen above and below, and the head.
+    const seen = Math.ceil((await box.evaluate(({ clientHeight }) => clientHeight)) / 36);
+    expect(await rowsMax).toBeLessThanOrEqual(seen + 2 * 12 + 2);
+    // The last listed request is the 200th from the newest, and its row is kept up to date.
+    const last = table.locator('[aria-rowindex="201"]');
+    const first = await last.innerText();
+    await expect.poll(() => last.innerText()).not.toBe(first);
+    await page.getByRole('link', { name: 'Keys', exact: true }).click();
+    await page.getByRole('heading', { name: 'Keys', exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Now', exact: true }).click();
+    await page.getByText('the newest 200 of 220').waitFor();
+    await Promise.all(running.map(({ end }) => end()));
+    await page.getByText('No request runs now.').waitFor();
+    expectClean(watched);
+    await page.context().close();
+  },
+);

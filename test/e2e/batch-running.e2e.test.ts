@@ -15,7 +15,7 @@ import { killRunningBatch } from './batch-kills.ts';
 test('a batch whose gateway is killed several times has one result and one charge for every item', async () => {
   const line = (item: number): string => (item % 10 === 0 ? 'status=400' : `delay_ms=${5 + (item % 7)} tokens=5`);
   await killRunningBatch({ items: 200, kills: 3, line });
-}, 60_000);
+});
 
 test('a batch continues after a restart, items that did not run in time expire free of charge, and after 30 days the batch is gone', async () => {
   const clock = clockAhead(0);
@@ -74,7 +74,7 @@ test('a batch continues after a restart, items that did not run in time expire f
   expect((await call<{ data: unknown[] }>(gateway, '/v1/batches')).body.data).toEqual([]);
   await endGateway(gateway);
   clock.remove();
-}, 60_000);
+});
 
 /** Moves the expiry of a stored batch one day earlier, as if a day had passed. */
 async function age(home: Home, id: string): Promise<void> {
@@ -153,4 +153,4 @@ models:
     upstream.closeAllConnections();
     upstream.close();
   }
-}, 60_000);
+});

@@ -168,7 +168,7 @@ test('a client’s disconnect stops the second gateway’s request within a seco
   const record = await readRecord(outer, readRequestId(left));
   expect(record.state).toBe(RecordState.CLIENT_ABORTED);
   await expect
-    .poll(async () => (await inner.account.listActivity({ limit: 1 })).records[0]?.state, { timeout: 3_000 })
+    .poll(async () => (await inner.account.listActivity({ limit: 1 })).records[0]?.state)
     .toBe(RecordState.CLIENT_ABORTED);
   const [last] = (await inner.account.listActivity({ limit: 1 })).records;
   expect(last?.usage?.outputTokens).toBeLessThan(400);

@@ -85,7 +85,7 @@ test('a response has added its items if and only if it was charged', async () =>
   expect([...known].filter(id => !added.has(`req_${id.split('_')[1] ?? ''}`))).toEqual([]);
   expect(known.size).toBeGreaterThan(rounds * 10);
   await endGateway(gateway);
-}, 60_000);
+});
 
 /** Checks the lifetime of a conversation; `pass` lets a part of it pass. */
 async function checkLifetime(gateway: Gateway, pass: (part: number) => Promise<void>): Promise<void> {

@@ -221,7 +221,8 @@ test.each([
   const response = await post(gateway, '/v1/chat/completions', body);
   await response.arrayBuffer();
   expect([200, 400, 422]).toContain(response.status);
-  expect(performance.now() - began).toBeLessThan(5_000);
+  // Counting the tokens of the longest in one run would take half a minute of CPU time.
+  expect(performance.now() - began).toBeLessThan(15_000);
   expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
 });
 

@@ -480,7 +480,7 @@ describe('the steering line', () => {
     while ((await heldBy(gateway)) === 0n);
     leave.abort();
     await expect(requested).rejects.toThrow();
-    await expect.poll(() => heldBy(gateway), { timeout: 5_000 }).toBe(0n);
+    await expect.poll(() => heldBy(gateway)).toBe(0n);
     expect(await readBalance(gateway)).toBe(before);
   });
 });

@@ -40,10 +40,10 @@ const steer = (line: string): Record<string, unknown> => ask(`Tolls\n!sim ${line
 async function startOnItsOwn(home: Home, command: readonly [string, ...string[]], cwd: string) {
   await prepareDatabase(home);
   const running = run(command, { cwd, env: gatewayEnvironment(home) });
-  await expect.poll(() => running.output.stdout, { timeout: 50_000 }).toMatch(/^\s*internal\s+http/m);
+  await expect.poll(() => running.output.stdout, { timeout: 100_000 }).toMatch(/^\s*internal\s+http/m);
   const url = /^\s*public\s+(http:\S+)/m.exec(running.output.stdout)?.[1] ?? '';
   await expect
-    .poll(async () => (await fetch(`${url}/readyz`).catch(() => undefined))?.status, { timeout: 50_000 })
+    .poll(async () => (await fetch(`${url}/readyz`).catch(() => undefined))?.status, { timeout: 60_000 })
     .toBe(200);
   return { ...running, url };
 }

@@ -88,7 +88,7 @@ test('the first keys can be written to a file that only its owner can read, and 
     cwd: home.folder,
     env: gatewayEnvironment(home, { TOLLGATE_BOOTSTRAP_FILE: file }),
   });
-  for (const until = performance.now() + 30_000; !output.stdout.includes('-d ') && performance.now() < until;)
+  for (const until = performance.now() + 90_000; !output.stdout.includes('-d ') && performance.now() < until;)
     await sleep(20);
   const text = readFileSync(file, 'utf8');
   expect(text).toMatch(/^TOLLGATE_API_KEY=sk-tg-[0-9A-Za-z]{43}\nTOLLGATE_MANAGEMENT_KEY=mk-tg-[0-9A-Za-z]{43}\n$/);
@@ -122,7 +122,7 @@ test('if the file for the first keys can’t be written, the start fails as for 
     expect.stringContaining('TOLLGATE_BOOTSTRAP_FILE: names a file that can’t be written'.replace('’', "'")),
   ]);
   const again = start(join(home.folder, 'keys'));
-  for (const until = performance.now() + 30_000; !again.output.stdout.includes('-d ') && performance.now() < until;)
+  for (const until = performance.now() + 90_000; !again.output.stdout.includes('-d ') && performance.now() < until;)
     await sleep(20);
   expect(readFileSync(join(home.folder, 'keys'), 'utf8')).toContain('TOLLGATE_API_KEY=');
   again.child.kill('SIGTERM');

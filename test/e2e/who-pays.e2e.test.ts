@@ -4,6 +4,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import { type RecordDetailJson, call, readDollars, newAccount, newKey, type RecordJson } from './account-client.ts';
 import { post } from './chat-client.ts';
+import { eventually } from './upstream-callers.ts';
 
 const gateway = await startGateway({
   config: 'simulator: { tokens_per_second: 0 }\nretries: 0\ntimeouts: { idle: 1s }\n',
@@ -137,17 +138,22 @@ const table: readonly Row[] = [
 
 /** Makes an account for one request, so that the request's record is its only one. */
 async function makeAccount() {
-  const { managementKey } = await newAccount(gateway, 1);
+  const { accountId, managementKey } = await newAccount(gateway, 1);
   const { key } = await newKey(gateway, {}, managementKey);
+  const isHeld = async (): Promise<true | undefined> => {
+    const { accounts } = await gateway.admin.listAccounts({});
+    const account = accounts.find(each => each.accountId === accountId);
+    return account !== undefined && account.heldNanoUsd > 0n ? true : undefined;
+  };
   const records = async () =>
     (await call<{ data: RecordJson[] }>(gateway, 'GET', '/activity', { key: managementKey })).body.data;
-  return { managementKey, key, records };
+  return { managementKey, key, records, isHeld };
 }
 
 async function ask(
   { path, more }: Interface,
   row: Row,
-  { key, stream }: { key: string; stream: boolean },
+  { key, stream, isHeld }: { key: string; stream: boolean; isHeld?: () => Promise<true | undefined> },
 ): Promise<number> {
   const body = {
     model: 'sim/large',
@@ -156,9 +162,17 @@ async function ask(
     stream,
     messages: [{ role: 'user', content: `Tolls\n!sim ${row.line}` }],
   };
-  const leave = row.leaveAfterMs === undefined ? {} : { signal: AbortSignal.timeout(row.leaveAfterMs) };
+  const leave = new AbortController();
   try {
-    const response = await post(gateway, path, body, { key, ...leave });
+    const requested = post(gateway, path, body, { key, signal: leave.signal });
+    const { leaveAfterMs } = row;
+    if (leaveAfterMs !== undefined && isHeld !== undefined) {
+      // A request that is left before it is admitted has no record.
+      void eventually('the hold', isHeld)
+        .then(() => sleep(leaveAfterMs))
+        .then(() => leave.abort());
+    }
+    const response = await requested;
     await response.text();
     return response.status;
   } catch (thrown) {
@@ -173,11 +187,11 @@ describe.each(interfaces)('$name', requested => {
     ['whole', false],
   ] as const)('%s', (delivery, stream) => {
     test.concurrent.each(table)('an answer that is $what', async row => {
-      const { managementKey, key, records } = await makeAccount();
-      const status = await ask(requested, row, { key, stream });
+      const { managementKey, key, records, isHeld } = await makeAccount();
+      const status = await ask(requested, row, { key, stream, isHeld });
       if (row.leaveAfterMs === undefined) expect(status).toBe((row.status ?? ok)[delivery]);
       let [record] = await records();
-      for (const deadline = performance.now() + 5_000; record === undefined && performance.now() < deadline;) {
+      for (const deadline = performance.now() + 20_000; record === undefined && performance.now() < deadline;) {
         await sleep(30);
         [record] = await records();
       }

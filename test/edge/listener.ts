@@ -380,10 +380,10 @@ export function rawChat(more: object = {}, headers: readonly string[] = []): str
   ].join('\r\n');
 }
 
-/** Waits until a condition holds; fails after five seconds, and says which condition (`what`). */
+/** Waits until a condition holds; fails after fifteen seconds, and says which condition (`what`). */
 export async function eventually(condition: () => boolean, what: () => string = () => 'the condition'): Promise<void> {
-  for (const end = performance.now() + 5000; performance.now() < end; await sleep(5)) {
+  for (const end = performance.now() + 15_000; performance.now() < end; await sleep(5)) {
     if (condition()) return;
   }
-  throw new Error(`not within five seconds: ${what()}`);
+  throw new Error(`not within fifteen seconds: ${what()}`);
 }

@@ -48,7 +48,9 @@ export function windowName(per: LimitWindow | null, zone: string, ms: number): s
   if (per === 'hour') return `${year}-${month}-${date} ${hour} ${timeZoneName}`;
   if (per === 'day') return `${year}-${month}-${date}`;
   const local = Date.parse(`${year}-${month}-${date}T00:00:00Z`);
-  return `week of ${day(local) - ((new Date(local).getUTCDay() + 6) % 7)}`;
+  // A new window does not compile before it has a case above.
+  const week: 'week' = per;
+  return `${week} of ${day(local) - ((new Date(local).getUTCDay() + 6) % 7)}`;
 }
 
 const ends = new Map<string, number>();

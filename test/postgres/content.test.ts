@@ -12,13 +12,13 @@ let other: Gateway;
 beforeAll(async () => {
   url = await createDatabase(inject('postgresUrl'));
   [one, other] = await startTwo(url);
-}, 60_000);
+});
 
 afterAll(async () => {
   await other.stop();
   expect((await one.stop()).code).toBe(0);
   await expectSound(url);
-}, 60_000);
+});
 
 interface Reply {
   readonly status: number;

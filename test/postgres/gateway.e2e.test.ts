@@ -28,7 +28,7 @@ afterAll(async () => {
   expect([verified.code, verified.stderr]).toEqual([0, expect.any(String)]);
   await server.stop();
   for (const gateway of gateways) rmSync(gateway.home.folder, { recursive: true, force: true });
-}, 60_000);
+});
 
 async function generate({ url }: Gateway, key: string): Promise<Response> {
   const body = JSON.stringify({ model: 'sim/large', messages: [{ role: 'user', content: 'Hello' }] });

@@ -189,7 +189,7 @@ test('a gateway that starts on the data directory of a killed one releases exact
   await connection.end();
   const held = async () => (await pick(0).findAccount(accountId))?.held;
   await expect.poll(held, { timeout: 10_000 }).toBe(0n);
-}, 60_000);
+});
 
 test('a gateway that resumes after the end of its lease settles nothing, and continues as a new instance', async () => {
   const { accountId } = await makeAccount('asleep', dollar);

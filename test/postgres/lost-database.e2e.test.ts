@@ -25,7 +25,7 @@ afterAll(async () => {
   expect([verified.code, verified.stderr]).toEqual([0, expect.any(String)]);
   await server.stop();
   rmSync(gateway.home.folder, { recursive: true, force: true });
-}, 60_000);
+});
 
 const authorization = (): string => `Bearer ${gateway.apiKey}`;
 

@@ -106,7 +106,7 @@ test('an admission that was refused leaves nothing held, even if its commit arri
   await far.close();
   await proxy.close();
   expect(await heldBy(accountId)).toBe(0n);
-}, 60_000);
+});
 
 test('counters are exact while three gateways change them at once', async () => {
   const { accountId, keyId } = await makeAccount('counted');

@@ -157,7 +157,7 @@ describe('refusals', () => {
     await expect.poll(() => heldBy(gateway)).toBe(40_000_000n);
     leave.abort();
     await expect(drawing).rejects.toThrow();
-    await expect.poll(() => heldBy(gateway), { timeout: 5_000 }).toBe(0n);
+    await expect.poll(() => heldBy(gateway)).toBe(0n);
     expect(await readBalance(gateway)).toBe(before);
   });
 });

@@ -94,7 +94,7 @@ export function transports(baseUrl: string) {
 }
 
 /** Waits until a condition holds. */
-export async function until(condition: () => boolean, withinMs = 2_000): Promise<void> {
+export async function until(condition: () => boolean, withinMs = 15_000): Promise<void> {
   const end = performance.now() + withinMs;
   while (!condition()) {
     if (performance.now() > end) throw new Error('the condition did not hold in time');

@@ -85,7 +85,13 @@ describe('a fault in a stream is reported as a failure, never as a success, and 
       await sleep(50);
       faults[fault](socket);
     });
-    const timeouts = { ...patient, firstEventMs: 400, idleMs: 400 };
+    // Only silence may be ended by a timeout; on a busy machine other faults and first events take their time.
+    const { firstEventMs, idleMs } = fault === 'stall' ? { firstEventMs: 400, idleMs: 400 } : patient;
+    const timeouts = {
+      ...patient,
+      firstEventMs: findStage(moment) === 'begun' ? patient.firstEventMs : firstEventMs,
+      idleMs,
+    };
     const client = chatUpstream(upstream.baseUrl, { timeouts, eventBytesMax: 20_000 });
     const started = performance.now();
     const { events, failure } = await collectAnswer(client);
@@ -94,7 +100,7 @@ describe('a fault in a stream is reported as a failure, never as a success, and 
     const inEvent = fault === 'an error' && moment.startsWith('in ');
     const kind = inEvent ? 'malformed' : expected[fault][stage];
     expect(failure?.kind ?? (isWhole(events) ? 'whole' : 'nothing')).toBe(kind);
-    expect(performance.now() - started).toBeLessThan(stage === 'finished' ? 4_000 : 2_000);
+    expect(performance.now() - started).toBeLessThan(patient.idleMs / 2);
     // Everything before the fault was delivered.
     if (stage === 'head' || stage === 'empty') expect(events).toEqual([]);
     else expect(readText(events).startsWith('Hel')).toBe(true);
@@ -163,7 +169,7 @@ describe('the timeout', () => {
       const timer = setInterval(() => socket.write(chunk(frames[2] ?? '')), 20);
       socket.once('close', () => clearInterval(timer));
     });
-    const timeouts = { ...patient, idleMs: 200, totalMs: 600 };
+    const timeouts = { ...patient, idleMs: 500, totalMs: 600 };
     const { failure } = await collectAnswer(chatUpstream(upstream.baseUrl, { timeouts }));
     expect(failure?.kind).toBe('total_timeout');
     expect(upstream.requests.length).toBe(1);
@@ -178,13 +184,15 @@ describe('the timeout', () => {
       socket.write(streamHead);
       comments(socket);
     });
-    const timeouts = { ...patient, firstEventMs: 300, idleMs: 300, totalMs: 1_500 };
-    expect((await collectAnswer(chatUpstream(early.baseUrl, { timeouts }))).failure?.kind).toBe('first_event_timeout');
+    const first = { ...patient, firstEventMs: 300 };
+    const { failure } = await collectAnswer(chatUpstream(early.baseUrl, { timeouts: first }));
+    expect(failure?.kind).toBe('first_event_timeout');
     const late = await upstreamThat(socket => {
       socket.write(streamHead);
       socket.write(chunk(frames.slice(0, 3).join('')));
       comments(socket);
     });
+    const timeouts = { ...patient, idleMs: 700, totalMs: 1_500 };
     expect((await collectAnswer(chatUpstream(late.baseUrl, { timeouts }))).failure?.kind).toBe('total_timeout');
   });
 

@@ -3,6 +3,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { overloaded } from '../../errors/overloaded.ts';
 import { PostgresConnection, type PostgresOptions } from '../../lib/postgres/connection.ts';
 import { isConflict, isDatabaseFailure } from '../../lib/postgres/errors.ts';
+import { FairBatches } from '../fair-batches.ts';
 import type { CommandWriter } from '../command-ledger.ts';
 import type { LedgerWatch } from '../sqlite/ledger-watch.ts';
 import type { WireCommand, WireReply } from '../sqlite/wire.ts';
@@ -59,6 +60,7 @@ export class BatchWriter implements CommandWriter {
   readonly #tools: BatchWriterTools;
   readonly #impatience: NodeJS.Timeout;
   #connection: PostgresConnection | undefined;
+  readonly #batches = new FairBatches<Pending>(() => performance.now());
   #queue: Pending[] = [];
   #batch: Pending[] = [];
   #isRunning = false;
@@ -126,7 +128,7 @@ export class BatchWriter implements CommandWriter {
 
   async #run(): Promise<void> {
     while (this.#queue.length > 0) {
-      this.#batch = this.#queue.splice(0, batchMax);
+      this.#batch = this.#batches.take(this.#queue, batchMax);
       await this.#do(this.#batch);
       this.#batch = [];
     }

@@ -3,6 +3,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { overloaded } from '../../errors/overloaded.ts';
 import { LedgerStartError, startErrorCode } from '../../lib/sqlite/start-error.ts';
 import { type Call, CallThread } from '../../lib/threads/call-thread.ts';
+import { FairBatches } from '../fair-batches.ts';
 import type { WireCommand, WireReply } from './wire.ts';
 import { isStorageLost } from '../../lib/sqlite/storage-lost.ts';
 import type { SuspendedAccount } from './engine.ts';
@@ -71,8 +72,10 @@ export class Writer {
   readonly #data: Unchanging;
   readonly #tools: WriterTools;
   readonly #impatience: NodeJS.Timeout;
+  readonly #batches = new FairBatches<Pending>(() => performance.now());
   readonly #thread = new CallThread<Pending, WireReply>(siblingModule(import.meta.url, 'worker'), {
     onReply: (call, reply) => this.#onReply(call, reply),
+    takeBatch: (waiting, max) => this.#batches.take(waiting, max),
     onBatch: ({ kind, tookMs, waiting }) => {
       if (kind === 'now') this.#tools.observe?.({ commitMs: tookMs, waiting: waiting + this.#parked.length });
       this.#checkDrained();

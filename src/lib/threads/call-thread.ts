@@ -20,6 +20,8 @@ export interface BatchFacts {
 /** Handles what a thread posts to its owner. */
 export interface CallPolicy<C, Reply> {
   onReply(call: C, reply: Reply): void;
+  /** Removes the calls of the next message from the waiting ones, at most `max` and at least one, and returns them in their order. Absent: the oldest are taken. */
+  readonly takeBatch?: (waiting: C[], max: number) => C[];
   /** Called after `onReply` was called for all replies of a message. */
   onBatch?(batch: BatchFacts): void;
   /** Called with the thread's messages that are not replies. */
@@ -30,6 +32,10 @@ export interface CallPolicy<C, Reply> {
 
 /** The most requests in a message. */
 const batchMax = 4096;
+
+function takeOldest<C>(waiting: C[], max: number): C[] {
+  return waiting.splice(0, max);
+}
 
 /**
  * The calling side of a thread that runs `serveCalls`. All calls that are posted while a message is being processed are sent as the next message, because a
@@ -120,7 +126,8 @@ export class CallThread<C extends Call<unknown>, Reply> {
   }
 
   #send(worker: Worker): void {
-    const batch = this.#outbox.splice(0, batchMax);
+    const { takeBatch = takeOldest } = this.#policy;
+    const batch = takeBatch(this.#outbox, batchMax);
     this.#sent.push(...batch);
     this.#sentAtMs = performance.now();
     // Not `map`: see `toDense`.
