@@ -57,9 +57,9 @@ async function choosePaying(ledger: Ledger, key: KeyRow, groups: readonly GroupR
   return hasPlan ? Payer.SUBSCRIPTION : Payer.UNSPECIFIED;
 }
 
-/** Returns whose balance would pay; undefined if that balance is spent. */
+/** Returns whose balance would pay; undefined if that balance is spent, or held by running requests. */
 async function chooseMoney(ledger: Ledger, key: KeyRow, groups: readonly GroupRow[]): Promise<Payer | undefined> {
-  if (key.balance !== null) return key.balance > 0n ? Payer.KEY_BALANCE : undefined;
+  if (key.balance !== null) return key.balance > key.held ? Payer.KEY_BALANCE : undefined;
   const group = groups.find(({ balance }) => balance !== null);
   if (group !== undefined) return (group.balance ?? 0n) > group.held ? Payer.GROUP_BALANCE : undefined;
   const account = await ledger.findAccount(key.accountId);

@@ -493,6 +493,8 @@ export interface KeyRow {
   readonly allowedModels: readonly string[] | null;
   /** null: spends from the account. */
   readonly balance: bigint | null;
+  /** The part of `balance` that running requests hold. */
+  readonly held: bigint;
   readonly usageToday: bigint;
   readonly usageMinute: number;
   readonly lastUsedAtMs: number | undefined;

@@ -95,6 +95,18 @@ test('accounts are created, listed, shown and credited', async () => {
   expect(await json('credits', 'add', id, '0.0000000005')).toEqual({ ...created, balance: 0.000000001 });
 });
 
+test('a credit whose answer was lost can be repeated with the reference that the command made, and is added once', async () => {
+  const id = await newAccount('1');
+  const lost = await tollgate(['credits', 'add', id, '3', '--rpc-port', '1']);
+  const reference = /--reference ([0-9a-f-]{36});/.exec(lost.stderr)?.[1] ?? expect.fail(lost.stderr);
+  const repeat = () => json('credits', 'add', id, '3', '--reference', reference);
+  expect(await repeat()).toMatchObject({ balance: 4 });
+  expect(await repeat()).toMatchObject({ balance: 4 });
+  // Each command makes another reference.
+  const next = await tollgate(['credits', 'add', id, '3', '--rpc-port', '1']);
+  expect(next.stderr).not.toContain(reference);
+});
+
 test('an API key is shown whole once, and its settings as they were given', async () => {
   const account = await newAccount();
   const created = await json('keys', 'create', '--account', account);

@@ -190,4 +190,14 @@ describe('a gateway whose clock is set while it runs', () => {
     expect(Number(record.latencyMs)).toBeGreaterThan(300);
     expect(Number(record.latencyMs)).toBeLessThan(60_000);
   });
+
+  test('a clock that has jumped more than a day ahead of the start refuses requests with 503, which is logged, until it is set back', async () => {
+    clock.set('2028-05-14T00:00:00Z');
+    const refused = await complete(gateway, short);
+    expect([refused.status, refused.body.error.code]).toEqual([503, 'overloaded']);
+    expect(refused.body.error.message).toContain('The gateway’s clock is wrong');
+    await expect.poll(() => gateway.printed()).toContain('no request id can be made: set the clock right and restart');
+    clock.set('2028-05-10T12:00:00Z');
+    expect((await complete(gateway, short)).status).toBe(200);
+  });
 });

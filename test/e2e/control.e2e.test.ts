@@ -10,7 +10,7 @@ import {
   newKey,
   type RecordJson,
 } from './account-client.ts';
-import { ask, complete } from './chat-client.ts';
+import { ask, complete, post } from './chat-client.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
 afterAll(() => endGateway(gateway));
@@ -279,6 +279,27 @@ test('the holder of a key sees the limits that apply to it, who pays, and the co
     ['group', 'usd', spend_today],
   ]);
   expect((await call(gateway, 'GET', '/v1/key')).status).toBe(403);
+});
+
+test('while a running request holds all of a key’s own balance, nothing pays for its next request, which is refused', async () => {
+  // The price of one image.
+  const { key, id } = await makeKey(gateway, { balanceNanoUsd: 20_000_000n });
+  const readPayer = async (): Promise<unknown> =>
+    (await call<{ data: { pays_from: unknown } }>(gateway, 'GET', '/v1/key', { key })).body.data.pays_from;
+  expect(await readPayer()).toBe('key_balance');
+  const leaving = new AbortController();
+  const image = { model: 'sim/image', prompt: 'Hello\n!sim delay_ms=60000' };
+  const running = post(gateway, '/v1/images/generations', image, { key, signal: leaving.signal });
+  await expect.poll(readPayer).toBe(null);
+  const refused = await complete(gateway, hello, { key });
+  expect([refused.status, refused.body.error.code]).toEqual([429, 'insufficient_balance']);
+  leaving.abort();
+  await expect(running).rejects.toThrow();
+  // The image was not drawn, so it is free.
+  await expect.poll(readPayer).toBe('key_balance');
+  expect((await complete(gateway, hello, { key })).status).toBe(200);
+  const records = (await call<{ data: RecordJson[] }>(gateway, 'GET', `/activity?api_key_id=${id}`)).body.data;
+  expect(records.map(({ model }) => model)).toEqual(['sim/large', 'sim/image']);
 });
 
 test('keys are listed in pages and searched, and the old secret of a rotated key works for the overlap', async () => {

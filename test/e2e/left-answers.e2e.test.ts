@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, heldBy, makeKey, type NewKey, startGateway } from '../gateway.ts';
 import { BillingProvider, templateTokens, countTokens } from './billing-provider.ts';
 import { post } from './chat-client.ts';
 import { eventually } from './upstream-callers.ts';
@@ -75,23 +75,29 @@ async function whole(body: Json): Promise<void> {
  * Sends a request and disconnects when the provider has counted that many tokens: so many that what is on its way at that moment is within the margin, also
  * if the machine is so busy that the gateway is late. Returns the record and the bill of the request.
  */
-async function leave(provider: BillingProvider, body: Json, afterTokens: number) {
+async function leave(provider: BillingProvider, body: Json, afterTokens: number, payer?: NewKey) {
   const before = provider.bills.length;
   const aborting = new AbortController();
-  const requested = post(gateway, '/v1/chat/completions', body, { signal: aborting.signal });
+  const requested = post(gateway, '/v1/chat/completions', body, {
+    signal: aborting.signal,
+    ...(payer === undefined ? {} : { key: payer.key }),
+  });
   requested.then(response => response.text()).catch(() => undefined);
   const bill = await eventually('the output', () => {
     const found = provider.bills[before];
     return (found?.output ?? 0) >= afterTokens ? found : undefined;
   });
   aborting.abort();
-  return { bill, record: await readAborted(String(body['model'])) };
+  return { bill, record: await readAborted(String(body['model']), payer) };
 }
 
 /** Waits for the record of the model's latest request, whose client disconnected. */
-async function readAborted(model: string) {
+async function readAborted(model: string, payer?: NewKey) {
   return eventually('the record', async () => {
-    const { records } = await gateway.account.listActivity({ limit: 1 });
+    const { records } = await gateway.account.listActivity({
+      limit: 1,
+      ...(payer === undefined ? {} : { apiKeyId: payer.id }),
+    });
     const [latest] = records;
     return latest?.model === model && latest.state === RecordState.CLIENT_ABORTED ? latest : undefined;
   });
@@ -142,6 +148,40 @@ test('reasoning that was not sent to the client is charged at the rate that was 
   // The provider stops a moment after the client has left.
   expectNear(record.usage?.outputTokens, bill.output, 0.25);
   expect(record.usage?.reasoningTokens).toBe(record.usage?.outputTokens);
+});
+
+test('reasoning that was not sent is charged when a stop sequence ends the answer, and the provider is stopped within a second', async () => {
+  const text = { input: 'Think about the weather in Paris for a while.', say: 'It is fine ' };
+  const more = { stream: true, reasoning_effort: 'high' };
+  for (const thinkMs of [150, 300, 300]) await whole(makeBody('plain/thinks', text, more, { thinkMs }));
+  await whole(makeBody('plain/thinks', text, { ...more, stop: ['fine'] }, { times: 20_000, thinkMs: 1_500 }));
+  const stoppedAtMs = performance.now();
+  const bill = plain.bills.at(-1) ?? expect.fail();
+  let latest = -1;
+  await expect.poll(() => latest === (latest = bill.output), { interval: 200 }).toBe(true);
+  expect(performance.now() - stoppedAtMs).toBeLessThan(1_000);
+  expect(bill.isWhole).toBe(false);
+  const [record] = (await gateway.account.listActivity({ limit: 1 })).records;
+  expect(record?.state).toBe(RecordState.COMPLETED);
+  expectNear(record?.usage?.outputTokens, bill.output, 0.25);
+});
+
+test('what is charged for reasoning that was not sent is never above the hold', async () => {
+  const text = { input: 'Think about the weather in Paris for a while.', say: 'It is fine ' };
+  for (const thinkMs of [150, 300, 300])
+    await whole(makeBody('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs }));
+  const poor = await makeKey(gateway, { balanceNanoUsd: 1_500_000n });
+  const body = makeBody('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs: 20_000 });
+  const { bill, record } = await leave(plain, body, 600, poor);
+  expect(record.usage?.outputTokens).toBeGreaterThan(30);
+  // The balance pays for fewer than 150 output tokens, and the provider has counted 600.
+  expect(record.usage?.outputTokens).toBeLessThan(150);
+  expect(bill.output).toBeGreaterThanOrEqual(600);
+  expect([record.apiKeyId, record.writtenOffNanoUsd]).toEqual([poor.id, 0n]);
+  // With enough money, the hold is the first slice as long as nothing is delivered, and the provider has counted more.
+  const rich = await leave(plain, body, 1_600, await makeKey(gateway));
+  expect(rich.bill.output).toBeGreaterThanOrEqual(1_600);
+  expect(rich.record.usage?.outputTokens).toBe(1_024);
 });
 
 test.each([

@@ -92,6 +92,7 @@ test('a file of an older version keeps its keys, records, sums and plans', async
     oldAnswers.keys.map(keys =>
       keys.map(key =>
         Object.assign(key as object, {
+          held: 0n,
           groupId: null,
           tags: {},
           metadata: '{}',

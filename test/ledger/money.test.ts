@@ -121,6 +121,7 @@ test('a new key gets at most what the account has; a refused command makes no ke
     usageMinute: 0,
     lastUsedAtMs: undefined,
     lowBalance: null,
+    held: 0n,
     useSubsFirst: true,
     fallbackToPayg: true,
     disabled: false,

@@ -21,12 +21,19 @@ import {
 /** Faults of the ledger: suspended accounts (reported, without effect on other accounts), repeated commands, the lock of the directory, damage that is found at the start. */
 
 let fixture: LedgerFixture;
+/** The write-offs that were reported, as the id of the request and the amount. */
+const writeOffs: [id: number, nanoUsd: bigint][] = [];
 afterEach(() => fixture.end());
 
 /** Opens the fixture. Returns the list to which suspended accounts are added. */
 async function openWatched(balance = 10n * dollar): Promise<SuspendedAccount[]> {
   const reports: SuspendedAccount[] = [];
-  const watch = { ...unwatched, suspended: (account: SuspendedAccount) => void reports.push(account) };
+  writeOffs.length = 0;
+  const watch = {
+    ...unwatched,
+    suspended: (account: SuspendedAccount) => void reports.push(account),
+    wroteOff: (id: number, nanoUsd: bigint) => void writeOffs.push([id, nanoUsd]),
+  };
   fixture = await openFixture({ balance, watch, writeOffMax: dollar });
   return reports;
 }
@@ -106,7 +113,7 @@ test.skipIf(isOnPostgres)(
   },
 );
 
-test('an account with more write-offs than allowed is suspended until it is resumed', async () => {
+test('each write-off is reported, and an account with more write-offs than allowed is suspended until it is resumed', async () => {
   const reports = await openWatched(10n);
   await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
   expect(await fixture.ledger.settle(settleAmount(1, dollar + 10n))).toMatchObject({ writtenOffNanoUsd: dollar });
@@ -115,6 +122,10 @@ test('an account with more write-offs than allowed is suspended until it is resu
   await fixture.ledger.admit(makeAdmitCommand(2, { funds: amount(5n) }));
   await fixture.ledger.settle(settleAmount(2, 11n));
   await expect.poll(() => reports).toEqual([{ accountId: 1, reason: 'write_offs' }]);
+  expect(writeOffs).toEqual([
+    [1, dollar],
+    [2, 1n],
+  ]);
   expect(await fixture.ledger.admit(makeAdmitCommand(3, { funds: undefined }))).toMatchObject({
     code: 'account_suspended',
   });

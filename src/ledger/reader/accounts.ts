@@ -60,7 +60,7 @@ const oldChargesMax = 1_000;
 const minuteMs = 60_000;
 /** Its parameters are the current day, and the time a minute ago. */
 const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, created_at_ms AS createdAtMs, label, allowed_models AS allowedModels,
-    balance, use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg, expires_at_ms AS expiresAtMs, group_id AS groupId, tags, metadata, low_balance AS lowBalance,
+    balance, held, use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg, expires_at_ms AS expiresAtMs, group_id AS groupId, tags, metadata, low_balance AS lowBalance,
     keep_bodies AS keepBodies, paused,
     coalesce((SELECT spent FROM key_day WHERE key_id = k.id AND day = @day), 0) AS usageToday,
     (SELECT count(*) FROM usage WHERE key_id = k.id AND created_at_ms > @minute)
@@ -260,7 +260,7 @@ function fieldRecord(record: Stored<FieldRecord>): FieldRecord {
 }
 
 function keyRow(record: Stored<KeyRecord>, fields: readonly FieldRecord[]): KeyRow {
-  const { state, ...row } = toRow<KeyRecord>(record, ['balance', 'usageToday', 'lowBalance']);
+  const { state, ...row } = toRow<KeyRecord>(record, ['balance', 'held', 'usageToday', 'lowBalance']);
   const readValue = (field: KeyLimitField): bigint | null | undefined => {
     const made = fields.find(each => each.field === field);
     return made === undefined ? undefined : (fieldValue(made) ?? null);
