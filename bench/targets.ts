@@ -122,6 +122,8 @@ export interface GatewayTarget extends Target {
 
 /** How to start the gateway; by default on one core, like the bare proxy. */
 export interface GatewayStart {
+  /** Whether its sources run instead of its bundle, so that a profile names their files. */
+  readonly isFromSources?: boolean;
   /** Whether its threads may use all cores. */
   readonly isSpread?: boolean;
   /** The balance of its account, in dollars. */
@@ -135,7 +137,7 @@ export interface GatewayStart {
 /** Starts the gateway with everything on: paid models, keys with a request limit, holds, the durable ledger, its log in a file. */
 export async function startGateway(
   upstream: Target,
-  { isSpread = false, balance = '1000000', env = {}, folder: given }: GatewayStart = {},
+  { isFromSources = false, isSpread = false, balance = '1000000', env = {}, folder: given }: GatewayStart = {},
 ): Promise<GatewayTarget> {
   const folder = given ?? mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
   const config = join(folder, 'gateway.yaml');
@@ -144,7 +146,7 @@ export async function startGateway(
   const managementKey = `mk-tg-${secret()}`;
   const dataDir = join(folder, 'data');
   const started = new Started({
-    args: [join(root, 'bin/tollgate.js'), 'serve', '--config', config],
+    args: [join(root, isFromSources ? 'src/main.ts' : 'bin/tollgate.js'), 'serve', '--config', config],
     core: isSpread ? undefined : 0,
     log: openSync(join(folder, 'gateway.log'), 'a'),
     env: {

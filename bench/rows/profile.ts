@@ -112,7 +112,7 @@ export async function profile(settings: Settings): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
   const meter = new Meter(folder);
   const upstream = await startUpstream();
-  const gateway = await startGateway(upstream, { env: meter.environment });
+  const gateway = await startGateway(upstream, { env: meter.environment, isFromSources: true });
   try {
     await warmUp(gateway, settings);
     let answered = 0;

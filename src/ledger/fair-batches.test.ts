@@ -23,21 +23,21 @@ function many(count: number, accountId: number): Command[] {
 const namesOf = (commands: readonly Command[]): string[] => commands.map(({ name }) => name);
 
 test('an account that sends many requests at once has only a few of them in the batch of another account’s request', () => {
-  const batches = new FairBatches<Command>(() => 0);
+  const batches = new FairBatches<Command>(8, () => 0);
   const queue = [...many(40, 1), settle('s'), admit(2), ...many(1, 3)];
   expect(namesOf(batches.take(queue, 4096))).toEqual([...namesOf(many(8, 1)), 's', '2', '3.0']);
   expect(namesOf(batches.take(queue, 4096))).toEqual(namesOf(many(40, 1).slice(8, 16)));
 });
 
 test('the longer an account’s queue, the more of it a batch takes', () => {
-  const batches = new FairBatches<Command>(() => 0);
+  const batches = new FairBatches<Command>(8, () => 0);
   const queue = [...many(800, 1), admit(2)];
   expect(batches.take(queue, 4096)).toHaveLength(101);
 });
 
 test('an account that is alone fills whole batches, also a second after others have stopped', () => {
   let nowMs = 0;
-  const batches = new FairBatches<Command>(() => nowMs);
+  const batches = new FairBatches<Command>(8, () => nowMs);
   expect(batches.take(many(100, 1), 4096)).toHaveLength(100);
   expect(batches.take([...many(100, 1), admit(2)], 4096)).toHaveLength(14);
   nowMs = 999;
@@ -51,7 +51,7 @@ test('every command is taken once, those of an account in their order, and all o
   const chunk = fc.array(command, { maxLength: 60 });
   fc.assert(
     fc.property(fc.array(chunk, { maxLength: 4 }), fc.integer({ min: 1, max: 50 }), (chunks, max) => {
-      const batches = new FairBatches<Command>(() => 0);
+      const batches = new FairBatches<Command>(8, () => 0);
       const queue: Command[] = [];
       const taken: Command[] = [];
       const sent: Command[] = [];

@@ -1,7 +1,5 @@
 import type { WireCommand } from './sqlite/wire.ts';
 
-/** A batch always takes this many admissions of each account. */
-const admitsMin = 8;
 /** If more of an account's admissions wait, a batch takes this part of them, so that a long queue does not become longer because its batches are short. */
 const waitingShare = 1 / 8;
 /** For how long after admissions of two accounts have followed each other the accounts count as sharing the gateway. */
@@ -15,20 +13,23 @@ const sharedMs = 1000;
  * requests, are taken in the order in which they came.
  */
 export class FairBatches<C extends { readonly request: WireCommand }> {
+  readonly #admitsMin: number;
   readonly #nowMs: () => number;
   #lastAccountId: number | undefined;
   /** When admissions of different accounts last followed each other. */
   #alternatedAtMs = -Infinity;
 
-  constructor(nowMs: () => number) {
+  /** `admitsMin`: a batch always takes this many admissions of each account. The longer a batch takes, the more come in that time. */
+  constructor(admitsMin: number, nowMs: () => number) {
+    this.#admitsMin = admitsMin;
     this.#nowMs = nowMs;
   }
 
   /** Removes at most `max` commands from the queue, and returns them in their order; at least one if there are any. */
   take(queue: C[], max: number): C[] {
     const isShared = this.#isShared(queue);
-    if (!isShared || queue.length <= admitsMin) return queue.splice(0, max);
-    const room = countRoom(queue);
+    if (!isShared || queue.length <= this.#admitsMin) return queue.splice(0, max);
+    const room = countRoom(queue, this.#admitsMin);
     const batch: C[] = [];
     let kept = 0;
     for (const command of queue) {
@@ -52,7 +53,10 @@ export class FairBatches<C extends { readonly request: WireCommand }> {
 }
 
 /** Returns, by account, how many of its admissions the next batch takes. */
-function countRoom(queue: readonly { readonly request: WireCommand }[]): Map<number | undefined, number> {
+function countRoom(
+  queue: readonly { readonly request: WireCommand }[],
+  admitsMin: number,
+): Map<number | undefined, number> {
   const room = new Map<number | undefined, number>();
   for (const { request } of queue)
     if (request[0] === 'admit') room.set(request[5], (room.get(request[5]) ?? 0) + waitingShare);

@@ -149,7 +149,7 @@ test('all workers can read what one stores: responses, conversations, tasks and 
   expect(both.filter(({ status }) => status === 200)).toHaveLength(1);
 });
 
-test('a worker that dies is replaced at once; the holds of its requests are released, and the other one continues', async () => {
+test('a worker that dies is replaced within 10 s; the holds of its requests are released, and the other one continues', async () => {
   const long = chat('!sim tokens=120 tps=20\nTell me all of it.', { stream: true });
   const streams = times(10, () =>
     send('POST', '/v1/chat/completions', { body: long }).then(
@@ -159,12 +159,12 @@ test('a worker that dies is replaced at once; the holds of its requests are rele
   );
   await sleep(1_500);
   expect(await heldBy(gateway)).toBeGreaterThan(0n);
-  const beganMs = performance.now();
   writeFileSync(join(deaths, '1'), '');
   await expect.poll(() => gateway.printed(), { timeout: 60_000 }).toContain('a worker ended: it is replaced');
+  const beganMs = performance.now();
   const from = gateway.printed().length;
   const replaced = (): boolean => /"worker":1.*"msg":"request"/.test(gateway.printed().slice(from));
-  while (!replaced() && performance.now() - beganMs < 90_000) {
+  while (!replaced() && performance.now() - beganMs < 10_000) {
     await times(6, () => send('POST', '/v1/chat/completions', { body: chat('Hi.') }).catch(() => undefined));
     await sleep(150);
   }

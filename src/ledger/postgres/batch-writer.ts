@@ -21,6 +21,8 @@ const movingMs = 7500;
 /** If no batch was committed for this long, the longer wait does not apply. */
 const stillMs = 2500;
 const impatienceMs = 200;
+/** See `FairBatches`. A batch takes about ten milliseconds, in which many admissions of a busy account come. */
+const admitsMin = 64;
 const backoffMs = { min: 50, max: 1000 };
 
 interface Pending {
@@ -60,7 +62,7 @@ export class BatchWriter implements CommandWriter {
   readonly #tools: BatchWriterTools;
   readonly #impatience: NodeJS.Timeout;
   #connection: PostgresConnection | undefined;
-  readonly #batches = new FairBatches<Pending>(() => performance.now());
+  readonly #batches = new FairBatches<Pending>(admitsMin, () => performance.now());
   #queue: Pending[] = [];
   #batch: Pending[] = [];
   #isRunning = false;

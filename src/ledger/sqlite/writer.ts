@@ -17,6 +17,8 @@ const deathsMax = 3;
 const backoffMs = { min: 50, max: 2000 };
 /** The interval at which commands that have waited too long are searched for. */
 const impatienceMs = 500;
+/** See `FairBatches`. A batch takes one or two milliseconds. */
+const admitsMin = 8;
 
 /** Decodes a reply. */
 type Decode<R> = (value: unknown) => R;
@@ -72,7 +74,7 @@ export class Writer {
   readonly #data: Unchanging;
   readonly #tools: WriterTools;
   readonly #impatience: NodeJS.Timeout;
-  readonly #batches = new FairBatches<Pending>(() => performance.now());
+  readonly #batches = new FairBatches<Pending>(admitsMin, () => performance.now());
   readonly #thread = new CallThread<Pending, WireReply>(siblingModule(import.meta.url, 'worker'), {
     onReply: (call, reply) => this.#onReply(call, reply),
     takeBatch: (waiting, max) => this.#batches.take(waiting, max),
