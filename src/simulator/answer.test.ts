@@ -213,7 +213,7 @@ describe('the pace', () => {
     });
     const elapsed = performance.now() - start;
     expect(elapsed).toBeGreaterThan(470);
-    expect(elapsed).toBeLessThan(3_000);
+    expect(elapsed).toBeLessThan(1_500);
     expect(answer.batches.length).toBeGreaterThan(8);
     expect(answer.batches[0]?.[0]?.event.case).toBe('started');
   });
@@ -222,7 +222,7 @@ describe('the pace', () => {
     const slow = createSimulator({ tokensPerSecond: 1, steering: true });
     const start = performance.now();
     await ask(slow, { items: [user('!sim tokens=1000 tps=0')] });
-    expect(performance.now() - start).toBeLessThan(10_000);
+    expect(performance.now() - start).toBeLessThan(900);
     const paced = performance.now();
     await ask(simulator, { items: [user('!sim tokens=30 tps=100')] });
     expect(performance.now() - paced).toBeGreaterThan(270);

@@ -141,7 +141,7 @@ test('gets its own answer, however many clients send requests at once', async ()
     ),
   );
   expect(answers.map(({ text }) => text)).toEqual(answers.map((_, index) => `number ${index}`));
-  expect(performance.now() - before).toBeLessThan(60_000);
+  expect(performance.now() - before).toBeLessThan(20_000);
   const last = answers.at(-1);
   expect((await readRecord(gateway, last?.headers.get('x-request-id') ?? '')).state).toBe(RecordState.COMPLETED);
 });

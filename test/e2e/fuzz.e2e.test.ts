@@ -222,7 +222,7 @@ test.each([
   await response.arrayBuffer();
   expect([200, 400, 422]).toContain(response.status);
   // Counting the tokens of the longest in one run would take half a minute of CPU time.
-  expect(performance.now() - began).toBeLessThan(15_000);
+  expect(performance.now() - began).toBeLessThan(5_000);
   expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
 });
 

@@ -81,7 +81,7 @@ const findKeyRecord = (apiKeyId: bigint): Promise<ActivityRecord> =>
 /** Expects the upstream's connection of the labelled call to be closed within a second of `leftAtMs`. */
 async function expectStopped(label: string, leftAtMs: number): Promise<void> {
   const closedAtMs = await Promise.race([requests.get(label)?.closedAtMs, sleep(10_000)]);
-  expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(5_000);
+  expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(1_000);
 }
 
 /** Expects that only the delivered words were charged, and that nothing waited for the rest. */
