@@ -16,8 +16,8 @@ export const keyPrefixes = {
 } as const;
 
 /** The shortest text of a key, prefix included. Keys set by bootstrap variables may be shorter than generated ones. */
-export const keyTextMin = 24;
-const keyTextMax = 512;
+const keyCharsMin = 24;
+const keyCharsMax = 512;
 /** How many base62 characters a key has after its prefix: 62^43 is the first power of 62 above 2^256. */
 const keyDigits = 43;
 
@@ -53,8 +53,8 @@ export function maskKey(text: string): string {
 /** Returns true if a text has the form of a key. Other texts are refused without looking them up in the ledger. */
 export function isKeyText(text: string): boolean {
   return (
-    text.length >= keyTextMin &&
-    text.length <= keyTextMax &&
+    text.length >= keyCharsMin &&
+    text.length <= keyCharsMax &&
     Object.values(keyPrefixes).some(prefix => text.startsWith(prefix))
   );
 }

@@ -19,9 +19,9 @@ export function routingObserver(metrics: Metrics, logger: Logger, tell: NotifyOp
       metrics.attempted({ provider, model, result, durationMs, firstEventMs });
       logFailure(logger, attempt, outcome);
     },
-    answeredAs({ provider, modelId, model }, answeredAs) {
+    answeredAs({ provider, modelId, model }, answeringModel) {
       logger.warn(
-        { provider, model: modelId, upstreamModel: model, answeredAs },
+        { provider, model: modelId, upstreamModel: model, answeredAs: answeringModel },
         'a provider answers as another model',
       );
     },
@@ -53,13 +53,13 @@ export function observeKey(
   provider: string,
   health: KeyHealth,
 ): void {
-  const { number: key, state, restsUntilMs, last } = health;
-  if (state === 'working' || last === undefined) {
+  const { number: key, state, restsUntilMs, last: lastRefusal } = health;
+  if (state === 'working' || lastRefusal === undefined) {
     logger.info({ provider, key, state }, 'a provider’s key works again');
     return;
   }
-  metrics.keyRefused(provider, last.status);
-  const { status, message } = last;
+  metrics.keyRefused(provider, lastRefusal.status);
+  const { status, message } = lastRefusal;
   const rests_until = restsUntilMs === undefined ? null : isoTime(restsUntilMs);
   tell({
     type: 'provider.key_refused',

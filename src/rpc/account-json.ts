@@ -5,6 +5,7 @@ import {
   type GetAnalyticsResponse,
   type GetOwnKeyResponse,
   type NextPayment,
+  type OwnAccount,
   type RequestTimeline,
   Payer,
   RecordState,
@@ -177,5 +178,17 @@ function sumsJson(sums: UsageSums | undefined): object {
     cache_creation_input_tokens: Number(sums?.cacheWriteTokens ?? 0n),
     cache_read_input_tokens: Number(sums?.cacheReadTokens ?? 0n),
     average_latency_ms: requests === 0 ? 0 : Math.round((Number(sums?.latencyMs ?? 0n) / requests) * 1000) / 1000,
+  };
+}
+
+/** Returns the caller's account. */
+export function ownAccountJson(account: OwnAccount) {
+  const { lowBalanceNanoUsd: low } = account;
+  return {
+    account_id: Number(account.accountId),
+    name: account.name,
+    balance: dollars(account.balanceNanoUsd),
+    low_balance: low === undefined ? null : dollars(low),
+    created_at: isoTime(account.createdAtMs),
   };
 }

@@ -1,7 +1,5 @@
-import type { OwnAccount } from '../gen/tollgate/v1/account_pb.ts';
 import type { Webhook, WebhookEvent } from '../gen/tollgate/v1/webhook_pb.ts';
 import { isoTime } from '../lib/clock.ts';
-import { jsonDollars } from '../lib/dollars.ts';
 
 /**
  * Converts webhooks and their events to the JSON that REST clients get and the command line prints. Source: docs/interfaces/account.md
@@ -34,17 +32,5 @@ export function webhookEventJson(event: WebhookEvent) {
     status: event.status ?? null,
     error: event.error ?? null,
     ended_at: time(event.endedAtMs),
-  };
-}
-
-/** Returns the caller's account. */
-export function ownAccountJson(account: OwnAccount) {
-  const { lowBalanceNanoUsd: low } = account;
-  return {
-    account_id: Number(account.accountId),
-    name: account.name,
-    balance: jsonDollars(account.balanceNanoUsd),
-    low_balance: low === undefined ? null : jsonDollars(low),
-    created_at: isoTime(account.createdAtMs),
   };
 }

@@ -2,7 +2,7 @@
 import type { Gateway } from '../gateway.ts';
 
 /** The outcome of a request. */
-export interface MessagesSeen {
+export interface MessagesOutcome {
   readonly status: number;
   readonly headers: Headers;
   /** The error of the envelope or of the stream's error event. */
@@ -28,7 +28,7 @@ const toFinish = (reason: unknown): string | undefined =>
   reason === 'tool_use' ? 'tool_calls' : (reason as undefined);
 
 /** Sends a request, streamed or not, and reads the answer to its end. */
-export async function askMessages(gateway: Gateway, body: Json): Promise<MessagesSeen> {
+export async function askMessages(gateway: Gateway, body: Json): Promise<MessagesOutcome> {
   const began = performance.now();
   const response = await fetch(`${gateway.url}/v1/messages`, {
     method: 'POST',
@@ -48,7 +48,7 @@ export async function askMessages(gateway: Gateway, body: Json): Promise<Message
   return { ...known, text: said, arguments: inputs.join(), finish: toFinish(answer.stop_reason), done: true };
 }
 
-function readStream(text: string): Omit<MessagesSeen, 'status' | 'headers' | 'ms'> {
+function readStream(text: string): Omit<MessagesOutcome, 'status' | 'headers' | 'ms'> {
   const seen = { text: '', arguments: '', finish: undefined as string | undefined, done: false };
   let error: Json | undefined;
   for (const line of text.split('\n').filter(each => each.startsWith('data: '))) {

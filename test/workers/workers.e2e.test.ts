@@ -8,15 +8,15 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { readBalance, endGateway, type Gateway, heldBy, makeKey, readRecord, root, startGateway } from '../gateway.ts';
 
-const deaths = mkdtempSync(join(tmpdir(), 'tollgate-deaths-'));
+const killFolder = mkdtempSync(join(tmpdir(), 'tollgate-killFolder-'));
 let gateway: Gateway;
 
 beforeAll(async () => {
-  mkdirSync(deaths, { recursive: true });
+  mkdirSync(killFolder, { recursive: true });
   const preload = pathToFileURL(join(root, 'test/workers/die.mjs')).href;
   gateway = await startGateway({
     config: 'metrics: public\nsimulator: { steering: true }\n',
-    environment: { TOLLGATE_WORKERS: '2', NODE_OPTIONS: `--import=${preload}`, TEST_DEATHS: deaths },
+    environment: { TOLLGATE_WORKERS: '2', NODE_OPTIONS: `--import=${preload}`, TEST_DEATHS: killFolder },
   });
 });
 
@@ -145,8 +145,8 @@ test('all workers can read what one stores: responses, conversations, tasks and 
   expect(String(followed.body['text'])).toContain('response.completed');
   const { body: conversation } = await send('POST', '/v1/conversations', { body: {} });
   const slow = { model: 'sim/large', input: '!sim tokens=20 delay_ms=400\nHi.', conversation: conversation['id'] };
-  const both = await times(6, () => send('POST', '/v1/responses', { body: slow }));
-  expect(both.filter(({ status }) => status === 200)).toHaveLength(1);
+  const concurrent = await times(6, () => send('POST', '/v1/responses', { body: slow }));
+  expect(concurrent.filter(({ status }) => status === 200)).toHaveLength(1);
 });
 
 test('a worker that dies is replaced within 10 s; the holds of its requests are released, and the other one continues', async () => {
@@ -159,7 +159,7 @@ test('a worker that dies is replaced within 10 s; the holds of its requests are 
   );
   await sleep(1_500);
   expect(await heldBy(gateway)).toBeGreaterThan(0n);
-  writeFileSync(join(deaths, '1'), '');
+  writeFileSync(join(killFolder, '1'), '');
   await expect.poll(() => gateway.printed(), { timeout: 60_000 }).toContain('a worker ended: it is replaced');
   const beganMs = performance.now();
   const from = gateway.printed().length;

@@ -9,29 +9,29 @@ import { objectsIn, textIn } from '../json.ts';
 
 const reasoningTypes = new Set(['thinking', 'redacted_thinking']);
 const isReasoning = (block: JsonObject | undefined): boolean => reasoningTypes.has(textIn(block?.['type']));
-const goesOn = ({ role, content }: JsonObject): boolean =>
+const hasToolResults = ({ role, content }: JsonObject): boolean =>
   role === 'user' && objectsIn(content)[0]?.['type'] === 'tool_result';
 
 /**
  * Returns the model's messages since the user's last message; empty if the conversation does not end with results of calls. Every content
  * must be a list of blocks.
  */
-function openLoop(messages: readonly JsonObject[]): JsonObject[] {
+function findCallLoop(messages: readonly JsonObject[]): JsonObject[] {
   const last = messages.at(-1);
-  if (last === undefined || !goesOn(last)) return [];
-  const spoke = messages.findLastIndex(message => message['role'] === 'user' && !goesOn(message));
-  return messages.slice(spoke + 1).filter(({ role }) => role === 'assistant');
+  if (last === undefined || !hasToolResults(last)) return [];
+  const lastPromptIndex = messages.findLastIndex(message => message['role'] === 'user' && !hasToolResults(message));
+  return messages.slice(lastPromptIndex + 1).filter(({ role }) => role === 'assistant');
 }
 
 /** Returns whether a loop of calls continues without its reasoning, so that thinking must be off. */
 export function lacksReasoning(messages: readonly JsonObject[]): boolean {
-  const latest = openLoop(messages).at(-1);
+  const latest = findCallLoop(messages).at(-1);
   return latest !== undefined && !isReasoning(objectsIn(latest['content'])[0]);
 }
 
 /** Removes the reasoning from a loop of calls that continues; returns false if there was none. Changes `messages`. */
 export function dropLoopReasoning(messages: readonly JsonObject[]): boolean {
-  const loop = openLoop(messages).filter(({ content }) => objectsIn(content).some(isReasoning));
+  const loop = findCallLoop(messages).filter(({ content }) => objectsIn(content).some(isReasoning));
   for (const message of loop) message['content'] = objectsIn(message['content']).filter(block => !isReasoning(block));
   return loop.length > 0;
 }

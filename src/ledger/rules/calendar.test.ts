@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type CalendarWindow, dayMs, toDay, toHour, findPlanTime, windowAt } from './calendar.ts';
+import { type CalendarWindow, dayMs, toDay, toHour, findPlanPeriod, windowAt } from './calendar.ts';
 
 const at = fc.integer({ min: Date.parse('1999-01-01T00:00:00Z'), max: Date.parse('2101-12-31T23:59:59.999Z') });
 
@@ -81,7 +81,7 @@ test.each([
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 const period = (start: string, length: 'biweekly' | 'monthly', at: string): (number | string)[] => {
-  const { number, startMs, endMs } = findPlanTime(Date.parse(start), length, Date.parse(at));
+  const { number, startMs, endMs } = findPlanPeriod(Date.parse(start), length, Date.parse(at));
   return [number, iso(startMs), iso(endMs)];
 };
 
@@ -121,10 +121,10 @@ test('every time is in exactly one period, which continues where the one before 
   const time = fc.integer({ min: Date.UTC(2020, 0, 1), max: Date.UTC(2060, 0, 1) });
   fc.assert(
     fc.property(time, fc.nat(20 * 366 * 86_400_000), fc.constantFrom('biweekly', 'monthly'), (start, later, length) => {
-      const found = findPlanTime(start, length, start + later);
+      const found = findPlanPeriod(start, length, start + later);
       expect(found.startMs <= start + later && start + later < found.endMs).toBe(true);
-      expect(findPlanTime(start, length, found.startMs)).toEqual(found);
-      const next = findPlanTime(start, length, found.endMs);
+      expect(findPlanPeriod(start, length, found.startMs)).toEqual(found);
+      const next = findPlanPeriod(start, length, found.endMs);
       expect([next.number, next.startMs]).toEqual([found.number + 1, found.endMs]);
       if (length === 'biweekly') {
         expect(found.endMs - found.startMs).toBe(14 * dayMs);

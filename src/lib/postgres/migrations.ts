@@ -12,7 +12,7 @@ export class SchemaError extends Error {
 const migrationMs = 600_000;
 
 /** A list of migrations for one part of the schema. */
-export interface Schema {
+export interface SchemaPart {
   /** The name of the part, which is also the key of its row in `schema_version`. */
   readonly part: string;
   readonly migrations: readonly Migration[];
@@ -26,7 +26,7 @@ const creationLock = 8_105_111;
  * `schema_version`, so that several processes run each migration only once, and an interrupted run continues with the
  * next migration. Throws `SchemaError` if the database is newer than the program.
  */
-export async function migratePostgres(options: PostgresOptions, schema: Schema): Promise<void> {
+export async function migratePostgres(options: PostgresOptions, schema: SchemaPart): Promise<void> {
   const connection = await PostgresConnection.open(options);
   try {
     await createVersions(connection, schema.part);
@@ -52,7 +52,7 @@ async function createVersions(connection: PostgresConnection, part: string): Pro
 /** Runs the next migration. Returns false if there is none. */
 async function migrateNext(
   connection: PostgresConnection,
-  { part, migrations }: Schema,
+  { part, migrations }: SchemaPart,
   checksums: readonly string[],
 ): Promise<boolean> {
   await connection.script('BEGIN');
@@ -63,7 +63,7 @@ async function migrateNext(
       migrationMs,
     );
     const version = Number(row?.['version'] ?? 0n);
-    checkVersion(part, { version, applied: String(row?.['checksums'] ?? '') }, checksums);
+    checkVersion(part, { version, appliedChecksums: String(row?.['checksums'] ?? '') }, checksums);
     const next = migrations[version];
     if (next !== undefined) {
       await connection.script(next.sql, migrationMs);
@@ -82,7 +82,7 @@ async function migrateNext(
 
 function checkVersion(
   part: string,
-  { version, applied }: { readonly version: number; readonly applied: string },
+  { version, appliedChecksums }: { readonly version: number; readonly appliedChecksums: string },
   checksums: readonly string[],
 ): void {
   if (version > checksums.length) {
@@ -90,7 +90,7 @@ function checkVersion(
       `The database was written by a newer Tollgate (schema of ${part}: ${version}, this program knows ${checksums.length}). Start that version, or restore a backup made before the upgrade.`,
     );
   }
-  if (applied !== checksums.slice(0, version).join(' ')) {
+  if (appliedChecksums !== checksums.slice(0, version).join(' ')) {
     throw new SchemaError(`The database's schema of ${part} was not made by this program's migrations.`);
   }
 }

@@ -51,7 +51,7 @@ export function isIoFailure(thrown: unknown): thrown is Error {
 }
 
 /** Returns whether the error means that accepted writes may be lost, or that the file is damaged. */
-export function losesWrites(thrown: unknown): thrown is Error {
+export function mayLoseWrites(thrown: unknown): thrown is Error {
   const code = sqliteCode(thrown) ?? '';
   return ['SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_DIR_FSYNC', 'SQLITE_CORRUPT', 'SQLITE_NOTADB'].some(prefix =>
     code.startsWith(prefix),
@@ -64,7 +64,7 @@ export function sqliteError(message: string, code: string): Error {
 }
 
 /** Returns an error like SQLite's, for injected faults. */
-export function sqliteFailure(code: string): Error {
+export function injectedSqliteError(code: string): Error {
   return sqliteError(`${code} on purpose`, code);
 }
 

@@ -4,7 +4,7 @@ interface Posted {
   readonly replies: PostedReply[];
 }
 type PostedCall = [id: number, name: string, args: readonly unknown[]];
-type PostedReply = [id: number, isDone: boolean, value: unknown];
+type PostedReply = [id: number, succeeded: boolean, value: unknown];
 
 interface OpenCall {
   readonly resolve: (value: unknown) => void;
@@ -35,7 +35,7 @@ export class CallPort {
   readonly #handler: CallHandler;
   readonly #open = new Map<number, OpenCall>();
   #outbox: Posted = { calls: [], replies: [] };
-  #isFlushing = false;
+  #willFlush = false;
   #lastId = 0;
   #ended: Error | undefined;
 
@@ -75,10 +75,10 @@ export class CallPort {
   }
 
   #flushSoon(): void {
-    if (this.#isFlushing) return;
-    this.#isFlushing = true;
+    if (this.#willFlush) return;
+    this.#willFlush = true;
     setImmediate(() => {
-      this.#isFlushing = false;
+      this.#willFlush = false;
       const posted = this.#outbox;
       this.#outbox = { calls: [], replies: [] };
       this.#post(posted);
@@ -115,10 +115,10 @@ export class CallPort {
   }
 
   #take({ calls, replies }: Posted): void {
-    for (const [id, isDone, value] of replies) {
+    for (const [id, succeeded, value] of replies) {
       const open = this.#open.get(id);
       this.#open.delete(id);
-      if (isDone) open?.resolve(value);
+      if (succeeded) open?.resolve(value);
       else open?.reject(this.#handler.readError(value));
     }
     for (const [id, name, args] of calls) this.#answer(id, name, args);
