@@ -21,12 +21,15 @@ export function routingObserver(metrics: Metrics, logger: Logger, tell: NotifyOp
     },
     answeredAs({ provider, modelId, model }, answeringModel) {
       logger.warn(
-        { provider, model: modelId, upstreamModel: model, answeredAs: answeringModel },
-        'a provider answers as another model',
+        { provider, model: modelId, upstream_model: model, answers_as: answeringModel },
+        'a provider answered with another model than the requested one',
       );
     },
     inputCut({ provider, modelId, model }) {
-      logger.warn({ provider, model: modelId, upstreamModel: model }, 'a provider cuts prompts: give it more context');
+      logger.warn(
+        { provider, model: modelId, upstream_model: model },
+        'a provider cuts prompts: configure a longer context on its server',
+      );
     },
     breakerChanged({ provider, modelId, model }, state) {
       logger.warn({ provider, model: modelId, upstream_model: model, state }, 'circuit breaker');
