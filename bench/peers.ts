@@ -18,6 +18,7 @@ import {
 } from './targets.ts';
 
 const folder = resolve(import.meta.dirname, 'peers');
+/** How long a peer may take to start. */
 const startTimeoutMs = 120_000;
 
 /** Another gateway, with which ours is compared. */
@@ -193,6 +194,7 @@ const bifrost: Peer = {
   },
 };
 
+/** Can't be installed; it is listed so that the results say why it is not measured. */
 const newApi: Peer = {
   name: 'new-api',
   accounting: 'quotas in SQLite',

@@ -21,7 +21,7 @@ export function serverSecrets(dataDir: string): string[] {
   return readOrCreateSecretFile(join(dataDir, 'server.secret'), () => randomBase62(43)).split(/\s+/);
 }
 
-/** Returns the tokens in a file, which is created if it does not exist. `prefix`: the beginning of a created token, so that it is not mistaken for a key. */
+/** Returns the tokens in a file, which is created with one token if it does not exist. `prefix`: the beginning of the created token, so that it is not mistaken for a key. */
 function readOrCreateTokens(dataDir: string, name: string, prefix: string): string[] {
   return readOrCreateSecretFile(join(dataDir, name), () => prefix + randomBase62(43)).split(/\s+/);
 }

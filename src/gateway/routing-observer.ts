@@ -45,7 +45,7 @@ export function routingObserver(metrics: Metrics, logger: Logger, tell: NotifyOp
 }
 
 /**
- * Reports every refusal of a provider's key, and every key that works again, to the metrics, the operator's webhooks and the log. Keys are named by their number in the configuration.
+ * Reports every refusal of a provider's key, and every key that works again, to the metrics, the operator's webhooks and the log. Keys are named by their number in the configuration. `rests_until`: when a refused key is tried again.
  */
 export function observeKey(
   {
@@ -75,7 +75,7 @@ export function observeKey(
 }
 
 /**
- * Logs a failed attempt. The log line of the request does not name the provider that failed, and if the next one has answered, it does not even show that one failed. Failures that a steering line asked for are not logged.
+ * Logs a failed attempt, because the log line of the request does not name the provider that failed, and does not even show a failure if a later attempt succeeded. Failures of the built-in models that a `!sim` line in the prompt requested are not logged.
  */
 function logFailure(
   logger: Logger,

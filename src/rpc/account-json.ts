@@ -17,7 +17,7 @@ import { isoTime } from '../lib/clock.ts';
 import { decimalText, jsonDollars as dollars } from '../lib/dollars.ts';
 import { limitJson } from './resources.ts';
 
-/** Converts records and sums to the JSON of the REST interface: the fields of docs/accounting.md "Records", dollars as exact JSON numbers, times in ISO 8601. */
+/** Converts the account, records and sums to the JSON of the REST interface: the fields of docs/accounting.md "Records", dollars as exact JSON numbers, times in ISO 8601. */
 
 const states: Readonly<Record<RecordState, string>> = {
   [RecordState.UNSPECIFIED]: '',
@@ -181,7 +181,7 @@ function sumsJson(sums: UsageSums | undefined): object {
   };
 }
 
-/** Returns the caller's account. */
+/** Returns the caller's account, with amounts in dollars. `low_balance`: an event is sent when the balance falls below it; null: no event. */
 export function ownAccountJson(account: OwnAccount) {
   const { lowBalanceNanoUsd: low } = account;
   return {

@@ -6,7 +6,7 @@ import { isoTime } from '../lib/clock.ts';
  * "Webhooks".
  */
 
-/** Returns a webhook. It has `secret` only if it was just created. */
+/** Returns the JSON of a webhook. It has `secret` only if the webhook was just created. */
 export function webhookJson(webhook: Webhook) {
   return {
     webhook_id: Number(webhook.webhookId),
@@ -18,7 +18,7 @@ export function webhookJson(webhook: Webhook) {
   };
 }
 
-/** Returns an event with the state of its delivery. */
+/** Returns the JSON of an event with the state of its delivery. `status`: the HTTP status of the last answer, null if there was none; `error`: why the last attempt failed, null if it did not. */
 export function webhookEventJson(event: WebhookEvent) {
   const time = (ms: bigint | undefined): string | null => (ms === undefined ? null : isoTime(ms));
   return {

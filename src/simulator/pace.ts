@@ -52,6 +52,7 @@ class Choices {
 
   /** Adds events of all choices in turn to the batch, until every choice has sent `due` tokens or the batch is full. */
   fillBatch(due: number, batch: GenerationEvent[]): void {
+    // Whether any choice took a step in the last round.
     let advanced = true;
     while (advanced && !this.isOver && batch.length < batchMax) {
       advanced = false;
@@ -89,8 +90,8 @@ export interface PacedAnswer {
 }
 
 /**
- * Yields the events of all choices in batches, at `tokensPerSecond` for each choice (0: as fast as they are read). It waits with timers; without a pace it
- * lets others run between batches. Throws the signal's reason once the signal is aborted, even while the answer stalls.
+ * Yields the events of all choices in batches, at `tokensPerSecond` for each choice (0: as fast as they are read). It waits with timers; if `tokensPerSecond` is 0,
+ * it lets other work of the event loop run between batches. Throws the signal's reason once the signal is aborted, even while the answer stalls.
  */
 export async function* paced(
   answer: PacedAnswer,

@@ -84,7 +84,10 @@ const userPart: fc.Arbitrary<Part> = fc.oneof(
   ),
 );
 
-/** Returns items that Chat writes as one or several messages. `message`: the number of the first message, which is the turn of the items. */
+/**
+ * Returns items that Chat writes as one or several messages. `message`: how many messages come before them. Items that one message of the model contains get `message + 1` as their
+ * `turn`, as the decoder numbers them; all others get 0.
+ */
 type Turn = (message: number) => { readonly items: Item[]; readonly messages: number };
 
 const speaker = fc.constantFrom('', 'ann');
@@ -233,6 +236,7 @@ const format: fc.Arbitrary<OutputFormat> = fc
   )
   .map((fields): OutputFormat => defined({ $typeName: 'tollgate.v1.OutputFormat', ...fields }));
 
+// Adding 0 turns -0, which JSON does not keep, into 0.
 const penalty = fc.double({ min: -2, max: 2, noNaN: true }).map(value => value + 0);
 const sampling: fc.Arbitrary<Sampling | undefined> = fc
   .record({

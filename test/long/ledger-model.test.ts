@@ -12,7 +12,7 @@ import { createDatabase, hasPostgres, type PostgresServer, startPostgres } from 
 const src = resolve(import.meta.dirname, '../../src');
 /** The least number of steps; the environment variable `STEPS` changes it. */
 const stepsMin = Number(process.env['STEPS'] ?? 200_000);
-/** How many traces run at the same time, each on its own database, for which it waits most of the time. */
+/** How many databases are used at the same time, each for one trace after another. A trace mostly waits for its database, so that several cost little more time than one. */
 const databases = 4;
 let server: PostgresServer | undefined;
 
@@ -23,6 +23,7 @@ beforeAll(async () => {
 
 afterAll(() => server?.stop());
 
+/** Runs traces on each of the ledgers at the same time until they have executed `stepsMin` steps in all. Returns the number of steps. */
 async function runSteps(openers: readonly OpenSubject[]): Promise<number> {
   let steps = 0;
   const startedAtMs = performance.now();
@@ -45,6 +46,7 @@ test.each(Object.entries(subjects))(
   },
 );
 
+/** Opens a new database, on which the commands of a trace alternate between two gateways. */
 async function openDatabase(): Promise<Awaited<ReturnType<typeof openPostgresSubject>>> {
   const url = await createDatabase(server?.url ?? '');
   const migrations = readMigrations(new URL('../../src/ledger/postgres/migrations/', import.meta.url));

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { readBalance, endGateway, type Gateway, heldBy, makeKey, readRecord, root, startGateway } from '../gateway.ts';
 
+/** A file in this folder makes the worker throw whose number is its name: see die.mjs. */
 const killFolder = mkdtempSync(join(tmpdir(), 'tollgate-killFolder-'));
 let gateway: Gateway;
 
@@ -145,11 +146,12 @@ test('all workers can read what one stores: responses, conversations, tasks and 
   expect(String(followed.body['text'])).toContain('response.completed');
   const { body: conversation } = await send('POST', '/v1/conversations', { body: {} });
   const slow = { model: 'sim/large', input: '!sim tokens=20 delay_ms=400\nHi.', conversation: conversation['id'] };
+  // A conversation is locked while a response is generated in it, whichever worker generates it.
   const concurrent = await times(6, () => send('POST', '/v1/responses', { body: slow }));
   expect(concurrent.filter(({ status }) => status === 200)).toHaveLength(1);
 });
 
-test('a worker that dies is replaced within 10 s; the holds of its requests are released, and the other one continues', async () => {
+test('a worker that dies is replaced within 10 s; the holds of its requests are voided, and the other worker continues', async () => {
   const long = chat('!sim tokens=120 tps=20\nTell me all of it.', { stream: true });
   const streams = times(10, () =>
     send('POST', '/v1/chat/completions', { body: long }).then(
@@ -174,7 +176,7 @@ test('a worker that dies is replaced within 10 s; the holds of its requests are 
   const whole = ended.filter(({ isWhole }) => isWhole);
   expect(whole.length).toBeGreaterThan(0);
   expect(whole.length).toBeLessThan(10);
-  // Every complete answer was charged, and the holds of broken answers were released.
+  // Every complete answer was charged, and the holds of broken answers were voided.
   for (const { id } of whole) expect((await readRecord(gateway, id)).state).toBe(RecordState.COMPLETED);
   await expect.poll(() => heldBy(gateway)).toBe(0n);
 });

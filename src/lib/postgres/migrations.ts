@@ -11,7 +11,7 @@ export class SchemaError extends Error {
 /** How long a migration may take, and how long it waits for another process that migrates. */
 const migrationMs = 600_000;
 
-/** A list of migrations for one part of the schema. */
+/** One part of the schema, and its migrations in order. */
 export interface SchemaPart {
   /** The name of the part, which is also the key of its row in `schema_version`. */
   readonly part: string;
@@ -24,7 +24,7 @@ const creationLock = 8_105_111;
 /**
  * Migrates a part of a database's schema. Each migration is a transaction that locks the part's row in
  * `schema_version`, so that several processes run each migration only once, and an interrupted run continues with the
- * next migration. Throws `SchemaError` if the database is newer than the program.
+ * next migration. Throws `SchemaError` if the database is newer than the program, or if other migrations made it.
  */
 export async function migratePostgres(options: PostgresOptions, schema: SchemaPart): Promise<void> {
   const connection = await PostgresConnection.open(options);
@@ -80,6 +80,7 @@ async function migrateNext(
   }
 }
 
+/** `appliedChecksums`: the SHA-256 of each applied migration, separated by spaces. */
 function checkVersion(
   part: string,
   { version, appliedChecksums }: { readonly version: number; readonly appliedChecksums: string },

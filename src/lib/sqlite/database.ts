@@ -10,6 +10,7 @@ export interface Query<P extends unknown[], R> {
   run(...values: P): { readonly changes: number; readonly lastInsertRowid: number | bigint };
 }
 
+/** How long a statement waits for the lock of another connection. */
 const busyMs = 5000;
 
 /**
@@ -58,19 +59,19 @@ export function mayLoseWrites(thrown: unknown): thrown is Error {
   );
 }
 
-/** Returns an error like SQLite's: one that another thread has caught. */
+/** Rebuilds an error of SQLite that was caught on another thread, from its message and its code ("SQLITE_FULL"). */
 export function sqliteError(message: string, code: string): Error {
   return new Database.SqliteError(message, code);
 }
 
-/** Returns an error like SQLite's, for injected faults. */
+/** Returns an error like SQLite's, which a test injects as a fault. */
 export function injectedSqliteError(code: string): Error {
   return sqliteError(`${code} on purpose`, code);
 }
 
 /**
- * Returns whether storage itself failed (full, unreadable, busy), so that the whole batch is rolled back and can be
- * retried. Other errors, such as a violated constraint, are caused by a single command.
+ * Returns whether storage itself failed (full, unreadable, busy): no command caused it, so a caller can roll back its whole transaction and
+ * retry it. Other errors, such as a violated constraint, are caused by a single command.
  */
 export function isStorageFailure(thrown: unknown): boolean {
   const code = sqliteCode(thrown);

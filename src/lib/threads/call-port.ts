@@ -1,4 +1,4 @@
-/** The calls and replies that were posted in one turn of the event loop. A call with the id 0 gets no reply. */
+/** The calls and replies that were posted in one turn of the event loop. A call with the id 0 gets no reply. `value` of a reply: the result, or the written error if the call threw. */
 interface Posted {
   readonly calls: PostedCall[];
   readonly replies: PostedReply[];
@@ -43,7 +43,7 @@ export class CallPort {
     this.#port = port;
     this.#handler = handler;
     port.on('message', message => {
-      // Arrays are messages of another protocol on the same port. The cast holds, because the other side posts nothing else.
+      // Arrays belong to a protocol that shares the port (`LedgerLane`). The cast holds, because the other side posts nothing else.
       if (!Array.isArray(message)) this.#take(message as Posted);
     });
   }
@@ -54,7 +54,7 @@ export class CallPort {
     this.#lastId += 1;
     const id = this.#lastId;
     return new Promise((resolve, reject) => {
-      // The cast is safe: each name has its own kind of reply.
+      // Nothing checks the type of the reply: the caller must request the one that the handler returns for this name.
       this.#open.set(id, { resolve: resolve as OpenCall['resolve'], reject });
       this.#outbox.calls.push([id, name, args]);
       this.#flushSoon();
@@ -89,7 +89,7 @@ export class CallPort {
     try {
       this.#port.postMessage(posted);
     } catch {
-      // A call in the message can't be cloned, so each call is posted separately: only that one fails.
+      // A call or reply in the message can't be cloned, so each is posted separately: only that one fails.
       for (const call of posted.calls) this.#postCall(call);
       for (const reply of posted.replies) this.#postReply(reply);
     }
