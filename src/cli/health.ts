@@ -195,11 +195,11 @@ function checkLedger({ verifyLedger }: Ports, dataDir: string): Promise<NamedChe
 }
 
 async function checkGateway(options: GatewayOptions, environment: Environment): Promise<NamedCheckResult[]> {
-  let known: { providers: readonly ProviderStatus[]; routes: ListRoutesResponse['routes'] } | undefined;
+  let reported: { providers: readonly ProviderStatus[]; routes: ListRoutesResponse['routes'] } | undefined;
   const gateway = await runCheck('gateway', async () => {
     const address = await askGateway(options, environment, async ({ admin }) => {
       const [{ providers }, { routes }] = await Promise.all([admin.listProviders({}), admin.listRoutes({})]);
-      known = { providers, routes };
+      reported = { providers, routes };
       return (await admin.describeGateway({})).publicUrl;
     });
     const ready = await readReadiness(address);
@@ -211,8 +211,8 @@ async function checkGateway(options: GatewayOptions, environment: Environment): 
       detail: `${address} runs version ${running ?? 'unknown'}, this command is ${version}`,
     };
   });
-  if (known === undefined) return [gateway];
-  return [gateway, checkProviders(known.providers), checkRoutes(known.routes)];
+  if (reported === undefined) return [gateway];
+  return [gateway, checkProviders(reported.providers), checkRoutes(reported.routes)];
 }
 
 function checkProviders(providers: readonly ProviderStatus[]): NamedCheckResult {

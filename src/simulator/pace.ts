@@ -15,7 +15,7 @@ export const stall = Symbol('stall');
 export type ChoiceSteps = Iterator<AnswerStep | typeof stall, void, void>;
 
 /** The timers with which an answer waits, and the signal that ends the wait. */
-export interface Waiting {
+export interface WaitOptions {
   readonly runtime: Runtime;
   readonly signal: AbortSignal;
 }
@@ -96,7 +96,7 @@ export interface PacedAnswer {
 export async function* paced(
   answer: PacedAnswer,
   tokensPerSecond: number,
-  { runtime, signal }: Waiting,
+  { runtime, signal }: WaitOptions,
 ): AsyncGenerator<GenerationEvent[]> {
   const sleep = sleepOn(runtime);
   const choices = new Choices(answer.choices);

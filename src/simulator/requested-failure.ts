@@ -1,6 +1,6 @@
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { sleepOn } from '../lib/backoff.ts';
-import type { Waiting } from './pace.ts';
+import type { WaitOptions } from './pace.ts';
 import type { Steering } from './steering.ts';
 
 /** The `retry-after` of requested failures with status 429 or 503. */
@@ -10,9 +10,9 @@ const retryAfterMs = 1_000;
  * Applies the part of a steering line that concerns the time before the first event: waits for its `delay_ms`, then throws the
  * `UpstreamFailure` that it asks for in this attempt, if any.
  */
-export async function delayOrFail(steering: Steering, attempt: number, waiting: Waiting): Promise<void> {
+export async function delayOrFail(steering: Steering, attempt: number, options: WaitOptions): Promise<void> {
   const { status, times = Infinity, delayMs = 0 } = steering;
-  if (delayMs > 0) await sleepOn(waiting.runtime)(delayMs, waiting.signal);
+  if (delayMs > 0) await sleepOn(options.runtime)(delayMs, options.signal);
   if (status === undefined || attempt > times) return;
   throw new UpstreamFailure('status', {
     status,

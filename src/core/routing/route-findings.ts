@@ -10,7 +10,9 @@ export interface RouteFindings {
 
 /** Called once for each new finding. */
 export interface FindingsObserver {
+  /** `model`: the one that the provider reports instead of the requested one. */
   answeredAs?(route: RouteName, model: string): void;
+  /** The provider has cut a prompt. */
   inputCut?(route: RouteName): void;
 }
 
