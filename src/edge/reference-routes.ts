@@ -37,7 +37,7 @@ const pageHeaders = {
   'x-content-type-options': 'nosniff',
 };
 
-const start = `SwaggerUIBundle({ url: 'openapi.json', dom_id: '#reference', deepLinking: true, validatorUrl: null });\n`;
+const startScript = `SwaggerUIBundle({ url: 'openapi.json', dom_id: '#reference', deepLinking: true, validatorUrl: null });\n`;
 
 const docsPage = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Tollgate: API reference</title>
@@ -93,12 +93,16 @@ export function registerReference(app: FastifyInstance, edge: Edge): void {
   let document: Promise<string> | undefined;
   offer('/openapi.json', { 'content-type': 'application/json; charset=utf-8' }, () => (document ??= readDocument()));
   offer('/docs', pageHeaders, () => docsPage);
-  const kept = { 'cache-control': 'public, max-age=86400', 'x-content-type-options': 'nosniff' };
-  const script = { ...kept, 'content-type': assets['swagger-ui-bundle.js'] };
-  offer('/docs/assets/start.js', script, () => start);
+  const cachedHeaders = { 'cache-control': 'public, max-age=86400', 'x-content-type-options': 'nosniff' };
+  const script = { ...cachedHeaders, 'content-type': assets['swagger-ui-bundle.js'] };
+  offer('/docs/assets/start.js', script, () => startScript);
   for (const [name, type] of Object.entries(assets)) {
     let text: Promise<string> | undefined;
-    offer(`/docs/assets/${name}`, { ...kept, 'content-type': type }, () => (text ??= readAsset(name as Asset)));
+    offer(
+      `/docs/assets/${name}`,
+      { ...cachedHeaders, 'content-type': type },
+      () => (text ??= readAsset(name as Asset)),
+    );
   }
 }
 

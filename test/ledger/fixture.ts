@@ -236,9 +236,9 @@ export async function openFixture(
     query,
     failDatabase,
     async end() {
-      const early = await verify(fixture.ledger);
+      const openViolations = await verify(fixture.ledger);
       await fixture.ledger.close();
-      const violations = early ?? verifyLedgerFile(directory.path);
+      const violations = openViolations ?? verifyLedgerFile(directory.path);
       directory.remove();
       if (violations.length > 0) throw new Error(violations.join('\n'));
     },

@@ -1,7 +1,7 @@
 import type { ColumnTypes } from './column-types.ts';
 import { TableStatements } from './batch-table.ts';
 import * as tables from '../sqlite/tables.ts';
-import { sumColumns, sumKeys } from '../sqlite/sum-raises.ts';
+import { sumColumns, sumKeyCount } from '../sqlite/sum-raises.ts';
 import type { Hold } from '../rows.ts';
 
 /** The column of a hold that names the gateway's instance; NULL for a hold of another service, because it does not end with an instance. */
@@ -16,7 +16,7 @@ export type LedgerStatements = ReturnType<typeof makeStatements>;
 /** Makes the statements of all tables. */
 export function makeStatements(types: ColumnTypes) {
   const arrays = sumColumns.map((name, index) => `$${index + 1}::${types.get(`usage_sum.${name}`) ?? 'int8'}[]`);
-  const [keys, amounts] = [sumColumns.slice(0, sumKeys), sumColumns.slice(sumKeys)];
+  const [keys, amounts] = [sumColumns.slice(0, sumKeyCount), sumColumns.slice(sumKeyCount)];
   const raised = (by: string): string => amounts.map(name => `${name} = t.${name} + ${by}.${name}`).join(', ');
   return {
     account: new TableStatements(tables.accountTable, types),

@@ -30,7 +30,7 @@ export interface JointLimits {
 const scopesMax = 50_000;
 
 /** The limits of a scope, and when a request is checked against them. */
-export interface JointPlace {
+export interface ScopeLimits {
   readonly limits: readonly Limit[];
   readonly windows: Windows;
   readonly nowMs: number;
@@ -43,7 +43,7 @@ export function findJoint(
   rows: Rows,
   scope: Limit['scope'],
   scopeId: number,
-  { windows, nowMs, isWatched }: JointPlace,
+  { windows, nowMs, isWatched }: ScopeLimits,
 ): JointLimits | undefined {
   const known = rows.joint?.[scope].get(scopeId);
   if (known === undefined) return undefined;
@@ -58,11 +58,11 @@ export function findJoint(
 export function joinLimits(
   rows: Rows,
   bound: readonly BoundLimit[],
-  { limits, windows, nowMs, isWatched }: JointPlace,
+  { limits, windows, nowMs, isWatched }: ScopeLimits,
 ): readonly BoundLimit[] {
   const [first] = limits;
   if (first === undefined || rows.joint === undefined || isWatched) return bound;
-  const apart = [...limits.keys()].filter(index => !isPlain(limits[index]));
+  const separateIndexes = [...limits.keys()].filter(index => !isPlain(limits[index]));
   const plain = bound.filter(({ limit }) => isPlain(limit));
   const leads = [...Map.groupBy(plain, ({ limit }) => limit.unit).values()].map(toLead);
   if (leads.length === plain.length || !leads.every(isOpen)) return bound;
@@ -73,7 +73,7 @@ export function joinLimits(
   for (const { use } of leads) rows.limitUses.put(use);
   const places = rows.joint[first.scope];
   if (places.size >= scopesMax) separateAll(rows);
-  places.set(first.scopeId, { leads, separateIndexes: apart, windows, fromMs, untilMs });
+  places.set(first.scopeId, { leads, separateIndexes, windows, fromMs, untilMs });
   return [...leads, ...bound.filter(({ limit }) => !isPlain(limit))];
 }
 
@@ -93,8 +93,8 @@ function toLead(bound: readonly BoundLimit[]): Lead {
   const order = inOrder([]);
   const refusing = bound.filter(({ limit }) => limit.action === 'refuse');
   const tightest = (refusing.length > 0 ? refusing : bound).reduce((one, other) => {
-    const more = readLeft(one) - readLeft(other);
-    return more < 0n || (more === 0n && order(one.limit, other.limit) < 0) ? one : other;
+    const difference = readLeft(one) - readLeft(other);
+    return difference < 0n || (difference === 0n && order(one.limit, other.limit) < 0) ? one : other;
   });
   const others = bound.filter(each => each !== tightest);
   return { ...tightest, base: tightest.use, others };

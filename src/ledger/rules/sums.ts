@@ -9,9 +9,9 @@ export function listSums(rows: Rows, usage: Usage): SumChange[] {
   const { accountId, admittedAtMs, modelId, providerId, endpointId, keyId, groups, endUserId, tagsId } = usage;
   const [hour, day] = [toHour(admittedAtMs), toDay(admittedAtMs)];
   const sums: SumChange[] = [];
-  const add = (grouped: SumChange['grouped'], groupId: number): void => {
-    sums.push({ accountId, period: 'hour', grouped, number: hour, groupId, usage });
-    sums.push({ accountId, period: 'day', grouped, number: day, groupId, usage });
+  const add = (grouped: SumChange['grouped'], valueId: number): void => {
+    sums.push({ accountId, period: 'hour', grouped, number: hour, valueId, usage });
+    sums.push({ accountId, period: 'day', grouped, number: day, valueId, usage });
   };
   add('kind', rows.kindNumber(modelId, providerId, endpointId));
   add('key', keyId);

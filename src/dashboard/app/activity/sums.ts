@@ -54,7 +54,7 @@ export interface Chart {
 /** Returns the chart of a measure. */
 export function toChart(series: readonly AnalyticsPeriod[], span: Span, measure: Measure): Chart {
   const names = measure === 'latency' ? ['all'] : largest(series, measure);
-  const place = (period: AnalyticsPeriod): number => {
+  const seriesIndex = (period: AnalyticsPeriod): number => {
     if (measure === 'latency') return 0;
     const index = period.rest ? -1 : names.indexOf(groupName(period));
     return index === -1 ? shownGroups : index;
@@ -62,13 +62,13 @@ export function toChart(series: readonly AnalyticsPeriod[], span: Span, measure:
   const steps = Array.from({ length: Math.round((span.endMs - span.startMs) / span.stepMs) }, (_, step) => {
     const startMs = span.startMs + step * span.stepMs;
     const own = series.filter(({ timestampMs }) => Number(timestampMs) === startMs);
-    const parts = [...Map.groupBy(own, place)].map(([color, periods]) => ({
+    const parts = [...Map.groupBy(own, seriesIndex)].map(([color, periods]) => ({
       series: color,
       value: measured(measure, addUp(periods)),
     }));
     return { label: periodText(startMs, span.stepMs === hourMs), parts: parts.toSorted((a, b) => a.series - b.series) };
   });
-  const hasRest = series.some(period => place(period) === shownGroups);
+  const hasRest = series.some(period => seriesIndex(period) === shownGroups);
   return { bars: steps, series: hasRest ? [...names, 'other'] : names };
 }
 

@@ -314,16 +314,16 @@ const analyticsQuery: readonly Parameter[] = [
 const requestId = pathId('request_id', 'The `x-request-id` of the answer.');
 
 /** Usage, as the account or a key's holder sees it. */
-function usageOperations(own: boolean): readonly Operation[] {
-  const [root, tag, name] = own ? ['/v1/key', 'Own key', 'Own'] : ['/v1/account', 'Usage', ''];
-  const access = (scope: string): Operation['access'] => (own ? 'api_key' : { scope });
+function usageOperations(isOwn: boolean): readonly Operation[] {
+  const [root, tag, name] = isOwn ? ['/v1/key', 'Own key', 'Own'] : ['/v1/account', 'Usage', ''];
+  const access = (scope: string): Operation['access'] => (isOwn ? 'api_key' : { scope });
   return [
     {
       method: 'get',
       path: `${root}/activity`,
       id: `list${name}Activity`,
       tag,
-      summary: own ? 'List the key’s requests' : 'List requests',
+      summary: isOwn ? 'List the key’s requests' : 'List requests',
       access: access('account:activity'),
       parameters: activityQuery,
       answers: { 200: { description: 'A page of settled requests, newest first.', schema: usage.activity } },
@@ -345,7 +345,7 @@ function usageOperations(own: boolean): readonly Operation[] {
       path: `${root}/analytics`,
       id: `get${name}Analytics`,
       tag,
-      summary: own ? 'Sum up the key’s requests' : 'Sum up requests',
+      summary: isOwn ? 'Sum up the key’s requests' : 'Sum up requests',
       description: 'Without `start` and `end`: the last 30 days.',
       access: access('account:read'),
       parameters: analyticsQuery,
@@ -360,7 +360,7 @@ const nextQuery: readonly Parameter[] = [
   query('input_tokens', 'How many input tokens; default 1000.', { type: 'integer', minimum: 1 }),
 ];
 
-const money: readonly Operation[] = [
+const paymentAndBodies: readonly Operation[] = [
   {
     method: 'get',
     path: '/v1/account/keys/{key_id}/next',
@@ -409,7 +409,7 @@ const money: readonly Operation[] = [
     errors: readErrors,
   },
 ];
-const own: readonly Operation[] = [
+const ownKeyPaths: readonly Operation[] = [
   {
     method: 'get',
     path: '/v1/key',
@@ -427,9 +427,9 @@ export const accountOperations: readonly Operation[] = [
   keys,
   limits,
   groups,
-  money,
+  paymentAndBodies,
   usageOperations(false),
-  own,
+  ownKeyPaths,
   usageOperations(true),
 ]
   .flat()
