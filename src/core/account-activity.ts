@@ -15,7 +15,7 @@ type Methods = Pick<
   'getApiKey' | 'listAccountActivity' | 'getAccountActivity' | 'getAccountRequestBodies' | 'getAccountAnalytics'
 >;
 
-/** The operator's view of any account: what AccountService shows of it, plus the providers' charges. Unknown accounts are `not_found`. */
+/** The operator's view of any account: what AccountService shows of it, plus what each request cost at its provider. Unknown accounts are `not_found`. */
 export function accountActivity({ ledger, bodies }: { readonly ledger: Ledger; readonly bodies: BodyStore }): Methods {
   const requireAccount = async (id: bigint): Promise<number> => {
     const accountId = readId(id, 'account');

@@ -9,18 +9,18 @@ import { answerError } from './error-answer.ts';
 import { errorDocsPath } from './error-docs.ts';
 
 /**
- * Serves the API reference, for programs and for people, and the start page that links to it. No key is needed. The content is loaded on
+ * Serves the API reference, for programs and for people, and the page at `/` that links to it. No key is needed. The content is loaded on
  * first use.
  */
 
-/** The files of the viewer that the page of the reference loads. */
+/** The files of Swagger UI that `/docs` loads. */
 const assets = {
   'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
   'swagger-ui.css': 'text/css; charset=utf-8',
 } as const;
 type Asset = keyof typeof assets;
 
-/** Allows nothing from other hosts. The viewer's icons are data URLs. */
+/** Allows nothing from other hosts. The icons of Swagger UI are data URLs. */
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -64,7 +64,7 @@ const rootPage = `<!doctype html>
 <li><a href="docs/errors">Errors</a></li><li><a href="healthz">Health</a></li></ul></body></html>
 `;
 
-/** Registers `GET /`, `GET /openapi.json` and `GET /docs`. */
+/** Registers `GET /`, `GET /openapi.json`, `GET /docs` and the files that it loads. */
 export function registerReference(app: FastifyInstance, edge: Edge): void {
   const offer = (
     path: string,

@@ -222,7 +222,7 @@ function reloading(live: LiveConfig, targets: ReloadTargets, proxy: ProxySetting
   return { reload, discovery };
 }
 
-/** Reloads the configuration. If it is invalid, that is logged and the gateway continues unchanged. */
+/** Reloads the configuration. If that fails, the error is logged and the gateway continues unchanged. */
 export async function reloadOrLog(reload: () => Promise<Reloaded>, logger: Logger): Promise<void> {
   try {
     await reload();

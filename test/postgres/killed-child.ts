@@ -6,7 +6,7 @@ import { IdSource } from '../../src/lib/ids.ts';
 import { makeAdmitCommand, amount, plans } from '../ledger/fixture.ts';
 
 const [url = '', accountId, keyId, dataDir] = process.argv.slice(2);
-// It has another data directory, because the next gateway on the same directory would end its lease.
+// With a data directory, the lease outlasts the test unless a gateway starts on the same directory. Without one, it soon ends by itself.
 const home = dataDir === undefined ? undefined : lockHome(dataDir);
 const lease = { leaseMs: home === undefined ? 4000 : 600_000, renewMs: 200 };
 const ledger = await openPostgresLedger({ url, clock: systemClock, dailyLimitUnit: 'dollars', plans, lease, home });

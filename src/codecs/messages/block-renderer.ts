@@ -40,7 +40,7 @@ interface OpenItem {
   readonly citations: CitationRenderer;
   /** Blobs that are sent as a signature at the end of the reasoning or the text. */
   readonly blobs: Opaque[];
-  /** The reasoning so far, which an envelope must contain. */
+  /** The reasoning so far. If the signature is an envelope (`reasoning-envelope.ts`), it also contains the reasoning. */
   readonly reasoning: Part[];
 }
 
@@ -50,7 +50,9 @@ interface OpenItem {
  * TS-13, TS-14, RE-19, FI-15.
  */
 export class BlockRenderer {
+  /** True once a tool call has been opened. */
   hasCalls = false;
+  /** True once a refusal has been opened. */
   hasRefusal = false;
   #index = -1;
   #block: OpenBlock | undefined;
@@ -90,8 +92,8 @@ export class BlockRenderer {
   }
 
   /**
-   * Keeps unknown members for the next frame of a type. A delta of an unknown type is sent at once: its frames are returned; '' for anything
-   * else.
+   * Keeps unknown members for the next frame of a type, and returns ''. A delta of an unknown type is rendered at once instead: its frames are
+   * returned; '' if no block is open, and the delta is dropped.
    */
   extend(type: string, members: JsonObject): string {
     this.#frames = '';
@@ -124,6 +126,7 @@ export class BlockRenderer {
     const { callId: id, name, signature } = content.value;
     if (signature !== undefined) this.#writeSignatureBlock(signature);
     this.#openBlock({ type: 'tool_use', id, name, input: {}, ...extras.members(item.extra) }, inputDelta);
+    // Begins the input `{"input":"…"}`, whose only member is the free text; `#closeItem` writes its end.
     if (content.value.kind === ToolKind.CUSTOM) this.#writeDelta('"{\\"input\\":\\""');
   }
 
@@ -134,7 +137,7 @@ export class BlockRenderer {
     this.#closeBlock();
   }
 
-  /** Renders the block unchanged, but with its input in a delta, as in a stream of the official service. */
+  /** Renders a server tool's block as Messages sent it, but with its input in a delta, as in a stream of the official service. Blocks of other protocols are left out. */
   #serverTool(tool: ServerTool): void {
     const block = extras.own(tool);
     if (block === undefined) return;
@@ -241,6 +244,7 @@ export class BlockRenderer {
   #addOpaque(opaque: Opaque): void {
     const { item, blobs } = this.#open;
     if (item.content.case === 'message') blobs.push(opaque);
+    // The signature of a call comes with its item, and a compaction has no block.
     if (item.content.case !== 'reasoning') return;
     if (opaque.kind !== redactedKind) {
       blobs.push(opaque);

@@ -36,6 +36,7 @@ import { workerInstance } from './worker-data.ts';
 
 /** What a worker is opened with. */
 interface WorkerResources {
+  /** The number of the worker, from 1. */
   readonly number: number;
   readonly environment: Environment;
   readonly config: Config;
@@ -43,6 +44,7 @@ interface WorkerResources {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly startTrace: GatewayResources['startTrace'];
+  /** Reads the configuration file again. */
   readonly rereadConfig: () => Promise<Config>;
   /** The port to the main thread. */
   readonly port: CallPort;
@@ -78,7 +80,7 @@ const ownMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
   ImageService.method.edit,
 ]);
 
-/** Opens a worker that listens. Throws if it can't listen. */
+/** Opens a worker. It listens, but refuses requests until the main thread sends `serve`. Throws if it can't listen. */
 export async function openWorker(resources: WorkerResources): Promise<WorkerGateway> {
   const { environment, config, stores, logger, port, number } = resources;
   const live = new LiveConfig(config, resources.rereadConfig);

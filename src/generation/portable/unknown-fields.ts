@@ -7,7 +7,7 @@ import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
  * dropped".
  */
 const refusedMembers: Readonly<Partial<Record<Protocol, Readonly<Record<string, string>>>>> = {
-  [Protocol.CHAT]: { modalities: 'answers that are not text', web_search_options: 'searches in the web' },
+  [Protocol.CHAT]: { modalities: 'answers that are not text', web_search_options: 'web searches' },
   [Protocol.MESSAGES]: { mcp_servers: 'tools of MCP servers' },
 };
 /**
@@ -21,7 +21,7 @@ const hintMembers: ReadonlySet<string> = new Set([
   'safety_identifier',
 ]);
 
-/** Returns the members of a client's body that only an upstream of the same protocol can read. Throws `unsupported_parameter` for those that change the answer. */
+/** Returns the members of a client's body that only an upstream of the same protocol can read, without hints; none if there is no body. Throws `unsupported_parameter` for those in `refusedMembers`. */
 export function unknownFields(source: SourceRequest | undefined): string[] {
   if (source === undefined) return [];
   const refused = refusedMembers[source.protocol] ?? {};

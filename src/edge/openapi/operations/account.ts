@@ -276,8 +276,8 @@ const groups: readonly Operation[] = [
 ];
 
 const span: readonly Parameter[] = [
-  query('start', 'Only entries from this time on.', { type: 'string', format: 'date-time' }),
-  query('end', 'Only entries before this time.', { type: 'string', format: 'date-time' }),
+  query('start', 'Only requests from this time on.', { type: 'string', format: 'date-time' }),
+  query('end', 'Only requests before this time.', { type: 'string', format: 'date-time' }),
 ];
 const requestFilter: readonly Parameter[] = [
   query('model', 'Only requests of this model.'),
@@ -297,7 +297,7 @@ const analyticsQuery: readonly Parameter[] = [
   }),
   query(
     'groups_max',
-    'How many groups are listed: those with the most in the whole time. The other groups are added up in one entry with `rest`. All are listed by default.',
+    'How many groups are listed: those with the largest sum of `most` between `start` and `end`. The others are added up in one entry with `rest`. By default all are listed.',
     {
       type: 'integer',
       minimum: 1,
@@ -356,8 +356,8 @@ function usageOperations(isOwn: boolean): readonly Operation[] {
 }
 
 const nextQuery: readonly Parameter[] = [
-  query('model', 'The model, by any of its names; default the first one.'),
-  query('input_tokens', 'How many input tokens; default 1000.', { type: 'integer', minimum: 1 }),
+  query('model', 'The model, by any of its names; by default the first model of the list.'),
+  query('input_tokens', 'How many input tokens; by default 1000.', { type: 'integer', minimum: 1 }),
 ];
 
 const paymentAndBodies: readonly Operation[] = [
@@ -415,7 +415,7 @@ const ownKeyPaths: readonly Operation[] = [
     path: '/v1/key',
     id: 'getOwnKey',
     tag: 'Own key',
-    summary: 'Read the key of the call',
+    summary: 'Read the key that sends the request',
     access: 'api_key',
     answers: { 200: { description: 'The key, its limits and what pays for its requests.', schema: ownKey } },
     errors: readErrors,
