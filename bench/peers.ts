@@ -18,7 +18,8 @@ import {
 } from './targets.ts';
 
 const folder = resolve(import.meta.dirname, 'peers');
-const startMs = 120_000;
+/** How long a peer may take to start. */
+const startTimeoutMs = 120_000;
 
 /** Another gateway, with which ours is compared. */
 export interface Peer {
@@ -32,7 +33,7 @@ export interface Peer {
 }
 
 /** How a peer's process is started and called. */
-interface Served {
+interface PeerProcess {
   readonly name: string;
   readonly start: Omit<Start, 'core'>;
   readonly port: number;
@@ -60,7 +61,7 @@ function install(program: string, args: readonly string[], cwd = folder): void {
   throw new Error(`\`${[program, ...args].join(' ')}\` failed: ${reason}`);
 }
 
-async function serve({ name, start, port, headers, toModel, onStop }: Served): Promise<Target> {
+async function startPeer({ name, start, port, headers, toModel, onStop }: PeerProcess): Promise<Target> {
   const started = new Started({ ...start, core: 0 });
   const stop = async (): Promise<void> => {
     await started.stop('SIGKILL');
@@ -81,13 +82,13 @@ async function serve({ name, start, port, headers, toModel, onStop }: Served): P
 }
 
 async function waitUntilAnswering(started: Started, port: number): Promise<void> {
-  for (const deadline = performance.now() + startMs; performance.now() < deadline && !started.hasEnded;) {
+  for (const deadline = performance.now() + startTimeoutMs; performance.now() < deadline && !started.hasEnded;) {
     const answered = await fetch(`http://127.0.0.1:${port}/`).catch(() => undefined);
     await answered?.arrayBuffer();
     if (answered !== undefined) return;
     await sleep(100);
   }
-  throw new Error(`it ${started.hasEnded ? 'ended at once' : `did not answer within ${startMs / 1000} s`}`);
+  throw new Error(`it ${started.hasEnded ? 'ended at once' : `did not answer within ${startTimeoutMs / 1000} s`}`);
 }
 
 const portkey: Peer = {
@@ -99,7 +100,7 @@ const portkey: Peer = {
     const [program, own] = npm === undefined ? ['npm', []] : [process.execPath, [npm]];
     install(program, [...own, 'ci', '--no-audit', '--no-fund', '--loglevel=error']);
     const port = await findFreePort();
-    return serve({
+    return startPeer({
       name: 'Portkey',
       start: {
         args: [join(folder, 'node_modules/@portkey-ai/gateway/build/start-server.js'), `--port=${port}`, '--headless'],
@@ -142,7 +143,7 @@ const litellm: Peer = {
     const home = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
     writeFileSync(join(home, 'config.yaml'), writeLitellmConfig(upstream, budgetUsd));
     const port = await findFreePort();
-    return serve({
+    return startPeer({
       name: 'LiteLLM',
       start: {
         program: join(environment, 'bin/litellm'),
@@ -179,7 +180,7 @@ const bifrost: Peer = {
     };
     writeFileSync(join(home, 'config.json'), JSON.stringify(config));
     const port = await findFreePort();
-    return serve({
+    return startPeer({
       name: 'Bifrost',
       start: {
         program: 'bifrost-http',
@@ -193,6 +194,7 @@ const bifrost: Peer = {
   },
 };
 
+/** Can't be installed; it is listed so that the results say why it is not measured. */
 const newApi: Peer = {
   name: 'new-api',
   accounting: 'quotas in SQLite',

@@ -92,6 +92,7 @@ async function readReadiness(publicUrl: string): Promise<string> {
   return answer.ok ? 'yes' : (error?.message ?? 'no');
 }
 
+/** Returns the version of the gateway at an address; null if none answers there or it does not say. */
 async function readVersion(publicUrl: string): Promise<string | null> {
   const found = (await ask(publicUrl))?.body['version'];
   return typeof found === 'string' ? found : null;

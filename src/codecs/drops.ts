@@ -25,7 +25,7 @@ export class Drops {
 
 /** Returns the 400 `unsupported_parameter` for a field that the upstream's protocol can't express. */
 export function unsupported(param: string, what: string): GatewayError {
-  return new GatewayError('unsupported_parameter', `The model’s provider does not take ${what}.`, { param });
+  return new GatewayError('unsupported_parameter', `The model’s provider does not support ${what}.`, { param });
 }
 
 /** Throws if OpenAI's protocols don't accept a tool's name. */

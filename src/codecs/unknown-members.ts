@@ -2,14 +2,14 @@ import type { Json, JsonObject } from './codec.ts';
 import { objectIn } from './json.ts';
 
 /**
- * The known members of an object: `true` for a member that is known with all its content, a shape for an object of which only some members
- * are known.
+ * The known members of an object: `true` for a member whose whole content is known, a shape for a member that is an object of
+ * which only some members are known.
  */
 export interface Shape {
   readonly [member: string]: true | Shape;
 }
 
-/** Returns a shape. `members`: names, separated by spaces, of members that are known with all their content; `inner`: shapes of the other known members. */
+/** Returns a shape. `members`: names, separated by spaces, of members whose whole content is known; `inner`: shapes of the other known members. */
 export function makeShape(members: string, inner: Readonly<Record<string, Shape>> = {}): Shape {
   // Without a prototype, so that no inherited name counts as known.
   const shape = Object.create(null) as Record<string, true | Shape>;
@@ -37,7 +37,7 @@ function unknownIn(member: Json, shape: Shape): JsonObject | undefined {
   return inner === undefined ? undefined : findUnknownMembers(inner, shape);
 }
 
-/** Returns `value` with the members of `unknown` added that it lacks, also inside objects that both have. Other members that both have stay as in `value`. */
+/** Returns `value` with those members of `unknown` that it lacks. Objects that both have are merged in the same way; other members that both have stay as in `value`. */
 export function mergeUnknown(value: JsonObject, unknown: JsonObject): JsonObject {
   const whole: JsonObject = { ...value };
   for (const [name, member] of Object.entries(unknown)) {

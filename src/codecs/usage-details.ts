@@ -11,7 +11,7 @@ import { countIn, defined, objectIn, unknownMembers } from './json.ts';
  * docs/interfaces/README.md "Translation"; docs/accounting.md "Usage"; translation cases US-02 to US-18.
  */
 
-/** A protocol's names of its counts and of the members with their details. */
+/** The names that a protocol gives to its counts, and to the members that contain details of them. */
 export interface UsageNames {
   readonly input: 'prompt_tokens' | 'input_tokens';
   readonly output: 'completion_tokens' | 'output_tokens';
@@ -48,7 +48,7 @@ export function renderUsageAs(names: UsageNames, extras: ProtocolExtras, complet
   };
 }
 
-// Ignores the upstream's cost: the gateway reports its own.
+/** Members that are not passed on as unknown ones. `cost` is among them although it is not read, because the gateway reports its own. */
 const known: Readonly<Record<UsageNames['input'], ReadonlySet<string>>> = {
   prompt_tokens: new Set(
     'prompt_tokens completion_tokens total_tokens prompt_tokens_details completion_tokens_details cost'.split(' '),
@@ -87,7 +87,7 @@ export function parseUsageAs(
 }
 
 /**
- * Returns the input in buckets. `cached`: tokens read from a cache, absent if not reported; `details`: contains the tokens written to it.
+ * Returns the input in buckets. `whole`: all tokens of the input, absent if not reported; `cached`: tokens read from a cache, absent if not reported; `details`: contains the tokens written to it.
  * Counts that exceed the total are left out.
  */
 function inputBuckets(whole: number | undefined, cached: number | undefined, details: JsonObject): Partial<Usage> {

@@ -7,7 +7,7 @@ import type { HeaderReader } from '../lib/push.ts';
  * Makes keys, and reads the credential of a caller. Only the SHA-256 and the masked form of a key are stored, so a key can't be recovered. Source: docs/security.md "Credentials".
  */
 
-/** The prefix of each kind of key. */
+/** The prefix of each kind of credential. In this file, "key" also means a session token and the token of a sign-in link, which are made and stored in the same way. */
 export const keyPrefixes = {
   apiKey: 'sk-tg-',
   managementKey: 'mk-tg-',
@@ -15,13 +15,13 @@ export const keyPrefixes = {
   signInLink: 'lk-tg-',
 } as const;
 
-/** The shortest text of a key, prefix included. Keys set by bootstrap variables may be shorter than generated ones. */
-export const keyTextMin = 24;
-const keyTextMax = 512;
+/** The minimum length of a key in characters, prefix included. Keys from bootstrap variables may be shorter than generated ones. */
+const keyCharsMin = 24;
+const keyCharsMax = 512;
 /** How many base62 characters a key has after its prefix: 62^43 is the first power of 62 above 2^256. */
 const keyDigits = 43;
 
-/** A new key. `text` is shown once; `hash` (SHA-256) and `masked` are stored. */
+/** A key and what is stored of it: `hash` (SHA-256) and `masked`. `text` is never stored; a generated key is shown once. */
 export interface KeyMaterial {
   readonly text: string;
   readonly hash: Uint8Array;
@@ -34,7 +34,7 @@ export function makeKey(kind: keyof typeof keyPrefixes): KeyMaterial {
   return keyMaterial(keyPrefixes[kind] + digits);
 }
 
-/** Returns the hash and the masked form of a key whose text is given by a bootstrap variable. */
+/** Returns a key with the given text, its hash and its masked form. */
 export function keyMaterial(text: string): KeyMaterial {
   return { text, hash: hashKey(text), masked: maskKey(text) };
 }
@@ -53,8 +53,8 @@ export function maskKey(text: string): string {
 /** Returns true if a text has the form of a key. Other texts are refused without looking them up in the ledger. */
 export function isKeyText(text: string): boolean {
   return (
-    text.length >= keyTextMin &&
-    text.length <= keyTextMax &&
+    text.length >= keyCharsMin &&
+    text.length <= keyCharsMax &&
     Object.values(keyPrefixes).some(prefix => text.startsWith(prefix))
   );
 }

@@ -3,10 +3,16 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { ApiKey, Group, Limit, OwnAccount } from '../gen/tollgate/v1/account_pb.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 import { auditJson, entryJson } from '../rpc/history-json.ts';
-import { analyticsJson, arithmeticJson, nextPaymentJson, ownKeyJson, recordJson } from '../rpc/account-json.ts';
+import {
+  analyticsJson,
+  arithmeticJson,
+  nextPaymentJson,
+  ownAccountJson,
+  ownKeyJson,
+  recordJson,
+} from '../rpc/account-json.ts';
 import { bodiesJson } from '../rpc/bodies-json.ts';
 import { apiKeyJson, groupJson, limitJson } from '../rpc/resources.ts';
-import { ownAccountJson } from '../rpc/webhook-json.ts';
 import { readKeySettings, readRotation } from './account-body.ts';
 import {
   readActivityQuery,

@@ -3,7 +3,7 @@
  * table.
  */
 
-/** The meaning of a code for each kind of caller. */
+/** What a code means for people, how each kind of caller gets it, and how it is logged. */
 export interface ErrorFacets {
   /** The meaning, for people. */
   readonly meaning: string;
@@ -98,7 +98,8 @@ export const errorTable = {
     tip: 'The model’s provider refused this content: correct the request as the message says.',
   },
   previous_response_not_found: {
-    meaning: 'The response to continue was not stored, has expired, was deleted, or belongs to another account.',
+    meaning:
+      'The response that the request continues was not stored, has expired, was deleted, or belongs to another account.',
     http: 400,
     rpc: 'InvalidArgument',
     retry: false,
@@ -286,7 +287,7 @@ export const errorTable = {
 /** A code of the table. */
 export type ErrorCode = keyof typeof errorTable;
 
-/** Returns whether a string is a code of the table; a newer peer may send one that is not. */
+/** Returns whether a string is a code of the table. A code that was stored or sent by another version of the gateway may be unknown. */
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(errorTable, code);
 }

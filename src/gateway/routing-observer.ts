@@ -19,14 +19,17 @@ export function routingObserver(metrics: Metrics, logger: Logger, tell: NotifyOp
       metrics.attempted({ provider, model, result, durationMs, firstEventMs });
       logFailure(logger, attempt, outcome);
     },
-    answeredAs({ provider, modelId, model }, answeredAs) {
+    answeredAs({ provider, modelId, model }, answeringModel) {
       logger.warn(
-        { provider, model: modelId, upstreamModel: model, answeredAs },
-        'a provider answers as another model',
+        { provider, model: modelId, upstream_model: model, answers_as: answeringModel },
+        'a provider answered with another model than the requested one',
       );
     },
     inputCut({ provider, modelId, model }) {
-      logger.warn({ provider, model: modelId, upstreamModel: model }, 'a provider cuts prompts: give it more context');
+      logger.warn(
+        { provider, model: modelId, upstream_model: model },
+        'a provider cuts prompts: configure a longer context on its server',
+      );
     },
     breakerChanged({ provider, modelId, model }, state) {
       logger.warn({ provider, model: modelId, upstream_model: model, state }, 'circuit breaker');
@@ -42,7 +45,7 @@ export function routingObserver(metrics: Metrics, logger: Logger, tell: NotifyOp
 }
 
 /**
- * Reports every refusal of a provider's key, and every key that works again, to the metrics, the operator's webhooks and the log. Keys are named by their number in the configuration.
+ * Reports every refusal of a provider's key, and every key that works again, to the metrics, the operator's webhooks and the log. Keys are named by their number in the configuration. `rests_until`: when a refused key is tried again.
  */
 export function observeKey(
   {
@@ -53,13 +56,13 @@ export function observeKey(
   provider: string,
   health: KeyHealth,
 ): void {
-  const { number: key, state, restsUntilMs, last } = health;
-  if (state === 'working' || last === undefined) {
+  const { number: key, state, restsUntilMs, last: lastRefusal } = health;
+  if (state === 'working' || lastRefusal === undefined) {
     logger.info({ provider, key, state }, 'a provider’s key works again');
     return;
   }
-  metrics.keyRefused(provider, last.status);
-  const { status, message } = last;
+  metrics.keyRefused(provider, lastRefusal.status);
+  const { status, message } = lastRefusal;
   const rests_until = restsUntilMs === undefined ? null : isoTime(restsUntilMs);
   tell({
     type: 'provider.key_refused',
@@ -72,7 +75,7 @@ export function observeKey(
 }
 
 /**
- * Logs a failed attempt. The log line of the request does not name the provider that failed, and if the next one has answered, it does not even show that one failed. Failures that a steering line asked for are not logged.
+ * Logs a failed attempt, because the log line of the request does not name the provider that failed, and does not even show a failure if a later attempt succeeded. Failures of the built-in models that a `!sim` line in the prompt requested are not logged.
  */
 function logFailure(
   logger: Logger,

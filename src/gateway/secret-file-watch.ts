@@ -1,10 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { type SecretSource, hashSecret } from '../config/secret-sources.ts';
 
-/** How often secret files are checked. A changed secret is in use within 5 s. */
+/** How often secret files are checked. The check and the reload take time, too: a changed secret is in use within 5 s. */
 const intervalMs = 2_000;
 
-/** The watched files and the reload callback. */
 interface WatchOptions {
   /** Returns the secret files of the current configuration. */
   readonly sources: () => readonly SecretSource[];

@@ -87,10 +87,13 @@ export function usageReported(usage: Usage): GenerationEvent {
   return wrap(0, { case: 'usageReported', value: { $typeName: 'tollgate.v1.UsageReported', usage } });
 }
 
-/** Details about why a choice ended. `native`: the upstream's value of the finish reason. */
+/** Details about why a choice ended. */
 export interface FinishFacts {
+  /** The upstream's value of the finish reason; absent: the gateway ended the choice. */
   readonly native?: string;
+  /** The stop sequence that ended the choice; absent: none, or it is unknown. */
   readonly matchedStop?: string;
+  /** More about the end as JSON (`stop_details` of Messages); absent: nothing. */
   readonly detailsJson?: string;
   /** The protocol of `native`; only for a value that the gateway does not know. */
   readonly protocol?: Protocol;
@@ -139,7 +142,7 @@ export function annotationAdded(
   });
 }
 
-/** Returns `extension`: JSON members of a protocol for which the protobuf messages have no field. `scope`: where in the protocol's frame they were. */
+/** Returns `extension`: JSON members of a protocol for which the protobuf messages have no field. `scope`: where in the protocol's message (an event of a stream, or a whole response) they were. */
 export function extension(choice: number, scope: ExtensionScope, extra: Extra): GenerationEvent {
   return wrap(choice, { case: 'extension', value: { $typeName: 'tollgate.v1.Extension', scope, extra } });
 }

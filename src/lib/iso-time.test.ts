@@ -15,6 +15,7 @@ test.each([
   ['2026-11-21T12:00:00,25Z', noon + 250],
   ['2026-11-21', noon - 43_200_000],
   ['2026-11-21T14:00:00+02:00', noon],
+  // A query string turns a plus into a space.
   ['2026-11-21T14:00:00 02:00', noon],
   ['2026-11-21T06:30:00-0530', noon],
   ['2028-02-29', Date.UTC(2028, 1, 29)],
@@ -51,7 +52,7 @@ test.each([
   '2026-11-21T',
   '2026-11-21Z',
   '20261121T120000Z',
-])('“%s” is none', text => {
+])('“%s” is not a time', text => {
   expect(parseIsoTime(text)).toBeUndefined();
 });
 

@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { keepSecretFile, readSecretFile } from './secret-file.ts';
+import { readOrCreateSecretFile, readSecretFile } from './secret-file.ts';
 
 let folder = '';
 beforeEach(() => {
@@ -14,8 +14,8 @@ const readMode = (path: string): number => statSync(path).mode & 0o777;
 
 test('a secret is made once and kept, and only its owner can read it', () => {
   const path = join(folder, 'data', 'a.token');
-  expect(keepSecretFile(path, () => 'first')).toBe('first');
-  expect(keepSecretFile(path, () => 'second')).toBe('first');
+  expect(readOrCreateSecretFile(path, () => 'first')).toBe('first');
+  expect(readOrCreateSecretFile(path, () => 'second')).toBe('first');
   expect(readSecretFile(path)).toBe('first');
   expect(readMode(path)).toBe(0o600);
   expect(readdirSync(join(folder, 'data'))).toEqual(['a.token']);
@@ -25,13 +25,13 @@ test('a secret file that others can read is made private again', () => {
   const path = join(folder, 'a.token');
   writeFileSync(path, 'text\n');
   chmodSync(path, 0o644);
-  expect(keepSecretFile(path, () => 'other')).toBe('text');
+  expect(readOrCreateSecretFile(path, () => 'other')).toBe('text');
   expect(readMode(path)).toBe(0o600);
 });
 
 test('if two processes make the file at once, both get the same text', () => {
   const path = join(folder, 'a.token');
-  const late = keepSecretFile(path, () => {
+  const late = readOrCreateSecretFile(path, () => {
     writeFileSync(path, 'winner\n');
     return 'loser';
   });
@@ -42,7 +42,7 @@ test('if two processes make the file at once, both get the same text', () => {
 test('an empty file is an error, never an empty secret', () => {
   const path = join(folder, 'a.token');
   writeFileSync(path, '\n');
-  expect(() => keepSecretFile(path, () => 'text')).toThrow('is empty');
+  expect(() => readOrCreateSecretFile(path, () => 'text')).toThrow('is empty');
 });
 
 test('a file that does not exist gives undefined', () => {

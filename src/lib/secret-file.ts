@@ -33,7 +33,7 @@ export function readSecretFile(path: string): string | undefined {
  * Returns the text of a secret file. If the file does not exist, creates it (mode 0600, wholly or not at all) with a text
  * from `make`; if two processes create it at the same time, both get the same text. Throws if the file is empty.
  */
-export function keepSecretFile(path: string, make: () => string): string {
+export function readOrCreateSecretFile(path: string, make: () => string): string {
   const kept = readSecretFile(path) ?? createSecretFile(path, make());
   if (kept === '') throw new Error(`${path} is empty: delete it, and a new one is made.`);
   if ((statSync(path).mode & 0o077) !== 0) chmodSync(path, 0o600);

@@ -5,6 +5,7 @@ import {
   type GetAnalyticsResponse,
   type GetOwnKeyResponse,
   type NextPayment,
+  type OwnAccount,
   type RequestTimeline,
   Payer,
   RecordState,
@@ -16,7 +17,7 @@ import { isoTime } from '../lib/clock.ts';
 import { decimalText, jsonDollars as dollars } from '../lib/dollars.ts';
 import { limitJson } from './resources.ts';
 
-/** Converts records and sums to the JSON of the REST interface: the fields of docs/accounting.md "Records", dollars as exact JSON numbers, times in ISO 8601. */
+/** Converts the account, records and sums to the JSON of the REST interface: the fields of docs/accounting.md "Records", dollars as exact JSON numbers, times in ISO 8601. */
 
 const states: Readonly<Record<RecordState, string>> = {
   [RecordState.UNSPECIFIED]: '',
@@ -177,5 +178,17 @@ function sumsJson(sums: UsageSums | undefined): object {
     cache_creation_input_tokens: Number(sums?.cacheWriteTokens ?? 0n),
     cache_read_input_tokens: Number(sums?.cacheReadTokens ?? 0n),
     average_latency_ms: requests === 0 ? 0 : Math.round((Number(sums?.latencyMs ?? 0n) / requests) * 1000) / 1000,
+  };
+}
+
+/** Returns the caller's account, with amounts in dollars. `low_balance`: an event is sent when the balance falls below it; null: no event. */
+export function ownAccountJson(account: OwnAccount) {
+  const { lowBalanceNanoUsd: low } = account;
+  return {
+    account_id: Number(account.accountId),
+    name: account.name,
+    balance: dollars(account.balanceNanoUsd),
+    low_balance: low === undefined ? null : dollars(low),
+    created_at: isoTime(account.createdAtMs),
   };
 }

@@ -1,14 +1,12 @@
-import type { OwnAccount } from '../gen/tollgate/v1/account_pb.ts';
 import type { Webhook, WebhookEvent } from '../gen/tollgate/v1/webhook_pb.ts';
 import { isoTime } from '../lib/clock.ts';
-import { jsonDollars } from '../lib/dollars.ts';
 
 /**
  * Converts webhooks and their events to the JSON that REST clients get and the command line prints. Source: docs/interfaces/account.md
  * "Webhooks".
  */
 
-/** Returns a webhook. It has `secret` only if it was just created. */
+/** Returns the JSON of a webhook. It has `secret` only if the webhook was just created. */
 export function webhookJson(webhook: Webhook) {
   return {
     webhook_id: Number(webhook.webhookId),
@@ -20,7 +18,7 @@ export function webhookJson(webhook: Webhook) {
   };
 }
 
-/** Returns an event with the state of its delivery. */
+/** Returns the JSON of an event with the state of its delivery. `status`: the HTTP status of the last answer, null if there was none; `error`: why the last attempt failed, null if it did not. */
 export function webhookEventJson(event: WebhookEvent) {
   const time = (ms: bigint | undefined): string | null => (ms === undefined ? null : isoTime(ms));
   return {
@@ -34,17 +32,5 @@ export function webhookEventJson(event: WebhookEvent) {
     status: event.status ?? null,
     error: event.error ?? null,
     ended_at: time(event.endedAtMs),
-  };
-}
-
-/** Returns the caller's account. */
-export function ownAccountJson(account: OwnAccount) {
-  const { lowBalanceNanoUsd: low } = account;
-  return {
-    account_id: Number(account.accountId),
-    name: account.name,
-    balance: jsonDollars(account.balanceNanoUsd),
-    low_balance: low === undefined ? null : jsonDollars(low),
-    created_at: isoTime(account.createdAtMs),
   };
 }

@@ -15,7 +15,7 @@ import type { TokenPiece, Tokenizer } from '../generation/tokens.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { type PlannedCall, openedCall, openedMessage, openedPart, openedReasoning } from './items.ts';
 import type { LogprobSource } from './logprobs.ts';
-import { type AnswerStep, quiet } from './pace.ts';
+import { type AnswerStep, stall } from './pace.ts';
 import { type SealKind, sealReasoning } from './signature.ts';
 import type { RequestedFault, RequestedFinish } from './steering.ts';
 import { untilStop } from './stop.ts';
@@ -93,7 +93,7 @@ interface Target {
   readonly kind: DeltaKind;
 }
 
-type Steps = Generator<AnswerStep | typeof quiet, void, void>;
+type Steps = Generator<AnswerStep | typeof stall, void, void>;
 
 /** Makes the events of a choice from its plan, step by step, and counts the tokens. */
 export class ChoiceWriter {
@@ -226,7 +226,7 @@ export class ChoiceWriter {
   *#faults(deltas: number): Steps {
     for (const fault of this.#settings.faults) {
       if (fault.afterDeltas > deltas) continue;
-      if (fault.kind === 'stall') yield quiet;
+      if (fault.kind === 'stall') yield stall;
       throw fault.kind === 'cut'
         ? new UpstreamFailure('truncated', {
             requested: true,

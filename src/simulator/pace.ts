@@ -9,10 +9,10 @@ export interface AnswerStep {
 }
 
 /** A step after which the answer stalls: nothing follows until it is aborted. */
-export const quiet = Symbol('quiet');
+export const stall = Symbol('stall');
 
 /** The steps of a choice, in order. It ends by returning, or by throwing an `UpstreamFailure`. */
-export type ChoiceSteps = Iterator<AnswerStep | typeof quiet, void, void>;
+export type ChoiceSteps = Iterator<AnswerStep | typeof stall, void, void>;
 
 /** The timers with which an answer waits, and the signal that ends the wait. */
 export interface Waiting {
@@ -32,13 +32,13 @@ const batchMax = 64;
 /** Tokens that are due within this time are sent as one batch, because a timer for each would cost more than the answer. */
 const tickMs = 20;
 /** The timer of an answer that stalls: longer than any deadline of the gateway. */
-const quietMs = 2 ** 31 - 1;
+const stallTimerMs = 2 ** 31 - 1;
 
 /** Interleaves the events of several choices, as an upstream does. */
 class Choices {
   #running: { steps: ChoiceSteps; tokens: number }[];
   /** True if a choice has stalled. The whole answer stalls then. */
-  isQuiet = false;
+  isStalled = false;
   /** The failure that ended the answer. It is thrown only after everything before it was sent. */
   failure: Error | undefined;
 
@@ -47,17 +47,18 @@ class Choices {
   }
 
   get isOver(): boolean {
-    return this.#running.length === 0 || this.isQuiet || this.failure !== undefined;
+    return this.#running.length === 0 || this.isStalled || this.failure !== undefined;
   }
 
   /** Adds events of all choices in turn to the batch, until every choice has sent `due` tokens or the batch is full. */
   fillBatch(due: number, batch: GenerationEvent[]): void {
-    let took = true;
-    while (took && !this.isOver && batch.length < batchMax) {
-      took = false;
+    // Whether any choice took a step in the last round.
+    let advanced = true;
+    while (advanced && !this.isOver && batch.length < batchMax) {
+      advanced = false;
       for (const choice of this.#running) {
         if (this.isOver || choice.tokens >= due) continue;
-        took = true;
+        advanced = true;
         const step = this.#next(choice.steps);
         if (step === undefined) continue;
         choice.tokens += step.tokens;
@@ -70,7 +71,7 @@ class Choices {
     try {
       const { done, value } = steps.next();
       if (done === true) this.#running = this.#running.filter(each => each.steps !== steps);
-      else if (value === quiet) this.isQuiet = true;
+      else if (value === stall) this.isStalled = true;
       else return value;
     } catch (thrown) {
       this.failure = thrown instanceof Error ? thrown : new Error('a choice failed', { cause: thrown });
@@ -89,8 +90,8 @@ export interface PacedAnswer {
 }
 
 /**
- * Yields the events of all choices in batches, at `tokensPerSecond` for each choice (0: as fast as they are read). It waits with timers; without a pace it
- * lets others run between batches. Throws the signal's reason once the signal is aborted, even while the answer stalls.
+ * Yields the events of all choices in batches, at `tokensPerSecond` for each choice (0: as fast as they are read). It waits with timers; if `tokensPerSecond` is 0,
+ * it lets other work of the event loop run between batches. Throws the signal's reason once the signal is aborted, even while the answer stalls.
  */
 export async function* paced(
   answer: PacedAnswer,
@@ -113,8 +114,8 @@ export async function* paced(
     else await sleep(Math.max(tickMs, (due * 1_000) / tokensPerSecond - elapsedMs), signal);
     signal.throwIfAborted();
   }
-  if (!choices.isQuiet && choices.failure === undefined) batch.push(answer.last());
+  if (!choices.isStalled && choices.failure === undefined) batch.push(answer.last());
   if (batch.length > 0) yield batch;
-  while (choices.isQuiet) await sleep(quietMs, signal);
+  while (choices.isStalled) await sleep(stallTimerMs, signal);
   if (choices.failure !== undefined) throw choices.failure;
 }

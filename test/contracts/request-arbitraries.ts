@@ -84,11 +84,14 @@ const userPart: fc.Arbitrary<Part> = fc.oneof(
   ),
 );
 
-/** Returns items that Chat writes as one or several messages. `message`: the number of the first message, which is the turn of the items. */
+/**
+ * Returns items that Chat writes as one or several messages. `message`: how many messages come before them. Items that one message of the model contains get `message + 1` as their
+ * `turn`, as the decoder numbers them; all others get 0.
+ */
 type Turn = (message: number) => { readonly items: Item[]; readonly messages: number };
 
 const speaker = fc.constantFrom('', 'ann');
-const said: fc.Arbitrary<Turn> = fc.oneof(
+const inputTurn: fc.Arbitrary<Turn> = fc.oneof(
   fc.tuple(fc.array(textPart, { minLength: 1, maxLength: 2 }), speaker).map(([parts, who]): Turn => {
     return () => ({ items: [makeItem(messageContent(Role.SYSTEM, parts, who), 0)], messages: 1 });
   }),
@@ -100,19 +103,19 @@ const said: fc.Arbitrary<Turn> = fc.oneof(
 type ReasoningBlock = Parameters<typeof reasoningContent>[0];
 
 const plainReasoning = anyText.map((text): ReasoningBlock => ({ parts: [makePart(reasoningTextContent(text))] }));
-const sealedReasoning = fc
-  .tuple(anyText, base64, fc.constantFrom('signed', 'sealed', 'redacted'))
+const opaqueReasoning = fc
+  .tuple(anyText, base64, fc.constantFrom('signed', 'encrypted', 'redacted'))
   .map(([text, data, form]): ReasoningBlock => {
     if (form === 'signed')
       return { parts: [makePart(reasoningTextContent(text))], opaque: [makeOpaque('anthropic.signature', data)] };
-    if (form === 'sealed')
+    if (form === 'encrypted')
       return { parts: [makePart(summaryTextContent(text))], opaque: [makeOpaque('openai.encrypted', data)] };
     return { parts: [], opaque: [makeOpaque('anthropic.redacted', data)], redacted: true };
   });
 const reasoningBlocks: fc.Arbitrary<ReasoningBlock[]> = fc.oneof(
   fc.constant<ReasoningBlock[]>([]),
   plainReasoning.map(one => [one]),
-  fc.array(sealedReasoning, { minLength: 1, maxLength: 3 }),
+  fc.array(opaqueReasoning, { minLength: 1, maxLength: 3 }),
 );
 
 const call = fc.record({
@@ -127,7 +130,7 @@ const result = fc.array(textPart, { minLength: 1, maxLength: 2 });
 function callItem(
   {
     id,
-    name: called,
+    name: toolName,
     arguments: args,
     kind,
     signature,
@@ -138,10 +141,10 @@ function callItem(
     signature === null || kind === ToolKind.CUSTOM
       ? {}
       : { signature: makeOpaque('gemini.thought_signature', signature) };
-  return makeItem(toolCallContent({ callId: id, name: called, kind, arguments: args, ...signed }), turn);
+  return makeItem(toolCallContent({ callId: id, name: toolName, kind, arguments: args, ...signed }), turn);
 }
 
-const answered: fc.Arbitrary<Turn> = fc
+const modelTurn: fc.Arbitrary<Turn> = fc
   .record({
     reasoningBlocks,
     text: maybe(anyText),
@@ -157,12 +160,12 @@ const answered: fc.Arbitrary<Turn> = fc
           ...(text === undefined ? [] : [makePart(textContent(text))]),
           ...(refusal === undefined ? [] : [makePart(refusalContent(refusal))]),
         ];
-        const isSilent = calls.length > 0 || blocks.length > 0;
-        const spoken =
-          parts.length === 0 && isSilent ? [] : [makeItem(messageContent(Role.ASSISTANT, parts, who), turn)];
+        const hasOtherItems = calls.length > 0 || blocks.length > 0;
+        const messageItems =
+          parts.length === 0 && hasOtherItems ? [] : [makeItem(messageContent(Role.ASSISTANT, parts, who), turn)];
         const items = [
           ...blocks.map(block => makeItem(reasoningContent(block), turn)),
-          ...spoken,
+          ...messageItems,
           ...calls.map(([each]) => callItem(each, turn)),
           ...calls.map(([{ id }, texts]) =>
             makeItem(toolResultContent({ callId: id, parts: texts, plain: texts.length === 1 }), 0),
@@ -233,6 +236,7 @@ const format: fc.Arbitrary<OutputFormat> = fc
   )
   .map((fields): OutputFormat => defined({ $typeName: 'tollgate.v1.OutputFormat', ...fields }));
 
+// Adding 0 turns -0, which JSON does not keep, into 0.
 const penalty = fc.double({ min: -2, max: 2, noNaN: true }).map(value => value + 0);
 const sampling: fc.Arbitrary<Sampling | undefined> = fc
   .record({
@@ -289,21 +293,21 @@ export function requests(endpoint: Endpoint): fc.Arbitrary<GenerateRequest> {
   );
   return fc
     .record({
-      turns: fc.array(fc.oneof(said, answered), { minLength: 1, maxLength: 5 }),
+      turns: fc.array(fc.oneof(inputTurn, modelTurn), { minLength: 1, maxLength: 5 }),
       delivery: fc.constantFrom(Delivery.STREAMED, Delivery.WHOLE),
       stop: fc.array(anyText, { maxLength: 4 }),
       serviceTier: fc.constantFrom(ServiceTier.UNSPECIFIED, ServiceTier.FLEX, ServiceTier.PRIORITY),
       optional,
       tools,
     })
-    .map(({ turns, optional: more, tools: called, ...rest }) =>
+    .map(({ turns, optional: more, tools: toolFields, ...rest }) =>
       makeRequest({
         model: 'acme/large',
         endpoint,
         items: makeItems(turns),
         ...rest,
         ...defined(more),
-        ...defined(called),
+        ...defined(toolFields),
       }),
     );
 }

@@ -74,7 +74,8 @@ function lintNames(name: string, { type, help }: Family): string[] {
   if (!['counter', 'gauge', 'histogram'].includes(type)) found.push(`${name}: ${type} is no type`);
   if (help === '') found.push(`${name}: no help`);
   if (!/^[a-z][a-z0-9]*(?:_[a-z0-9]+)*$/.test(name)) found.push(`${name}: not snake case`);
-  if ((type === 'counter') !== name.endsWith('_total')) found.push(`${name}: only counters end in _total, and all do`);
+  if ((type === 'counter') !== name.endsWith('_total'))
+    found.push(`${name}: a counter must end in _total, and nothing else may`);
   if (/_(?:bucket|sum|count)$/.test(name)) found.push(`${name}: ends as a part of a histogram`);
   if (/milliseconds|_ms\b|kilobytes|megabytes|percent/.test(name)) found.push(`${name}: not a base unit`);
   return found;

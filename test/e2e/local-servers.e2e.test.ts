@@ -329,9 +329,11 @@ describe('silent changes of a request by a server', () => {
       expect(body['model']).toBe('ollama/llama3.2:latest');
     }
     await expect
-      .poll(() => logged('"answeredAs":"tinyllama:1.1b","msg":"a provider answers as another model"'))
+      .poll(() =>
+        logged('"answers_as":"tinyllama:1.1b","msg":"a provider answered with another model than the requested one"'),
+      )
       .toBe(1);
-    expect(logged('a provider answers as another model')).toBe(1);
+    expect(logged('a provider answered with another model than the requested one')).toBe(1);
     const { routes } = await gateway.admin.listRoutes({});
     const route = routes.find(each => each.model === 'ollama/llama3.2:latest');
     expect(route).toMatchObject({ answersAs: 'tinyllama:1.1b', cutsInput: true });

@@ -2,16 +2,17 @@
 import type { Gateway } from '../gateway.ts';
 
 /** The outcome of a request. */
-export interface MessagesSeen {
+export interface MessagesOutcome {
   readonly status: number;
   readonly headers: Headers;
-  /** The error of the envelope or of the stream's error event. */
+  /** The error of an error answer, or of the stream's `error` event; absent: none. */
   readonly error?: Readonly<Record<string, unknown>>;
   readonly text: string;
+  /** The arguments of all calls as JSON texts. */
   readonly arguments: string;
-  /** The stop reason, as Chat's finish reason. */
+  /** The stop reason; `tool_use` is given as Chat's `tool_calls`, all others unchanged. */
   readonly finish: string | undefined;
-  /** Whether `message_stop` came, and nothing after it. */
+  /** Whether `message_stop` came, and nothing after it. If the answer is not streamed: whether it is not an error. */
   readonly done: boolean;
   readonly ms: number;
 }
@@ -25,10 +26,10 @@ interface Block {
 }
 
 const toFinish = (reason: unknown): string | undefined =>
-  reason === 'tool_use' ? 'tool_calls' : (reason as undefined);
+  reason === 'tool_use' ? 'tool_calls' : (reason as string | undefined);
 
 /** Sends a request, streamed or not, and reads the answer to its end. */
-export async function askMessages(gateway: Gateway, body: Json): Promise<MessagesSeen> {
+export async function askMessages(gateway: Gateway, body: Json): Promise<MessagesOutcome> {
   const began = performance.now();
   const response = await fetch(`${gateway.url}/v1/messages`, {
     method: 'POST',
@@ -48,7 +49,7 @@ export async function askMessages(gateway: Gateway, body: Json): Promise<Message
   return { ...known, text: said, arguments: inputs.join(), finish: toFinish(answer.stop_reason), done: true };
 }
 
-function readStream(text: string): Omit<MessagesSeen, 'status' | 'headers' | 'ms'> {
+function readStream(text: string): Omit<MessagesOutcome, 'status' | 'headers' | 'ms'> {
   const seen = { text: '', arguments: '', finish: undefined as string | undefined, done: false };
   let error: Json | undefined;
   for (const line of text.split('\n').filter(each => each.startsWith('data: '))) {

@@ -105,9 +105,9 @@ test('a bad key can be seen after one request: in the log, in a metric and with 
 test('a provider that answers with another model can be seen in the log and with `tollgate routes`', async () => {
   expect((await ask('acme/cheat')).status).toBe(200);
   await expect
-    .poll(() => grep('a provider answers as another model'))
+    .poll(() => grep('a provider answered with another model than the requested one'))
     .toMatchObject([
-      { level: 'warn', provider: 'cheat', model: 'acme/cheat', upstreamModel: 'large-9', answeredAs: 'tiny-1' },
+      { level: 'warn', provider: 'cheat', model: 'acme/cheat', upstream_model: 'large-9', answers_as: 'tiny-1' },
     ]);
   const route = (await rows('routes')).find(({ model }) => model === 'acme/cheat');
   expect(route).toMatchObject({ provider: 'cheat', answers_as: 'tiny-1' });

@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import { expect } from 'vitest';
 import type { AdmitCommand } from '../../src/ledger/ledger.ts';
 import type { AdminCommands, AdminCall } from '../../src/ledger/rules/administration.ts';
-import { type Connection, openForWriting, sqliteFailure } from '../../src/lib/sqlite/database.ts';
+import { type Connection, openForWriting, injectedSqliteError } from '../../src/lib/sqlite/database.ts';
 import { Engine } from '../../src/ledger/sqlite/engine.ts';
 import { type FaultPlan, Faults } from '../../src/ledger/sqlite/fault.ts';
 import { checkInvariants } from '../../src/ledger/sqlite/invariants.ts';
@@ -178,7 +178,7 @@ function dump(connection: Connection): unknown {
 
 /** Returns an engine on the connection that fails as the plan says. */
 export function engineWith(connection: Connection, plan?: FaultPlan): Engine {
-  const faults = plan === undefined ? {} : { faults: new Faults(plan, sqliteFailure) };
+  const faults = plan === undefined ? {} : { faults: new Faults(plan, injectedSqliteError) };
   return new Engine(connection, { dailyLimitUnit: 'dollars', plans: smallPlans, ...faults });
 }
 

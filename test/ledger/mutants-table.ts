@@ -371,8 +371,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a renewed period counts from the renewal, not from the start',
     file: 'rules/subscriptions.ts',
-    from: 'findPlanTime(startedAtMs, period, nowMs)',
-    to: 'findPlanTime(nowMs, period, nowMs)',
+    from: 'findPlanPeriod(startedAtMs, period, nowMs)',
+    to: 'findPlanPeriod(nowMs, period, nowMs)',
   },
   {
     mistake: 'a renewal is not paid',

@@ -12,8 +12,8 @@ import { createDatabase, hasPostgres, type PostgresServer, startPostgres } from 
 const src = resolve(import.meta.dirname, '../../src');
 /** The least number of steps; the environment variable `STEPS` changes it. */
 const stepsMin = Number(process.env['STEPS'] ?? 200_000);
-/** How many traces run at the same time, each on its own database, for which it waits most of the time. */
-const lanes = 4;
+/** How many databases are used at the same time, each for one trace after another. A trace mostly waits for its database, so that several cost little more time than one. */
+const databases = 4;
 let server: PostgresServer | undefined;
 
 beforeAll(async () => {
@@ -23,17 +23,18 @@ beforeAll(async () => {
 
 afterAll(() => server?.stop());
 
-async function runSteps(opens: readonly OpenSubject[]): Promise<number> {
+/** Runs traces on each of the ledgers at the same time until they have executed `stepsMin` steps in all. Returns the number of steps. */
+async function runSteps(openers: readonly OpenSubject[]): Promise<number> {
   let steps = 0;
   const startedAtMs = performance.now();
-  const runLane = async (open: OpenSubject): Promise<void> => {
+  const runTraces = async (open: OpenSubject): Promise<void> => {
     const property = fc.asyncProperty(traces(120), async trace => {
       const done = await runTrace(open, trace);
       steps += done;
     });
     while (steps < stepsMin) await fc.assert(property, { numRuns: 25 });
   };
-  await Promise.all(opens.map(runLane));
+  await Promise.all(openers.map(runTraces));
   console.log(`${steps} steps, ${Math.round((steps * 1000) / (performance.now() - startedAtMs))} a second`);
   return steps;
 }
@@ -45,7 +46,8 @@ test.each(Object.entries(subjects))(
   },
 );
 
-async function openLane(): Promise<Awaited<ReturnType<typeof openPostgresSubject>>> {
+/** Opens a new database, on which the commands of a trace alternate between two gateways. */
+async function openDatabase(): Promise<Awaited<ReturnType<typeof openPostgresSubject>>> {
   const url = await createDatabase(server?.url ?? '');
   const migrations = readMigrations(new URL('../../src/ledger/postgres/migrations/', import.meta.url));
   await migratePostgres({ url }, { part: 'ledger', migrations });
@@ -55,7 +57,7 @@ async function openLane(): Promise<Awaited<ReturnType<typeof openPostgresSubject
 test.runIf(hasPostgres)(
   `${stepsMin} steps of two gateways on PostgreSQL: they return and store what the reference model does`,
   async () => {
-    const opened = await Promise.all(Array.from({ length: lanes }, openLane));
+    const opened = await Promise.all(Array.from({ length: databases }, openDatabase));
     expect(await runSteps(opened.map(({ open }) => open))).toBeGreaterThanOrEqual(stepsMin);
     await Promise.all(opened.map(({ close }) => close()));
   },

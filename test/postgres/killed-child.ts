@@ -6,7 +6,8 @@ import { IdSource } from '../../src/lib/ids.ts';
 import { makeAdmitCommand, amount, plans } from '../ledger/fixture.ts';
 
 const [url = '', accountId, keyId, dataDir] = process.argv.slice(2);
-// With a data directory, the lease outlasts the test unless a gateway starts on the same directory. Without one, it soon ends by itself.
+// Without a data directory nothing but the end of the lease tells others that this process has ended, so the lease is short. With one, the next gateway that locks the directory ends
+// the lease, so it is longer than the test.
 const home = dataDir === undefined ? undefined : lockHome(dataDir);
 const lease = { leaseMs: home === undefined ? 4000 : 600_000, renewMs: 200 };
 const ledger = await openPostgresLedger({ url, clock: systemClock, dailyLimitUnit: 'dollars', plans, lease, home });

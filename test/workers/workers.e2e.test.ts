@@ -8,15 +8,16 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { readBalance, endGateway, type Gateway, heldBy, makeKey, readRecord, root, startGateway } from '../gateway.ts';
 
-const deaths = mkdtempSync(join(tmpdir(), 'tollgate-deaths-'));
+/** A file in this folder makes the worker throw whose number is its name: see die.mjs. */
+const killFolder = mkdtempSync(join(tmpdir(), 'tollgate-killFolder-'));
 let gateway: Gateway;
 
 beforeAll(async () => {
-  mkdirSync(deaths, { recursive: true });
+  mkdirSync(killFolder, { recursive: true });
   const preload = pathToFileURL(join(root, 'test/workers/die.mjs')).href;
   gateway = await startGateway({
     config: 'metrics: public\nsimulator: { steering: true }\n',
-    environment: { TOLLGATE_WORKERS: '2', NODE_OPTIONS: `--import=${preload}`, TEST_DEATHS: deaths },
+    environment: { TOLLGATE_WORKERS: '2', NODE_OPTIONS: `--import=${preload}`, TEST_DEATHS: killFolder },
   });
 });
 
@@ -145,11 +146,12 @@ test('all workers can read what one stores: responses, conversations, tasks and 
   expect(String(followed.body['text'])).toContain('response.completed');
   const { body: conversation } = await send('POST', '/v1/conversations', { body: {} });
   const slow = { model: 'sim/large', input: '!sim tokens=20 delay_ms=400\nHi.', conversation: conversation['id'] };
-  const both = await times(6, () => send('POST', '/v1/responses', { body: slow }));
-  expect(both.filter(({ status }) => status === 200)).toHaveLength(1);
+  // A conversation is locked while a response is generated in it, whichever worker generates it.
+  const concurrent = await times(6, () => send('POST', '/v1/responses', { body: slow }));
+  expect(concurrent.filter(({ status }) => status === 200)).toHaveLength(1);
 });
 
-test('a worker that dies is replaced within 10 s; the holds of its requests are released, and the other one continues', async () => {
+test('a worker that dies is replaced within 10 s; the holds of its requests are voided, and the other worker continues', async () => {
   const long = chat('!sim tokens=120 tps=20\nTell me all of it.', { stream: true });
   const streams = times(10, () =>
     send('POST', '/v1/chat/completions', { body: long }).then(
@@ -159,7 +161,7 @@ test('a worker that dies is replaced within 10 s; the holds of its requests are 
   );
   await sleep(1_500);
   expect(await heldBy(gateway)).toBeGreaterThan(0n);
-  writeFileSync(join(deaths, '1'), '');
+  writeFileSync(join(killFolder, '1'), '');
   await expect.poll(() => gateway.printed(), { timeout: 60_000 }).toContain('a worker ended: it is replaced');
   const beganMs = performance.now();
   const from = gateway.printed().length;
@@ -174,7 +176,7 @@ test('a worker that dies is replaced within 10 s; the holds of its requests are 
   const whole = ended.filter(({ isWhole }) => isWhole);
   expect(whole.length).toBeGreaterThan(0);
   expect(whole.length).toBeLessThan(10);
-  // Every complete answer was charged, and the holds of broken answers were released.
+  // Every complete answer was charged, and the holds of broken answers were voided.
   for (const { id } of whole) expect((await readRecord(gateway, id)).state).toBe(RecordState.COMPLETED);
   await expect.poll(() => heldBy(gateway)).toBe(0n);
 });

@@ -85,12 +85,12 @@ class MessageDecoder {
     const parts = message.content == null || message.content === '' ? [] : this.#parts(message.content, path);
     if (message.refusal != null && message.refusal !== '')
       parts.push(make.makePart(make.refusalContent(message.refusal)));
-    const silent = calls.length > 0 || message.function_call != null || reasoning.length > 0;
-    if (message.content == null && parts.length === 0 && !silent && extra === undefined) {
+    const hasOtherItems = calls.length > 0 || message.function_call != null || reasoning.length > 0;
+    if (message.content == null && parts.length === 0 && !hasOtherItems && extra === undefined) {
       throw invalidField(`${path}.content`, 'is required unless the message has tool calls', 'invalid_type');
     }
     const contents =
-      parts.length === 0 && silent ? [] : [make.messageContent(Role.ASSISTANT, parts, message.name ?? '')];
+      parts.length === 0 && hasOtherItems ? [] : [make.messageContent(Role.ASSISTANT, parts, message.name ?? '')];
     const called = calls.map((call, at) => this.#call(call, `${path}.tool_calls.${at}`, turn));
     this.items.push(...inOrder({ reasoning, messages: contents.map(content => make.makeItem(content, turn)), called }));
     if (message.function_call != null) this.items.push(this.#legacyCall(message.function_call, turn));

@@ -36,7 +36,7 @@ const knownJsonSchemaMembers = members('name', 'description', 'schema', 'strict'
 /** `include_obfuscation` pads OpenAI's own streams: nothing is lost without it. */
 const knownStreamOptionsMembers = members('include_usage', 'include_obfuscation');
 
-/** Decodes a request. Throws `validation_error`. */
+/** Decodes a request. Throws `validation_error` if a field is invalid. */
 export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const body = parseBody(chatRequestSchema, received.body);
   checkFieldPairs(body);

@@ -13,7 +13,7 @@ export class LedgerRelay {
   /** The ids of the worker's requests that have holds. */
   readonly #held = new SlotMap<number>();
   #outbox: SentReplies = [[], [], []];
-  #isFlushing = false;
+  #willFlush = false;
   #isGone = false;
 
   /** `post` sends a message to the worker. */
@@ -58,10 +58,10 @@ export class LedgerRelay {
   }
 
   #flushSoon(): void {
-    if (this.#isFlushing) return;
-    this.#isFlushing = true;
+    if (this.#willFlush) return;
+    this.#willFlush = true;
     setImmediate(() => {
-      this.#isFlushing = false;
+      this.#willFlush = false;
       const replies = this.#outbox;
       this.#outbox = [[], [], []];
       if (!this.#isGone) this.#post(replies);

@@ -3,7 +3,7 @@ import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
 
 /**
- * Members of one protocol that can't be left out, because they change what the client gets or what is done for it. Source: docs/interfaces/README.md "Refused, listed or
+ * Members of one protocol that can't be left out, because the answer, or what the provider does, would be different. Source: docs/interfaces/README.md "Refused, listed or
  * dropped".
  */
 const refusedMembers: Readonly<Partial<Record<Protocol, Readonly<Record<string, string>>>>> = {
@@ -21,14 +21,17 @@ const hintMembers: ReadonlySet<string> = new Set([
   'safety_identifier',
 ]);
 
-/** Returns the members of a client's body that only an upstream of the same protocol can read, without hints; none if there is no body. Throws `unsupported_parameter` for those in `refusedMembers`. */
+/**
+ * Returns the members of a client's body that only an upstream of the same protocol can read, without mere hints; none if the request has no body in a client's protocol (`source` undefined). Throws
+ * `unsupported_parameter` for a member that changes the answer.
+ */
 export function unknownFields(source: SourceRequest | undefined): string[] {
   if (source === undefined) return [];
   const refused = refusedMembers[source.protocol] ?? {};
   for (const field of source.unknownFields) {
     const what = Object.hasOwn(refused, field) ? refused[field] : undefined;
     if (what === undefined) continue;
-    throw new GatewayError('unsupported_parameter', `The model’s provider does not take ${what}.`, { param: field });
+    throw new GatewayError('unsupported_parameter', `The model’s provider does not support ${what}.`, { param: field });
   }
   return source.unknownFields.filter(field => !hintMembers.has(field));
 }

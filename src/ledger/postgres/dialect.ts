@@ -1,8 +1,9 @@
 import type { Sendable } from '../../lib/postgres/values.ts';
 
 /**
- * Translates a statement of the reader from SQLite's dialect to PostgreSQL's: parameters (`?`, `@name`) get numbers and types, and names with capital letters are quoted, because
- * PostgreSQL would fold them. Functions that PostgreSQL lacks are defined by the schema (migrations/0001-initial.sql).
+ * Translates a statement of `src/ledger/reader` from SQLite's dialect to PostgreSQL's: parameters (`?`, `@name`) get numbers and types, and names with capital letters are quoted, because
+ * PostgreSQL would fold them. Functions that PostgreSQL lacks are defined by the schema (migrations/0001-initial.sql). `given`: one object with
+ * the values by name, or the values of the question marks in order.
  */
 export function translate(text: string, given: readonly unknown[]): { text: string; values: Sendable[] } {
   const [first] = given;
@@ -41,6 +42,7 @@ function isNamed(value: unknown): value is Readonly<Record<string, unknown>> {
 function chooseCast(value: Sendable): string {
   if (typeof value === 'number' || typeof value === 'bigint') return '::bigint';
   if (value instanceof Uint8Array) return '::bytea';
+  // Null stands for an absent id, as in `src/ledger/reader/webhooks.ts`.
   return value === null ? '::bigint' : '::text';
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type CalendarWindow, dayMs, toDay, toHour, findPlanTime, windowAt } from './calendar.ts';
+import { type CalendarWindow, dayMs, toDay, toHour, findPlanPeriod, windowAt } from './calendar.ts';
 
 const at = fc.integer({ min: Date.parse('1999-01-01T00:00:00Z'), max: Date.parse('2101-12-31T23:59:59.999Z') });
 
@@ -56,7 +56,7 @@ test('in every time zone windows follow one another without a gap, and their num
   );
 });
 
-test('hours are those of the time zone, and an hour that the clocks repeat is two', () => {
+test('hours begin with the hours of the time zone, and an hour that is repeated when the clocks go back counts as two', () => {
   fc.assert(
     fc.property(at, fc.constantFrom('UTC', 'Europe/Berlin', 'Asia/Kolkata', 'America/Sao_Paulo'), (ms, zone) => {
       const { number, startMs, endMs } = windowAt('hour', zone, ms);
@@ -81,7 +81,7 @@ test.each([
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 const period = (start: string, length: 'biweekly' | 'monthly', at: string): (number | string)[] => {
-  const { number, startMs, endMs } = findPlanTime(Date.parse(start), length, Date.parse(at));
+  const { number, startMs, endMs } = findPlanPeriod(Date.parse(start), length, Date.parse(at));
   return [number, iso(startMs), iso(endMs)];
 };
 
@@ -106,7 +106,7 @@ test.each([
     [48, '2032-02-29T23:59:59.999Z', '2032-03-29T23:59:59.999Z'],
   ],
   ['2026-12-31T23:00:00.000Z', '2027-01-31T22:59:59.999Z', [0, '2026-12-31T23:00:00.000Z', '2027-01-31T23:00:00.000Z']],
-])('a monthly plan of %s is at %s in its period %j', (start, at, expected) => {
+])('a monthly plan that started at %s: its period at %s is %j', (start, at, expected) => {
   expect(period(start, 'monthly', at)).toEqual(expected);
 });
 
@@ -117,14 +117,14 @@ test('a biweekly plan has periods of 14 days, across leap days', () => {
   expect(period(start, 'biweekly', '2028-03-05T10:00:00.000Z')[0]).toBe(1);
 });
 
-test('every time is in exactly one period, which continues where the one before ended, on the start’s day or the last of the month', () => {
+test('every time is in exactly one period, which begins when the one before ends; a monthly period ends on the day of the month on which the plan started, or on the last day of a month that lacks it', () => {
   const time = fc.integer({ min: Date.UTC(2020, 0, 1), max: Date.UTC(2060, 0, 1) });
   fc.assert(
     fc.property(time, fc.nat(20 * 366 * 86_400_000), fc.constantFrom('biweekly', 'monthly'), (start, later, length) => {
-      const found = findPlanTime(start, length, start + later);
+      const found = findPlanPeriod(start, length, start + later);
       expect(found.startMs <= start + later && start + later < found.endMs).toBe(true);
-      expect(findPlanTime(start, length, found.startMs)).toEqual(found);
-      const next = findPlanTime(start, length, found.endMs);
+      expect(findPlanPeriod(start, length, found.startMs)).toEqual(found);
+      const next = findPlanPeriod(start, length, found.endMs);
       expect([next.number, next.startMs]).toEqual([found.number + 1, found.endMs]);
       if (length === 'biweekly') {
         expect(found.endMs - found.startMs).toBe(14 * dayMs);

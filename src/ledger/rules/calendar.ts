@@ -87,7 +87,7 @@ function windowNumber(per: Exclude<CalendarWindow, 'hour'>, first: Temporal.Plai
 }
 
 /** A period of a plan. `number`: how many periods have passed since the first start. */
-export interface PlanTime {
+export interface PlanPeriodSpan {
   readonly number: number;
   readonly startMs: number;
   readonly endMs: number;
@@ -100,7 +100,7 @@ const biweekMs = 14 * dayMs;
  * ends at the day and time of the first start in the next month, or on the month's last day if it lacks that day. See docs/accounting.md
  * "Subscriptions".
  */
-export function findPlanTime(startedAtMs: number, period: 'biweekly' | 'monthly', atMs: number): PlanTime {
+export function findPlanPeriod(startedAtMs: number, period: 'biweekly' | 'monthly', atMs: number): PlanPeriodSpan {
   const from = period === 'biweekly' ? (n: number) => startedAtMs + n * biweekMs : monthsAfter(startedAtMs);
   // This start value is never too high, because no period is longer.
   let number = Math.floor((atMs - startedAtMs) / (period === 'biweekly' ? biweekMs : 31 * dayMs));

@@ -1,7 +1,7 @@
 import { isoTime } from '../../lib/clock.ts';
 import type { PlanName, PlanPeriodName } from '../plans.ts';
 import type { Account, PlanPeriod, Rows, Subscription } from '../rows.ts';
-import { findPlanTime } from './calendar.ts';
+import { findPlanPeriod } from './calendar.ts';
 import { type Context, findOwner, present } from './context.ts';
 import { emit } from './events.ts';
 import { changeBalance } from './holds.ts';
@@ -75,7 +75,7 @@ function canPay({ balance, held }: Account, price: bigint): boolean {
 function buyPeriod({ rows, plans }: Context, account: Account, subscription: Subscription, nowMs: number): void {
   const { plan, period, startedAtMs, number: of } = subscription;
   const { priceNanoUsd: price, tokens } = plans[plan][period];
-  const { number: nth, startMs, endMs } = findPlanTime(startedAtMs, period, nowMs);
+  const { number: nth, startMs, endMs } = findPlanPeriod(startedAtMs, period, nowMs);
   const number = account.plans + 1;
   const bought = { number, subscription: of, plan, nth, startMs, endMs, price, tokens, used: 0, held: 0, live: true };
   rows.periods.put({ accountId: account.id, ...bought });

@@ -1,5 +1,5 @@
 import type { PriceSheet } from '../../generation/price.ts';
-import { type Connection, isStorageFailure, losesWrites, type Query, sqliteCode } from '../../lib/sqlite/database.ts';
+import { type Connection, isStorageFailure, mayLoseWrites, type Query, sqliteCode } from '../../lib/sqlite/database.ts';
 import { StorageLost } from '../../lib/sqlite/storage-lost.ts';
 import type { Suspension } from '../ledger.ts';
 import type { DailyLimitUnit, Plans } from '../plans.ts';
@@ -186,7 +186,7 @@ export class Engine {
 
   #rollBack(error: unknown): void {
     if (error instanceof WriterDeath) throw error;
-    if (losesWrites(error)) throw new StorageLost(error);
+    if (mayLoseWrites(error)) throw new StorageLost(error);
     // If the disk is full, SQLite has already rolled back.
     if (this.#db.inTransaction) this.#db.exec('ROLLBACK');
     this.#rows.clear();

@@ -1,5 +1,5 @@
 import { workerData } from 'node:worker_threads';
-import { type Connection, openForWriting, sqliteFailure } from '../../lib/sqlite/database.ts';
+import { type Connection, openForWriting, injectedSqliteError } from '../../lib/sqlite/database.ts';
 import { serveCalls } from '../../lib/threads/serve-calls.ts';
 import type { DailyLimitUnit, Plans } from '../plans.ts';
 import { Engine, type SuspendedAccount } from './engine.ts';
@@ -46,7 +46,7 @@ const db = refusingDamage(path, damageAdvice, open);
 const recovering = new Engine(db, { dailyLimitUnit, plans, writeOffMax });
 const voidedHolds = first ? recovering.recover(nowMs) : 0;
 recovering.finish();
-const faults = fault === undefined ? undefined : new Faults(fault, sqliteFailure);
+const faults = fault === undefined ? undefined : new Faults(fault, injectedSqliteError);
 const engine = new Engine(db, { dailyLimitUnit, plans, writeOffMax, ...(faults === undefined ? {} : { faults }) });
 const violations = first ? checkInvariants(db, 'fast') : [];
 const log = new LogState(data.log);

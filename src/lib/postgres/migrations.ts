@@ -11,8 +11,8 @@ export class SchemaError extends Error {
 /** How long a migration may take, and how long it waits for another process that migrates. */
 const migrationMs = 600_000;
 
-/** A list of migrations for one part of the schema. */
-export interface Schema {
+/** One part of the schema, and its migrations in order. */
+export interface SchemaPart {
   /** The name of the part, which is also the key of its row in `schema_version`. */
   readonly part: string;
   readonly migrations: readonly Migration[];
@@ -24,9 +24,9 @@ const creationLock = 8_105_111;
 /**
  * Migrates a part of a database's schema. Each migration is a transaction that locks the part's row in
  * `schema_version`, so that several processes run each migration only once, and an interrupted run continues with the
- * next migration. Throws `SchemaError` if the database is newer than the program.
+ * next migration. Throws `SchemaError` if the database is newer than the program, or if other migrations made it.
  */
-export async function migratePostgres(options: PostgresOptions, schema: Schema): Promise<void> {
+export async function migratePostgres(options: PostgresOptions, schema: SchemaPart): Promise<void> {
   const connection = await PostgresConnection.open(options);
   try {
     await createVersions(connection, schema.part);
@@ -52,7 +52,7 @@ async function createVersions(connection: PostgresConnection, part: string): Pro
 /** Runs the next migration. Returns false if there is none. */
 async function migrateNext(
   connection: PostgresConnection,
-  { part, migrations }: Schema,
+  { part, migrations }: SchemaPart,
   checksums: readonly string[],
 ): Promise<boolean> {
   await connection.script('BEGIN');
@@ -63,7 +63,7 @@ async function migrateNext(
       migrationMs,
     );
     const version = Number(row?.['version'] ?? 0n);
-    checkVersion(part, { version, applied: String(row?.['checksums'] ?? '') }, checksums);
+    checkVersion(part, { version, appliedChecksums: String(row?.['checksums'] ?? '') }, checksums);
     const next = migrations[version];
     if (next !== undefined) {
       await connection.script(next.sql, migrationMs);
@@ -80,9 +80,10 @@ async function migrateNext(
   }
 }
 
+/** `appliedChecksums`: the SHA-256 of each applied migration, separated by spaces. */
 function checkVersion(
   part: string,
-  { version, applied }: { readonly version: number; readonly applied: string },
+  { version, appliedChecksums }: { readonly version: number; readonly appliedChecksums: string },
   checksums: readonly string[],
 ): void {
   if (version > checksums.length) {
@@ -90,7 +91,7 @@ function checkVersion(
       `The database was written by a newer Tollgate (schema of ${part}: ${version}, this program knows ${checksums.length}). Start that version, or restore a backup made before the upgrade.`,
     );
   }
-  if (applied !== checksums.slice(0, version).join(' ')) {
+  if (appliedChecksums !== checksums.slice(0, version).join(' ')) {
     throw new SchemaError(`The database's schema of ${part} was not made by this program's migrations.`);
   }
 }

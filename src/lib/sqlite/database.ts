@@ -10,6 +10,7 @@ export interface Query<P extends unknown[], R> {
   run(...values: P): { readonly changes: number; readonly lastInsertRowid: number | bigint };
 }
 
+/** How long a statement waits for the lock of another connection. */
 const busyMs = 5000;
 
 /**
@@ -51,26 +52,26 @@ export function isIoFailure(thrown: unknown): thrown is Error {
 }
 
 /** Returns whether the error means that accepted writes may be lost, or that the file is damaged. */
-export function losesWrites(thrown: unknown): thrown is Error {
+export function mayLoseWrites(thrown: unknown): thrown is Error {
   const code = sqliteCode(thrown) ?? '';
   return ['SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_DIR_FSYNC', 'SQLITE_CORRUPT', 'SQLITE_NOTADB'].some(prefix =>
     code.startsWith(prefix),
   );
 }
 
-/** Returns an error like SQLite's: one that another thread has caught. */
+/** Rebuilds an error of SQLite that was caught on another thread, from its message and its code ("SQLITE_FULL"). */
 export function sqliteError(message: string, code: string): Error {
   return new Database.SqliteError(message, code);
 }
 
-/** Returns an error like SQLite's, for injected faults. */
-export function sqliteFailure(code: string): Error {
+/** Returns an error like SQLite's, which a test injects as a fault. */
+export function injectedSqliteError(code: string): Error {
   return sqliteError(`${code} on purpose`, code);
 }
 
 /**
- * Returns whether storage itself failed (full, unreadable, busy), so that the whole batch is rolled back and can be
- * retried. Other errors, such as a violated constraint, are caused by a single command.
+ * Returns whether storage itself failed (full, unreadable, busy): no command caused it, so a caller can roll back its whole transaction and
+ * retry it. Other errors, such as a violated constraint, are caused by a single command.
  */
 export function isStorageFailure(thrown: unknown): boolean {
   const code = sqliteCode(thrown);

@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
-import { type Connection, isIoFailure, losesWrites, openForReading, openForWriting, sqliteCode } from './database.ts';
+import { type Connection, isIoFailure, mayLoseWrites, openForReading, openForWriting, sqliteCode } from './database.ts';
 import { LedgerStartError } from './start-error.ts';
 import { StorageLost } from './storage-lost.ts';
 
@@ -53,7 +53,7 @@ export function refusingDamage<T>(path: string, advice: string, work: () => T): 
   try {
     return work();
   } catch (error) {
-    if (!losesWrites(error)) throw error;
+    if (!mayLoseWrites(error)) throw error;
     const [code, what] =
       sqliteCode(error) === 'SQLITE_NOTADB'
         ? (['unreadable', 'is no database'] as const)

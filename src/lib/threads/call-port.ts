@@ -1,10 +1,10 @@
-/** The calls and replies that were posted in one turn of the event loop. A call with the id 0 gets no reply. */
+/** The calls and replies that were posted in one turn of the event loop. A call with the id 0 gets no reply. `value` of a reply: the result, or the written error if the call threw. */
 interface Posted {
   readonly calls: PostedCall[];
   readonly replies: PostedReply[];
 }
 type PostedCall = [id: number, name: string, args: readonly unknown[]];
-type PostedReply = [id: number, isDone: boolean, value: unknown];
+type PostedReply = [id: number, succeeded: boolean, value: unknown];
 
 interface OpenCall {
   readonly resolve: (value: unknown) => void;
@@ -35,7 +35,7 @@ export class CallPort {
   readonly #handler: CallHandler;
   readonly #open = new Map<number, OpenCall>();
   #outbox: Posted = { calls: [], replies: [] };
-  #isFlushing = false;
+  #willFlush = false;
   #lastId = 0;
   #ended: Error | undefined;
 
@@ -43,7 +43,7 @@ export class CallPort {
     this.#port = port;
     this.#handler = handler;
     port.on('message', message => {
-      // Arrays are messages of another protocol on the same port. The cast holds, because the other side posts nothing else.
+      // Arrays belong to a protocol that shares the port (`LedgerLane`). The cast holds, because the other side posts nothing else.
       if (!Array.isArray(message)) this.#take(message as Posted);
     });
   }
@@ -54,7 +54,7 @@ export class CallPort {
     this.#lastId += 1;
     const id = this.#lastId;
     return new Promise((resolve, reject) => {
-      // The cast is safe: each name has its own kind of reply.
+      // Nothing checks the type of the reply: the caller must request the one that the handler returns for this name.
       this.#open.set(id, { resolve: resolve as OpenCall['resolve'], reject });
       this.#outbox.calls.push([id, name, args]);
       this.#flushSoon();
@@ -75,10 +75,10 @@ export class CallPort {
   }
 
   #flushSoon(): void {
-    if (this.#isFlushing) return;
-    this.#isFlushing = true;
+    if (this.#willFlush) return;
+    this.#willFlush = true;
     setImmediate(() => {
-      this.#isFlushing = false;
+      this.#willFlush = false;
       const posted = this.#outbox;
       this.#outbox = { calls: [], replies: [] };
       this.#post(posted);
@@ -89,7 +89,7 @@ export class CallPort {
     try {
       this.#port.postMessage(posted);
     } catch {
-      // A call in the message can't be cloned, so each call is posted separately: only that one fails.
+      // A call or reply in the message can't be cloned, so each is posted separately: only that one fails.
       for (const call of posted.calls) this.#postCall(call);
       for (const reply of posted.replies) this.#postReply(reply);
     }
@@ -115,10 +115,10 @@ export class CallPort {
   }
 
   #take({ calls, replies }: Posted): void {
-    for (const [id, isDone, value] of replies) {
+    for (const [id, succeeded, value] of replies) {
       const open = this.#open.get(id);
       this.#open.delete(id);
-      if (isDone) open?.resolve(value);
+      if (succeeded) open?.resolve(value);
       else open?.reject(this.#handler.readError(value));
     }
     for (const [id, name, args] of calls) this.#answer(id, name, args);

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import type { Chunk, DocumentChange, DocumentName, NewDocument, PutOutcome } from '../../documents.ts';
-import { type Connection, isStorageFailure, losesWrites, type Query } from '../../../lib/sqlite/database.ts';
+import { type Connection, isStorageFailure, mayLoseWrites, type Query } from '../../../lib/sqlite/database.ts';
 import { StorageLost } from '../../../lib/sqlite/storage-lost.ts';
 import { type DocumentOwner, Eviction, type SpaceMax } from './eviction.ts';
 import { DocumentRows, sumLength, measureSize } from './rows.ts';
@@ -56,7 +56,7 @@ export class DocumentEngine {
       this.#db.exec('COMMIT');
       return replies;
     } catch (error) {
-      if (losesWrites(error)) throw new StorageLost(error);
+      if (mayLoseWrites(error)) throw new StorageLost(error);
       // A full disk makes SQLite itself roll back.
       if (this.#db.inTransaction) this.#db.exec('ROLLBACK');
       this.#eviction.forget();

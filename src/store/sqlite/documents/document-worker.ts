@@ -1,5 +1,5 @@
 import { workerData } from 'node:worker_threads';
-import { type Connection, losesWrites, openForWriting } from '../../../lib/sqlite/database.ts';
+import { type Connection, mayLoseWrites, openForWriting } from '../../../lib/sqlite/database.ts';
 import { checkpoint, logBytes, refuseDamaged, refusingDamage } from '../../../lib/sqlite/log-file.ts';
 import { isStorageLost, StorageLost } from '../../../lib/sqlite/storage-lost.ts';
 import { migrate } from '../../../lib/sqlite/migrations.ts';
@@ -55,7 +55,7 @@ const quiet = setTimeout(() => {
       return;
     }
   } catch (error) {
-    if (losesWrites(error)) throw new StorageLost(error);
+    if (mayLoseWrites(error)) throw new StorageLost(error);
   }
   // Deleted content must not be readable in the log either.
   emptyLog();

@@ -13,7 +13,7 @@ import type {
   PutOutcome,
   StoredDocument,
 } from '../../documents.ts';
-import { type Connection, losesWrites, openForReading, type Query } from '../../../lib/sqlite/database.ts';
+import { type Connection, mayLoseWrites, openForReading, type Query } from '../../../lib/sqlite/database.ts';
 import { endedEarly, holdLog, removeLog } from '../../../lib/sqlite/log-file.ts';
 import type { DocumentCommand } from './document-engine.ts';
 import { type DocumentWatch, DocumentWriter } from './document-writer.ts';
@@ -235,7 +235,7 @@ class SqliteDocuments implements SharedDocuments {
     try {
       return await this.#contents.read(name);
     } catch (error) {
-      if (losesWrites(error)) this.#writer.lose(error);
+      if (mayLoseWrites(error)) this.#writer.lose(error);
       throw error;
     }
   }
@@ -245,7 +245,7 @@ class SqliteDocuments implements SharedDocuments {
     try {
       return work();
     } catch (error) {
-      if (losesWrites(error)) this.#writer.lose(error);
+      if (mayLoseWrites(error)) this.#writer.lose(error);
       throw error;
     }
   }
