@@ -18,22 +18,23 @@ const browser = join(root, 'test/browser');
 
 /** Returns the steps, without the tidy test, which `npm test` runs with the other tests. */
 function steps(): readonly Step[] {
-  const clientsInstalled = existsSync(join(clients, 'node_modules'));
-  const clientTests = clientsInstalled && readdirSync(clients).some(name => name.endsWith('.ts'));
-  const clientsIgnored = clientsInstalled ? [] : ['--ignore-pattern', 'test/clients/**'];
-  const browserInstalled = existsSync(join(browser, 'node_modules'));
-  const browserTypes: Step = { name: 'types of browser tests', command: [join(bin, 'tsc'), '--project', browser] };
-  const browserIgnored = browserInstalled ? [] : ['--ignore-pattern', 'test/browser/**'];
+  const hasClients = existsSync(join(clients, 'node_modules'));
+  const clientsIgnored = hasClients ? [] : ['--ignore-pattern', 'test/clients/**'];
   const clientTypes: Step = { name: 'types of client tests', command: [join(bin, 'tsc'), '--project', clients] };
+  // tsc fails if it finds no files.
+  const hasClientTests = hasClients && readdirSync(clients).some(name => name.endsWith('.ts'));
+  const hasBrowser = existsSync(join(browser, 'node_modules'));
+  const browserIgnored = hasBrowser ? [] : ['--ignore-pattern', 'test/browser/**'];
+  const browserTypes: Step = { name: 'types of browser tests', command: [join(bin, 'tsc'), '--project', browser] };
   return [
     { name: 'format', command: [join(bin, 'oxfmt'), '--check', '.'] },
     { name: 'lint', command: [join(bin, 'oxlint'), ...clientsIgnored, ...browserIgnored] },
     { name: 'types', command: [join(bin, 'tsc'), '--project', root] },
-    // Packages run on older versions of Node.js, whose libraries have less.
+    // Packages also run on older versions of Node.js, which lack some features.
     { name: 'types of packages', command: [join(bin, 'tsc'), '--project', join(root, 'tsconfig.build.json')] },
     { name: 'types of the dashboard', command: [join(bin, 'tsc'), '--project', join(root, 'src/dashboard')] },
-    ...(clientTests ? [clientTypes] : []),
-    ...(browserInstalled ? [browserTypes] : []),
+    ...(hasClientTests ? [clientTypes] : []),
+    ...(hasBrowser ? [browserTypes] : []),
     { name: 'contract', command: [join(bin, 'buf'), 'lint'] },
     { name: 'generated code', command: [process.execPath, join(root, 'scripts/generate.ts'), '--check'] },
   ];

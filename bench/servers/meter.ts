@@ -1,6 +1,6 @@
 /**
- * Is preloaded into a gateway (`--import`), counts the promises that its main thread makes and the bytes that it
- * allocates, and takes profiles. It listens on the Unix socket in `BENCH_METER`, for `load/meter.ts`. Runs
+ * A module that is preloaded into a gateway (`--import`). It counts the promises that its main thread makes and the bytes that it
+ * allocates, and takes profiles. It listens on the Unix socket in `BENCH_METER`, for `bench/load/meter.ts`. Runs
  * that measure time or memory do not use it.
  */
 import { createServer } from 'node:net';
@@ -21,7 +21,7 @@ function count(): string {
   return JSON.stringify({ promises, bytes: getHeapStatistics().total_allocated_bytes });
 }
 
-/** Ends a running profile and returns it; if none runs, starts one and returns null. */
+/** Ends a running profile and returns it; if none runs, starts one, with a sample each 0.5 ms, and returns 'null'. */
 function toggleProfile(): string {
   const taken = profile?.stop();
   profile = taken === undefined ? startCpuProfile({ sampleInterval: 0.5 }) : undefined;

@@ -15,9 +15,9 @@ type Methods = Pick<
   'getApiKey' | 'listAccountActivity' | 'getAccountActivity' | 'getAccountRequestBodies' | 'getAccountAnalytics'
 >;
 
-/** The operator's view of any account: what AccountService shows of it, plus the providers' charges. Unknown accounts are `not_found`. */
+/** The operator's view of any account: what AccountService shows of it, plus what each request cost at its provider. Unknown accounts are `not_found`. */
 export function accountActivity({ ledger, bodies }: { readonly ledger: Ledger; readonly bodies: BodyStore }): Methods {
-  const existing = async (id: bigint): Promise<number> => {
+  const requireAccount = async (id: bigint): Promise<number> => {
     const accountId = readId(id, 'account');
     return requireRow(await ledger.findAccount(accountId), 'account', accountId).accountId;
   };
@@ -27,23 +27,23 @@ export function accountActivity({ ledger, bodies }: { readonly ledger: Ledger; r
       return { key: toApiKey(requireRow(await ledger.findKey(keyId, undefined), 'API key', keyId)) };
     },
     async listAccountActivity({ accountId, query }) {
-      const filter = readFilter(query ?? create(ListActivityRequestSchema), await existing(accountId));
+      const filter = readFilter(query ?? create(ListActivityRequestSchema), await requireAccount(accountId));
       return { records: (await ledger.listActivity(filter)).map(row => toOperatorRecord(row)) };
     },
     async getAccountActivity({ accountId, requestId }) {
-      const activity = await ledger.findActivity(await existing(accountId), requestId);
+      const activity = await ledger.findActivity(await requireAccount(accountId), requestId);
       const { row, lines } = requireRow(activity, 'activity record', requestId);
       return { record: toOperatorRecord(row, lines) };
     },
     async getAccountRequestBodies({ accountId, requestId }) {
-      return defined({ bodies: await bodies.find(await existing(accountId), requestId) });
+      return defined({ bodies: await bodies.find(await requireAccount(accountId), requestId) });
     },
     async getAccountAnalytics({ accountId, query }) {
       const request = query ?? create(GetAnalyticsRequestSchema);
       return {
         analytics: await readAnalytics(
           ledger,
-          { accountId: await existing(accountId) },
+          { accountId: await requireAccount(accountId) },
           { request, nowMs: systemClock.now(), showsMargin: true },
         ),
       };

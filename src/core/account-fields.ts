@@ -278,7 +278,7 @@ export function toRecord(
   };
 }
 
-/** Converts a settled request for the operator: also with the provider's charge. */
+/** Converts a settled request for the operator: also with its cost at the provider. */
 export function toOperatorRecord(
   row: UsageRow,
   lines: readonly PaidLine[] = [],

@@ -9,18 +9,18 @@ import { answerError } from './error-answer.ts';
 import { errorDocsPath } from './error-docs.ts';
 
 /**
- * Serves the API reference, for programs and for people, and the start page that links to it. No key is needed. The content is loaded on
+ * Serves the API reference, for programs and for people, and the page at `/` that links to it. No key is needed. The content is loaded on
  * first use.
  */
 
-/** The files of the viewer that the page of the reference loads. */
+/** The files of Swagger UI that `/docs` loads. */
 const assets = {
   'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
   'swagger-ui.css': 'text/css; charset=utf-8',
 } as const;
 type Asset = keyof typeof assets;
 
-/** Allows nothing from other hosts. The viewer's icons are data URLs. */
+/** Allows nothing from other hosts. The icons of Swagger UI are data URLs. */
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -37,7 +37,7 @@ const pageHeaders = {
   'x-content-type-options': 'nosniff',
 };
 
-const start = `SwaggerUIBundle({ url: 'openapi.json', dom_id: '#reference', deepLinking: true, validatorUrl: null });\n`;
+const startScript = `SwaggerUIBundle({ url: 'openapi.json', dom_id: '#reference', deepLinking: true, validatorUrl: null });\n`;
 
 const docsPage = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Tollgate: API reference</title>
@@ -64,7 +64,7 @@ const rootPage = `<!doctype html>
 <li><a href="docs/errors">Errors</a></li><li><a href="healthz">Health</a></li></ul></body></html>
 `;
 
-/** Registers `GET /`, `GET /openapi.json` and `GET /docs`. */
+/** Registers `GET /`, `GET /openapi.json`, `GET /docs` and the files that it loads. */
 export function registerReference(app: FastifyInstance, edge: Edge): void {
   const offer = (
     path: string,
@@ -93,12 +93,16 @@ export function registerReference(app: FastifyInstance, edge: Edge): void {
   let document: Promise<string> | undefined;
   offer('/openapi.json', { 'content-type': 'application/json; charset=utf-8' }, () => (document ??= readDocument()));
   offer('/docs', pageHeaders, () => docsPage);
-  const kept = { 'cache-control': 'public, max-age=86400', 'x-content-type-options': 'nosniff' };
-  const script = { ...kept, 'content-type': assets['swagger-ui-bundle.js'] };
-  offer('/docs/assets/start.js', script, () => start);
+  const cachedHeaders = { 'cache-control': 'public, max-age=86400', 'x-content-type-options': 'nosniff' };
+  const script = { ...cachedHeaders, 'content-type': assets['swagger-ui-bundle.js'] };
+  offer('/docs/assets/start.js', script, () => startScript);
   for (const [name, type] of Object.entries(assets)) {
     let text: Promise<string> | undefined;
-    offer(`/docs/assets/${name}`, { ...kept, 'content-type': type }, () => (text ??= readAsset(name as Asset)));
+    offer(
+      `/docs/assets/${name}`,
+      { ...cachedHeaders, 'content-type': type },
+      () => (text ??= readAsset(name as Asset)),
+    );
   }
 }
 

@@ -114,13 +114,13 @@ export interface GatewayResources {
   /** Begins the trace of a request; absent: traces are disabled. */
   readonly startTrace?: ((telemetry: RequestTelemetry) => RequestTrace) | undefined;
   /** Reads the configuration for a reload. Throws `ConfigError`. */
-  readonly readAgain: () => Promise<Config>;
+  readonly rereadConfig: () => Promise<Config>;
 }
 
 /** Opens all parts of a gateway in this process. Throws the error of listening, for example that a port is in use. */
 export async function openGateway(resources: GatewayResources): Promise<Gateway> {
   const { environment, config, stores, logger, workers } = resources;
-  const live = new LiveConfig(config, resources.readAgain);
+  const live = new LiveConfig(config, resources.rereadConfig);
   const ids = makeIds(stores.ledger.lastId, logger, resources.instance);
   const publicUrl = (): string => live.current.publicUrl ?? address();
   const address = (): string => listenerUrl(environment.host, front.port, config.tls !== undefined);
@@ -133,7 +133,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   const people = new People({ ...core, config, publicUrl, workers });
   const services = makeServices(core, people, workers, operatorView(parts));
   const dashboards = openDashboards({ config, core: services, logger, people });
-  const listening = { ...parts, tls, services, nextRequestId: () => requestIdOrNot(ids), dashboards, people };
+  const listening = { ...parts, tls, services, nextRequestId: () => makeRequestId(ids), dashboards, people };
   const front = workers === undefined ? openFront(listening, () => !state.serving) : shareFront(workers, listening);
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
@@ -147,7 +147,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   const starting = Promise.all([core.discovery.start(), core.deliveries.start()]);
   const secretFiles = new SecretFileWatch({
     sources: () => live.current.secretSources ?? [],
-    reload: () => reloadedOrNot(core.reload, logger),
+    reload: () => reloadOrLog(core.reload, logger),
   });
   secretFiles.start();
   stores.onLeaseEnded?.(number => {
@@ -183,7 +183,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
     hurry: stopping.hurry,
     reload: () => {
       tls.refresh();
-      void reloadedOrNot(core.reload, logger);
+      void reloadOrLog(core.reload, logger);
     },
   };
 }
@@ -198,7 +198,7 @@ export function makeIds(lastId: number, logger: Logger, instance = 0): IdSource 
 }
 
 /** Returns an id for a request, even if no ledger id can be made at the moment. Requests that need no ledger id are then still answered; admissions are refused. */
-export function requestIdOrNot(ids: IdSource): string {
+export function makeRequestId(ids: IdSource): string {
   try {
     return publicRequestId(ids.next());
   } catch {
@@ -222,8 +222,8 @@ function reloading(live: LiveConfig, targets: ReloadTargets, proxy: ProxySetting
   return { reload, discovery };
 }
 
-/** Reloads the configuration. If it is invalid, that is logged and the gateway continues unchanged. */
-export async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): Promise<void> {
+/** Reloads the configuration. If that fails, the error is logged and the gateway continues unchanged. */
+export async function reloadOrLog(reload: () => Promise<Reloaded>, logger: Logger): Promise<void> {
   try {
     await reload();
   } catch (thrown) {

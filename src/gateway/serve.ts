@@ -34,8 +34,8 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
   process.umask(0o077);
   // The workers, and this thread.
   const threads = environment.workers === 1 ? 1 : environment.workers + 1;
-  const readAgain = async (): Promise<Config> => shareLimits(await readConfig(environment, configPath), threads);
-  const config = await readAgain();
+  const rereadConfig = async (): Promise<Config> => shareLimits(await readConfig(environment, configPath), threads);
+  const config = await rereadConfig();
   // Signals are handled before anything is opened, because whoever reads the banner or /readyz may stop the gateway immediately.
   const stopped = stopSignals();
   const logger = createLogger({ level: config.logLevel });
@@ -48,7 +48,7 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
     configPath,
     logger,
     health,
-    readAgain,
+    rereadConfig,
     otel,
     exported,
     startTrace: exported?.startTrace,
@@ -92,7 +92,7 @@ async function run(start: Start, stopped: ReturnType<typeof stopSignals>): Promi
 const openExport = () => import('../telemetry/otel/open.ts');
 
 /** The options of a gateway's start. */
-type Start = Pick<GatewayResources, 'environment' | 'config' | 'logger' | 'readAgain' | 'startTrace'> & {
+type Start = Pick<GatewayResources, 'environment' | 'config' | 'logger' | 'rereadConfig' | 'startTrace'> & {
   readonly health: StorageHealth;
   readonly configPath: string | undefined;
   readonly otel: ReturnType<typeof readOtelSettings>;
@@ -101,11 +101,11 @@ type Start = Pick<GatewayResources, 'environment' | 'config' | 'logger' | 'readA
 
 /** Opens the stores and the gateway. The stores open on other threads while the rest of the program is loaded, which saves a tenth of a second. Throws the error of opening. */
 async function openAll(start: Start): Promise<Gateway> {
-  const { environment, config, configPath, logger, health, startTrace, readAgain } = start;
+  const { environment, config, configPath, logger, health, startTrace, rereadConfig } = start;
   const { databaseUrl, workers: count } = environment;
   const metrics = new Metrics(version);
   const dependencies = { metrics, logger, health };
-  const resources = { environment, config, logger, metrics, health, startTrace, readAgain };
+  const resources = { environment, config, logger, metrics, health, startTrace, rereadConfig };
   if (databaseUrl !== undefined) {
     const stores = await openDatabaseStores({ ...environment, databaseUrl }, config, dependencies);
     metrics.add(() => health.metrics.text());

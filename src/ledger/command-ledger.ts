@@ -42,7 +42,7 @@ import type { RetentionLimits } from './history.ts';
 import type { PaidLine } from './activity.ts';
 import { currentActor } from './actor.ts';
 import type { AdminCommands, AdminCall, AdminReply } from './rules/administration.ts';
-import { found, ownHash, refusal } from './sqlite/answers.ts';
+import { found, ownHash, refusal } from './sqlite/replies.ts';
 import type { WireCommand } from './sqlite/wire.ts';
 import { type CredentialSource, type LedgerRequestTools, LedgerRequests } from './ledger-requests.ts';
 import type { Reads } from './reader/reads.ts';

@@ -463,7 +463,7 @@ export interface Applied {
 }
 
 /**
- * The amounts that a record adds to one stored sum. `number`: the hour or day; `groupId`: the id of what `grouped` names, for example the key
+ * The amounts that a record adds to one stored sum. `number`: the hour or day; `valueId`: the id of what `grouped` names, for example the key
  * or the tag.
  */
 export interface SumChange {
@@ -471,7 +471,7 @@ export interface SumChange {
   readonly period: 'hour' | 'day';
   readonly grouped: 'kind' | 'key' | 'group' | 'end_user' | 'tag';
   readonly number: number;
-  readonly groupId: number;
+  readonly valueId: number;
   readonly usage: Usage;
 }
 

@@ -159,9 +159,9 @@ describe('sampled values satisfy their schema', () => {
     ],
     ['escaped references', { $ref: '#/$defs/a~1b%20c', $defs: { 'a/b c': { type: 'integer', minimum: 7 } } }],
     ['anchors', { $ref: '#here', $defs: { x: { $anchor: 'here', type: 'null' } } }],
-    ['types of either kind', { type: ['null', 'object'], properties: { a: { type: 'number' } }, required: ['a'] }],
+    ['a list of types', { type: ['null', 'object'], properties: { a: { type: 'number' } }, required: ['a'] }],
     ['a pattern', { type: 'string', pattern: '^[A-Z]{2}-\\d{4}(?:-(?:x|y))?$' }],
-    ['a pattern of a least length', { type: 'string', pattern: '^[a-z]+$', minLength: 12 }],
+    ['a pattern with a minimum length', { type: 'string', pattern: '^[a-z]+$', minLength: 12 }],
     [
       'draft 7 definitions',
       { definitions: { n: { type: 'integer' } }, type: 'array', items: { $ref: '#/definitions/n' } },
@@ -176,7 +176,7 @@ describe('sampled values satisfy their schema', () => {
     expect(value).toBe('{"__proto__":3}');
   });
 
-  test('recursive schemas end', () => {
+  test('sampling a recursive schema ends', () => {
     const tree: Json = {
       $ref: '#/$defs/node',
       $defs: {
@@ -197,7 +197,7 @@ describe('sampled values satisfy their schema', () => {
     expect(JSON.stringify(sample(list)).length).toBeLessThan(2_000);
   });
 
-  test('a schema that no value satisfies ends soon, with some value', () => {
+  test('sampling a schema that no small value satisfies ends soon, with some value', () => {
     const start = process.cpuUsage();
     const endless: Json = { type: 'object', properties: { a: { $ref: '#' }, b: { $ref: '#' } }, required: ['a', 'b'] };
     const values = (): PromptValues => new PromptValues('hi');
@@ -210,13 +210,13 @@ describe('sampled values satisfy their schema', () => {
     const names = Array.from({ length: 10_000 }, (_, at) => `p${at}`);
     const properties = Object.fromEntries(names.map((name): [string, Json] => [name, { $ref: '#' }]));
     expect(sampleJson({ type: 'object', properties, required: names }, values())).toBeDefined();
-    const listed = { enum: names };
-    const many = Array.from({ length: 40 }, (): Json => ({ anyOf: [{ not: listed }, listed] }));
-    expect(sampleJson({ allOf: [listed, listed], anyOf: many, uniqueItems: true }, values())).toBeDefined();
+    const named = { enum: names };
+    const many = Array.from({ length: 40 }, (): Json => ({ anyOf: [{ not: named }, named] }));
+    expect(sampleJson({ allOf: [named, named], anyOf: many, uniqueItems: true }, values())).toBeDefined();
     expect(process.cpuUsage(start).user / 1_000).toBeLessThan(5_000);
   });
 
-  test('an empty example of a text that must be longer ends', () => {
+  test('an empty example is extended to the minimum length', () => {
     expect(sample({ type: 'string', examples: [''], minLength: 5 })).toBe('xxxxx');
   });
 
@@ -242,7 +242,7 @@ describe('sampled values satisfy their schema', () => {
     '%s take a bounded number of steps',
     (_, schema) => {
       const prompt = `${'1-1 '.repeat(500)}${'b'.repeat(2_000)}`;
-      // The number of steps does not depend on the machine; without a bound these take from seconds to hours.
+      // Without a bound on steps these take from seconds to hours, and the test exceeds its 5 s.
       expect(sampleText(JSON.stringify(schema), new PromptValues(prompt)).length).toBeLessThan(2 ** 20);
     },
     5_000,
@@ -290,7 +290,7 @@ describe('values come from the prompt', () => {
 test('the check agrees with ajv on generated schemas and values', () => {
   fc.assert(
     fc.property(withDefinitions, fc.jsonValue(), (schema, raw) => {
-      // ajv counts steps of huge numbers wrongly.
+      // ajv checks `multipleOf` of huge numbers wrongly.
       const small = (_: string, each: unknown): unknown => (typeof each === 'number' ? Math.round(each % 1_000) : each);
       const value = JSON.parse(JSON.stringify(raw, small)) as Json;
       expect(satisfiesSchema(schema, schema, value)).toBe(findErrors(schema, value) === undefined);

@@ -42,9 +42,12 @@ test.each([
   ['patch', ['{"other":1}'], ToolKind.CUSTOM, '{"other":1}'],
   ['patch', ['{"inp'], ToolKind.CUSTOM, '{"inp'],
   ['f', ['{"input":"a"}'], ToolKind.FUNCTION, '{"input":"a"}'],
-] as const)('a call of %s with %j', (...[name, texts, kind, text]) => {
-  const calls = new CustomCalls(request);
-  const events = callEvents(name, ...texts).flatMap(event => calls.restored([event]));
-  const [call] = foldEvents(events).choices[0]?.items ?? [];
-  expect(call?.content).toMatchObject({ case: 'toolCall', value: { name, kind, arguments: text } });
-});
+] as const)(
+  'a complete call of %s with %j becomes a call of a free-form tool only if that tool is one',
+  (...[name, texts, kind, text]) => {
+    const calls = new CustomCalls(request);
+    const events = callEvents(name, ...texts).flatMap(event => calls.restored([event]));
+    const [call] = foldEvents(events).choices[0]?.items ?? [];
+    expect(call?.content).toMatchObject({ case: 'toolCall', value: { name, kind, arguments: text } });
+  },
+);

@@ -3,6 +3,7 @@ import { Hold } from '../generation/hold.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { KeyRing } from './key-ring.ts';
 
+/** Makes the hold of a new request. The ring knows requests only by their holds. */
 const hold = (): Hold => Hold.of({ kind: 'admitted', id: 1 });
 const names = ['a', 'b', 'c'];
 /** Time moves only when a test moves it. */
@@ -18,10 +19,11 @@ test('keys are used in turn', () => {
   expect([1, 2, 3, 4].map(() => picked(keys, hold()))).toEqual(['a', 'b', 'c', 'a']);
 });
 
-test('an empty key can be refused like any other', () => {
+test('a provider without keys is used as if it had one key, which can be refused', () => {
   const keys = new KeyRing(0, { runtime });
   const request = hold();
   expect(keys.pick(request, 'm')).toBe(0);
+  // True: the request should try another key.
   expect(keys.learn(request, 'm', 0, status(401))).toBe(true);
   expect(keys.pick(request, 'm')).toBeUndefined();
 });
@@ -86,13 +88,13 @@ test('if the last key is at its rate limit, its request waits for it, and other 
     7_000,
   ]);
   clock.ms += 7_000;
-  // The request that was refused tries it again.
+  // The key is reserved for the refused request, which has already picked it again.
   expect([keys.isUsable, picked(keys, hold())]).toEqual([false, undefined]);
   keys.works(request, 0);
   expect([picked(keys, hold()), keys.health()[0]?.state]).toEqual(['a', 'working']);
 });
 
-test('a rest doubles from 30 s to 10 minutes, and then one request at a time tries the key', () => {
+test('rests double from 30 s up to 10 minutes, and after each rest a single request tries the key', () => {
   const keys = ring('a');
   const rests: number[] = [];
   for (let turn = 0; turn < 7; turn += 1) {
@@ -114,7 +116,7 @@ test('a rest doubles from 30 s to 10 minutes, and then one request at a time tri
   expect(keys.restMs).toBe(30_000);
 });
 
-test('if a try says nothing about the key, the next request tries it', () => {
+test('if the failure of that request says nothing about the key, the next request tries it', () => {
   const keys = ring('a');
   const [first, second] = [hold(), hold()];
   picked(keys, first);

@@ -23,6 +23,7 @@ export class Chance {
     return value;
   }
 
+  /** Returns an integer from 0 to `count` - 1. */
   below(count: number): number {
     return Math.floor(this.next() * count);
   }
@@ -30,7 +31,7 @@ export class Chance {
 
 const nested = (levels: number): unknown => (levels === 0 ? 1 : [nested(levels - 1)]);
 
-/** Values that no field accepts. */
+/** Values that most fields must refuse; some are valid in a few fields. */
 const hostile: readonly unknown[] = [
   null,
   true,

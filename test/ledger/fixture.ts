@@ -25,7 +25,7 @@ import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgr
 
 /** Shared parts of the ledger's tests: a ledger, a clock that tests set, functions that make commands, a temporary directory. */
 
-/** A clock that stands until it is set. */
+/** A clock whose time changes only when a test sets or steps it. */
 export class TestClock implements Clock {
   nowMs: number;
 
@@ -47,6 +47,7 @@ export class TestClock implements Clock {
   }
 }
 
+/** One dollar in nano-dollars. */
 export const dollar = 1_000_000_000n;
 
 /** The plans on sale. */
@@ -72,7 +73,7 @@ export function makeHash(name: string): Uint8Array {
   return createHash('sha256').update(name).digest();
 }
 
-/** 1 dollar per million input tokens and 4 per million output tokens, which are 1,000 and 4,000 nano-dollars per token. */
+/** 1 dollar per million input tokens and 4 dollars per million output tokens, as pico-dollars per token. */
 export const sheet: PriceSheet = {
   input: 1_000_000n,
   cacheRead: null,
@@ -177,7 +178,7 @@ export interface LedgerFixture {
   query(text: string): Promise<readonly Record<string, unknown>[]>;
   /** Makes the database fail until the returned function is called; undefined on SQLite, where the option `fault` does that. */
   readonly failDatabase: (() => Promise<() => Promise<void>>) | undefined;
-  /** Closes the ledger, checks every invariant, and removes its directory. */
+  /** Closes the ledger, checks every invariant, and removes its directory. Throws if an invariant does not hold. */
   end(): Promise<void>;
 }
 
@@ -236,9 +237,9 @@ export async function openFixture(
     query,
     failDatabase,
     async end() {
-      const early = await verify(fixture.ledger);
+      const openViolations = await verify(fixture.ledger);
       await fixture.ledger.close();
-      const violations = early ?? verifyLedgerFile(directory.path);
+      const violations = openViolations ?? verifyLedgerFile(directory.path);
       directory.remove();
       if (violations.length > 0) throw new Error(violations.join('\n'));
     },
@@ -246,11 +247,11 @@ export async function openFixture(
   return fixture;
 }
 
-/** Whether the tests of the ledger run on PostgreSQL (`npm run test:postgres`). */
+/** True if the tests of the ledger run on PostgreSQL (`npm run test:postgres`). */
 export const isOnPostgres = process.env['TOLLGATE_TEST_ENGINE'] === 'postgres';
 
 interface TestEngine {
-  /** Environment variables with the URL of the ledger's database, for commands. */
+  /** Environment variables that give the URL of the ledger's database to a gateway or a `tollgate` command; none on SQLite. */
   readonly environment: Readonly<Record<string, string>>;
   open(): Promise<TestLedger>;
   /** Returns the violations in an open ledger; undefined on SQLite, where its file is checked after it is closed. */
@@ -260,7 +261,7 @@ interface TestEngine {
   readonly failDatabase: LedgerFixture['failDatabase'];
 }
 
-/** Returns how to open a ledger of the engine on which the tests run; on PostgreSQL, in a new database. */
+/** Returns the engine on which the tests run, for a ledger with these options. On PostgreSQL it gets a new database. */
 export async function chooseEngine(options: SqliteLedgerOptions): Promise<TestEngine> {
   if (!isOnPostgres) {
     const query = (text: string): Promise<readonly Record<string, unknown>[]> => {

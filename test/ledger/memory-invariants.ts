@@ -166,7 +166,7 @@ function countTo(last: number): number[] {
 }
 
 function describePlace(sum: MemoryRows['sums'][number]): string {
-  return [sum.accountId, sum.period, sum.grouped, sum.number, sum.groupId].join();
+  return [sum.accountId, sum.period, sum.grouped, sum.number, sum.valueId].join();
 }
 
 function sumsDue(rows: MemoryRows, usage: Usage): string[] {

@@ -26,7 +26,7 @@ export const jointMutants: readonly Mutant[] = [
     to: ') return known;',
     test: 'limit-binding.test.ts',
   },
-  { mistake: 'the loosest limit decides for all', file, from: 'more < 0n ||', to: 'more > 0n ||', isJoint },
+  { mistake: 'the loosest limit decides for all', file, from: 'difference < 0n ||', to: 'difference > 0n ||', isJoint },
   {
     mistake: 'a limit that only alerts decides for limits that refuse',
     file,

@@ -39,8 +39,8 @@ interface OpenItem {
   readonly item: Item;
   readonly citations: CitationRenderer;
   /** Blobs that are sent as a signature at the end of the reasoning or the text. */
-  readonly seals: Opaque[];
-  /** The reasoning so far, which an envelope must contain. */
+  readonly blobs: Opaque[];
+  /** The reasoning so far. If the signature is an envelope (`reasoning-envelope.ts`), it also contains the reasoning. */
   readonly reasoning: Part[];
 }
 
@@ -50,7 +50,9 @@ interface OpenItem {
  * TS-13, TS-14, RE-19, FI-15.
  */
 export class BlockRenderer {
+  /** True once a tool call has been opened. */
   hasCalls = false;
+  /** True once a refusal has been opened. */
   hasRefusal = false;
   #index = -1;
   #block: OpenBlock | undefined;
@@ -90,8 +92,8 @@ export class BlockRenderer {
   }
 
   /**
-   * Keeps unknown members for the next frame of a type. A delta of an unknown type is sent at once: its frames are returned; '' for anything
-   * else.
+   * Keeps unknown members for the next frame of a type, and returns ''. A delta of an unknown type is rendered at once instead: its frames are
+   * returned; '' if no block is open, and the delta is dropped.
    */
   extend(type: string, members: JsonObject): string {
     this.#frames = '';
@@ -113,7 +115,7 @@ export class BlockRenderer {
 
   #openItem(item: Item | undefined): void {
     assert(item !== undefined, 'an item opened without content');
-    this.#item = { item, citations: new CitationRenderer(), seals: [], reasoning: [] };
+    this.#item = { item, citations: new CitationRenderer(), blobs: [], reasoning: [] };
     const { content } = item;
     if (content.case === 'serverTool') {
       this.#serverTool(content.value);
@@ -122,19 +124,20 @@ export class BlockRenderer {
     if (content.case !== 'toolCall') return;
     this.hasCalls = true;
     const { callId: id, name, signature } = content.value;
-    if (signature !== undefined) this.#seal(signature);
+    if (signature !== undefined) this.#writeSignatureBlock(signature);
     this.#openBlock({ type: 'tool_use', id, name, input: {}, ...extras.members(item.extra) }, inputDelta);
+    // Begins the input `{"input":"…"}`, whose only member is the free text; `#closeItem` writes its end.
     if (content.value.kind === ToolKind.CUSTOM) this.#writeDelta('"{\\"input\\":\\""');
   }
 
   /** Writes another protocol's signature of a text or a call as a reasoning block, because that is the only block that every client sends back. */
-  #seal(signature: Opaque): void {
+  #writeSignatureBlock(blob: Opaque): void {
     this.#openBlock({ type: 'thinking', thinking: '', signature: '' }, thinkingDelta);
-    this.#otherDelta({ type: 'signature_delta', signature: toSignature([signature]) });
+    this.#writeDeltaObject({ type: 'signature_delta', signature: toSignature([blob]) });
     this.#closeBlock();
   }
 
-  /** Renders the block unchanged, but with its input in a delta, as in a stream of the official service. */
+  /** Renders a server tool's block as Messages sent it, but with its input in a delta, as in a stream of the official service. Blocks of other protocols are left out. */
   #serverTool(tool: ServerTool): void {
     const block = extras.own(tool);
     if (block === undefined) return;
@@ -231,19 +234,20 @@ export class BlockRenderer {
     const citation = this.#open.citations.render(annotation);
     if (citation === undefined || this.#block === undefined) return;
     this.#flush();
-    this.#otherDelta({ type: 'citations_delta', citation });
+    this.#writeDeltaObject({ type: 'citations_delta', citation });
   }
 
-  #otherDelta(delta: JsonObject): void {
+  #writeDeltaObject(delta: JsonObject): void {
     this.#frame('content_block_delta', { delta });
   }
 
   #addOpaque(opaque: Opaque): void {
-    const { item, seals } = this.#open;
-    if (item.content.case === 'message') seals.push(opaque);
+    const { item, blobs } = this.#open;
+    if (item.content.case === 'message') blobs.push(opaque);
+    // The signature of a call comes with its item, and a compaction has no block.
     if (item.content.case !== 'reasoning') return;
     if (opaque.kind !== redactedKind) {
-      seals.push(opaque);
+      blobs.push(opaque);
       return;
     }
     this.#endReasoning();
@@ -254,13 +258,13 @@ export class BlockRenderer {
 
   /** Ends the reasoning with its signature in one delta, as clients expect it. */
   #endReasoning(): void {
-    const { seals, reasoning, item } = this.#open;
-    if (seals.length > 0) {
+    const { blobs, reasoning, item } = this.#open;
+    if (blobs.length > 0) {
       if (this.#block === undefined) this.#openReasoning();
       this.#flush();
-      this.#otherDelta({
+      this.#writeDeltaObject({
         type: 'signature_delta',
-        signature: toSignature(seals.splice(0), { parts: reasoning, extra: item.extra }),
+        signature: toSignature(blobs.splice(0), { parts: reasoning, extra: item.extra }),
       });
     }
     this.#closeBlock();
@@ -274,7 +278,7 @@ export class BlockRenderer {
       this.#writeDelta('"\\"}"');
     }
     this.#closeBlock();
-    for (const seal of this.#open.seals) this.#seal(seal);
+    for (const blob of this.#open.blobs) this.#writeSignatureBlock(blob);
     this.#item = undefined;
   }
 

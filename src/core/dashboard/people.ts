@@ -1,7 +1,7 @@
 import type { SessionRole } from '../../ledger/ledger.ts';
 import type { SignedIn } from './sessions.ts';
 
-/** A rule of the configuration: whose claims match, and which role and account that person gets. */
+/** A rule of the configuration: a person with this claim gets this role and account. */
 export interface PersonRule {
   readonly claim: string;
   /** The claim's value, or one of its values if it is a list; `*` matches any text. */
@@ -38,7 +38,7 @@ function escape(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
 }
 
-/** Returns the name that is shown and recorded in the audit log: the e-mail address or the name, else the identity provider's id; at most 200 characters. */
+/** Returns the name that is shown and recorded in the audit log: the e-mail address or a name, else the person's id at the identity provider, else `somebody`; at most 200 characters. */
 function readName(claims: Readonly<Record<string, unknown>>): string {
   const named = [claims['email'], claims['preferred_username'], claims['name'], claims['sub']];
   const name = named.find((each): each is string => typeof each === 'string' && each !== '');

@@ -15,7 +15,8 @@ export interface WriterDependencies {
 }
 
 /**
- * Stores a response. If the earlier turns that it continues are no longer stored, they are stored with it and returned. Throws `overloaded` if the store can't be written.
+ * Stores a response, together with the earlier items that no stored response contains: all of them if the response that it continues is not stored
+ * or no longer exists, else none. Returns these items. Throws `conflict` if a response with this id exists, `overloaded` if the store can't be written.
  */
 export async function storeResponse(
   { documents, conversations, lifetimeMs }: WriterDependencies,
@@ -42,6 +43,7 @@ export async function storeResponse(
   const outcome = await put(parentId, inherited);
   if (outcome.kind === 'exists') throw new GatewayError('conflict', `The response ${id} already exists.`);
   if (outcome.kind === 'stored') return inherited;
+  // The outcome is `no_parent`: the continued response no longer exists.
   await put(undefined, before);
   return before;
 }

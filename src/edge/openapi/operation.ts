@@ -4,7 +4,7 @@ import type { JsonSchema } from './json-schema.ts';
 /** The credential that is required: an API key, a management key with a scope, a key of either kind, or none. */
 export type Access = 'api_key' | 'any_key' | 'anyone' | { readonly scope: string };
 
-/** A value that a parameter, a body or an answer can have. */
+/** An example of a request's body. */
 export interface Example {
   readonly summary: string;
   readonly value: unknown;
@@ -20,13 +20,15 @@ export interface Parameter {
   readonly required?: boolean;
 }
 
-/** The body of a request: JSON with a named schema, a form, or either. */
+/** The body of a request: JSON, a form, or both if the client may choose. */
 export interface Body {
+  /** The schema of a JSON body, which must have a name; absent if the body can't be JSON. */
   readonly schema?: z.ZodType;
+  /** Examples of a JSON body, by name. */
   readonly examples: Readonly<Record<string, Example>>;
   /** True if the body may be absent. */
   readonly optional?: boolean;
-  /** The JSON Schema of the body as a form. */
+  /** The JSON Schema of the body as a form; absent if the body can't be a form. */
   readonly form?: JsonSchema;
   /** An example of the form that can be sent; files are given as text. */
   readonly formExample?: Readonly<Record<string, string>>;
@@ -39,6 +41,7 @@ export interface Answer {
   readonly schema?: z.ZodType;
   /** Media types other than JSON that the answer can have. */
   readonly others?: Readonly<Record<string, { readonly description: string; readonly example?: string }>>;
+  /** The names of its headers in addition to `x-request-id`; `document.ts` describes them. */
   readonly headers?: readonly string[];
 }
 
@@ -61,6 +64,7 @@ export interface Operation {
   readonly answers: Readonly<Record<number, Answer>>;
   /** The statuses with which it can fail. */
   readonly errors: readonly number[];
+  /** Absent: `openai`. */
   readonly errorShape?: ErrorShape;
 }
 

@@ -24,8 +24,8 @@ import {
   makeIds,
   makeRequestCore,
   offerRequestServices,
-  reloadedOrNot,
-  requestIdOrNot,
+  reloadOrLog,
+  makeRequestId,
 } from '../gateway.ts';
 import { openEdge } from '../public-listener.ts';
 import { LiveConfig } from '../live-config.ts';
@@ -36,6 +36,7 @@ import { workerInstance } from './worker-data.ts';
 
 /** What a worker is opened with. */
 interface WorkerResources {
+  /** The number of the worker, from 1. */
   readonly number: number;
   readonly environment: Environment;
   readonly config: Config;
@@ -43,7 +44,8 @@ interface WorkerResources {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly startTrace: GatewayResources['startTrace'];
-  readonly readAgain: () => Promise<Config>;
+  /** Reads the configuration file again. */
+  readonly rereadConfig: () => Promise<Config>;
   /** The port to the main thread. */
   readonly port: CallPort;
 }
@@ -78,10 +80,10 @@ const ownMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
   ImageService.method.edit,
 ]);
 
-/** Opens a worker that listens. Throws if it can't listen. */
+/** Opens a worker. It listens, but refuses requests until the main thread sends `serve`. Throws if it can't listen. */
 export async function openWorker(resources: WorkerResources): Promise<WorkerGateway> {
   const { environment, config, stores, logger, port, number } = resources;
-  const live = new LiveConfig(config, resources.readAgain);
+  const live = new LiveConfig(config, resources.rereadConfig);
   const state = { serving: false, unready: undefined as string | undefined };
   // Only the main thread watches the free space of the disk.
   const health = { reason: undefined, onLow: () => undefined };
@@ -102,7 +104,7 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
       tls,
       services,
       dashboards: openDashboards({ config, core: services, logger, people }),
-      nextRequestId: () => requestIdOrNot(ids),
+      nextRequestId: () => makeRequestId(ids),
       failed: (account, key, code) => port.notify('failed', account, key, code),
       unready: () => state.unready,
       metricsText: reader => port.call<string>('metricsText', reader),
@@ -120,13 +122,13 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
     unready: (reason: string | undefined) => void (state.unready = reason),
     reload: async () => {
       tls.refresh();
-      await reloadedOrNot(core.reload, logger);
+      await reloadOrLog(core.reload, logger);
     },
     metrics: () => resources.metrics.text(),
     running: (accountId: number | undefined, keyId: number | undefined) =>
       core.generations.listRunning(accountId, keyId),
     revoke: (keyId: number) => revoke(running, keyId),
-    cut: () => graceOver.resolve(),
+    endGrace: () => graceOver.resolve(),
   };
   return {
     take: (name, args) => mainThread.take(name, args),

@@ -28,8 +28,8 @@ const pulse = new Int32Array(data.pulse);
 setInterval(() => Atomics.add(pulse, 0, 1), pulseMs);
 
 const environment = { ...readEnvironment(), host: data.host, port: data.port, workers: data.count };
-const readAgain = async () => shareLimits(await readConfig(environment, data.configPath), environment.workers + 1);
-const config = await readAgain();
+const rereadConfig = async () => shareLimits(await readConfig(environment, data.configPath), environment.workers + 1);
+const config = await rereadConfig();
 const logger = createLogger({ level: config.logLevel, worker: data.number });
 const otel = readOtelSettings(environment.telemetry);
 const exported =
@@ -40,7 +40,7 @@ const gateway = await openWorker({
   environment,
   config,
   logger,
-  readAgain,
+  rereadConfig,
   port,
   number: data.number,
   metrics: new Metrics(version),

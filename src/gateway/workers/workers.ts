@@ -103,7 +103,7 @@ export class Workers implements StoppableService {
   }
 
   interruptAll(): void {
-    this.#tellAll('cut');
+    this.#tellAll('endGrace');
   }
 
   revoke(keyId: number): void {

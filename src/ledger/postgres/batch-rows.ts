@@ -25,7 +25,7 @@ import type {
 } from '../rows.ts';
 import { ensureCounted } from '../rules/limits.ts';
 import { Sql } from '../sqlite/sql.ts';
-import { sumKeys, sumUp } from '../sqlite/sum-raises.ts';
+import { sumKeyCount, sumUp } from '../sqlite/sum-raises.ts';
 import { other } from '../sqlite/sum-table.ts';
 import { Tallies } from '../sqlite/tallies.ts';
 import { type AccountConfig, type AccountConfigs, configSteps } from './account-config.ts';
@@ -443,10 +443,10 @@ export class BatchRows implements Rows {
   }
 
   #bounded(change: SumChange): SumChange {
-    const { accountId, grouped, groupId, usage } = change;
+    const { accountId, grouped, valueId, usage } = change;
     if (grouped !== 'end_user' && grouped !== 'tag') return change;
-    if (this.sumBounds.hasRoom({ accountId, grouped, groupId }, usage.admittedAtMs)) return change;
-    return { ...change, groupId: this.labels.other(grouped, groupId, other) };
+    if (this.sumBounds.hasRoom({ accountId, grouped, valueId }, usage.admittedAtMs)) return change;
+    return { ...change, valueId: this.labels.other(grouped, valueId, other) };
   }
 
   #listLimits({ accountId, scope, scopeId }: LimitFilter): readonly Limit[] {
@@ -503,7 +503,7 @@ export class BatchRows implements Rows {
     if (this.#sums.length === 0) return [];
     const { committedSums, statements } = this.#shared;
     const steps: Step[] = [];
-    const named = sumUp(this.#sums).map(sum => ({ sum, name: sum.slice(0, sumKeys).join(' ') }));
+    const named = sumUp(this.#sums).map(sum => ({ sum, name: sum.slice(0, sumKeyCount).join(' ') }));
     const stored = named.filter(({ name }) => committedSums.has(name)).map(({ sum }) => sum);
     const others = named.filter(({ name }) => !committedSums.has(name));
     for (const { name } of others) this.#writtenSums.push(name);

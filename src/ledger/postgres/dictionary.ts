@@ -140,10 +140,10 @@ export class Dictionary {
   }
 
   /** Returns the id of the name `other`, under which usage is summed if there are too many end users or values of a tag. */
-  other(grouped: 'end_user' | 'tag', groupId: number, other: string): number {
+  other(grouped: 'end_user' | 'tag', valueId: number, other: string): number {
     return grouped === 'end_user'
       ? (this.endUser(other) ?? 0)
-      : this.#number('tag', [this.#text('tag', 'name', groupId), other]);
+      : this.#number('tag', [this.#text('tag', 'name', valueId), other]);
   }
 
   #known(table: DictionaryTable): Map<string, number> {

@@ -293,10 +293,10 @@ export class Engine {
 
   /** Notes the sums of the end user and of tags that a settle will change. */
   #wantSums({ sumBounds }: BatchRows, { accountId, endUserId, tagsId, admittedAtMs }: Hold): void {
-    if (endUserId !== null) sumBounds.want({ accountId, grouped: 'end_user', groupId: endUserId }, admittedAtMs);
+    if (endUserId !== null) sumBounds.want({ accountId, grouped: 'end_user', valueId: endUserId }, admittedAtMs);
     if (tagsId === null) return;
-    for (const groupId of this.#tools.shared.dictionary.findTags(tagsId) ?? [])
-      sumBounds.want({ accountId, grouped: 'tag', groupId }, admittedAtMs);
+    for (const valueId of this.#tools.shared.dictionary.findTags(tagsId) ?? [])
+      sumBounds.want({ accountId, grouped: 'tag', valueId }, admittedAtMs);
   }
 
   /** Returns whether the database can't have an id yet: this instance made it, and has sent no id as high. If so, notes it as the highest id sent. */

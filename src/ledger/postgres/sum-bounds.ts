@@ -7,9 +7,9 @@ import { valuesMax } from '../sqlite/sum-table.ts';
 import { MissingRow } from './missing-row.ts';
 
 /** The usage of an end user or of a tag on a day. The number of these sums of an account is bounded. */
-type BoundedSum = Pick<SumChange, 'accountId' | 'groupId'> & { readonly grouped: 'end_user' | 'tag' };
+type BoundedSum = Pick<SumChange, 'accountId' | 'valueId'> & { readonly grouped: 'end_user' | 'tag' };
 
-type Keys = readonly [accountId: number, grouped: number, day: number, groupId: number];
+type Keys = readonly [accountId: number, grouped: number, day: number, valueId: number];
 
 const knownMax = 100_000;
 const dayPeriod = encode(codes.period, 'day');
@@ -43,8 +43,8 @@ export class SumBounds {
   }
 
   /** Includes a sum in the next `loadSteps`, unless it is known. */
-  want({ accountId, grouped, groupId }: BoundedSum, admittedAtMs: number): void {
-    const keys: Keys = [accountId, encode(codes.grouped, grouped), toDay(admittedAtMs), groupId];
+  want({ accountId, grouped, valueId }: BoundedSum, admittedAtMs: number): void {
+    const keys: Keys = [accountId, encode(codes.grouped, grouped), toDay(admittedAtMs), valueId];
     const name = keys.join(' ');
     if (!this.#known.has(name)) this.#wanted.set(name, keys);
   }
@@ -78,8 +78,8 @@ export class SumBounds {
 
   /** Returns true if a sum exists, or if the account may have one more, which is then counted. Throws `MissingRow` if the sum has not been looked up yet. */
   hasRoom(sum: BoundedSum, admittedAtMs: number): boolean {
-    const { accountId, grouped, groupId } = sum;
-    const keys: Keys = [accountId, encode(codes.grouped, grouped), toDay(admittedAtMs), groupId];
+    const { accountId, grouped, valueId } = sum;
+    const keys: Keys = [accountId, encode(codes.grouped, grouped), toDay(admittedAtMs), valueId];
     const name = keys.join(' ');
     if (this.#known.has(name) || this.#present.has(name)) return true;
     if (!this.#absent.has(name)) {

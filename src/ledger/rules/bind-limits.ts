@@ -2,7 +2,7 @@ import type { LimitScope } from '../ledger.ts';
 import type { Limit, Request, Rows } from '../rows.ts';
 import { type Window, windowAt } from './calendar.ts';
 import { isWatched } from './events.ts';
-import { findJoint, joinLimits, type JointPlace } from './joint-limits.ts';
+import { findJoint, joinLimits, type ScopeLimits } from './joint-limits.ts';
 import { type BoundLimit, countedUser, coversModel, currentMax, readUse, type Windows } from './limits.ts';
 
 /** The fields of a request that decide which limits apply to it, and in which windows. */
@@ -42,8 +42,8 @@ function bindScope(rows: Rows, [scope, scopeId]: readonly [LimitScope, number], 
   const limits = rows.listLimits(scope, scopeId);
   if (limits.length === 0) return;
   const windows = findWindows(limits, request.admittedAtMs);
-  const place: JointPlace = { limits, windows, nowMs, isWatched: binding.isWatched };
-  const known = findJoint(rows, scope, scopeId, place);
+  const scoped: ScopeLimits = { limits, windows, nowMs, isWatched: binding.isWatched };
+  const known = findJoint(rows, scope, scopeId, scoped);
   if (known !== undefined) {
     for (const lead of known.leads) bound.push(lead);
     for (const index of known.separateIndexes) bindOne(rows, limits[index], windows.each[index], binding);
@@ -51,7 +51,7 @@ function bindScope(rows: Rows, [scope, scopeId]: readonly [LimitScope, number], 
   }
   const all: BoundLimit[] = [];
   for (const [index, limit] of limits.entries()) bindOne(rows, limit, windows.each[index], { ...binding, bound: all });
-  bound.push(...joinLimits(rows, all, place));
+  bound.push(...joinLimits(rows, all, scoped));
 }
 
 function bindOne(

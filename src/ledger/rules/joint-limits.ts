@@ -3,7 +3,7 @@ import { type BoundLimit, inOrder, addToUse, sumUse, type Windows } from './limi
 
 /**
  * Limits of one scope that count the same requests in the same unit are counted together: each request changes only the use of the tightest
- * one. That one decides for all, because what is left of each other limit is more by a constant. So the work for a request grows with the
+ * one. That one decides for all: every other limit that refuses has at least as much left, and the difference stays the same. So the work for a request grows with the
  * number of units, not with the number of limits. The others are updated when a window ends, a limit changes, or someone reads them.
  */
 
@@ -29,8 +29,11 @@ export interface JointLimits {
 /** The most scopes whose limits are counted together at a time. */
 const scopesMax = 50_000;
 
-/** The limits of a scope, and when a request is checked against them. */
-export interface JointPlace {
+/** Passed where a time matters only for a rolling minute, which is never counted together with others. */
+const anyTimeMs = 0;
+
+/** All limits of a scope, and when a request is checked against them. */
+export interface ScopeLimits {
   readonly limits: readonly Limit[];
   readonly windows: Windows;
   readonly nowMs: number;
@@ -38,70 +41,80 @@ export interface JointPlace {
   readonly isWatched: boolean;
 }
 
-/** Returns the limits of a scope that are counted together; undefined if none are. Separates them first if they can't stay together. */
+/** Returns the limits of a scope that are counted together; undefined if none are, or if they could not stay together and were separated by this call. */
 export function findJoint(
   rows: Rows,
   scope: Limit['scope'],
   scopeId: number,
-  { windows, nowMs, isWatched }: JointPlace,
+  { windows, nowMs, isWatched }: ScopeLimits,
 ): JointLimits | undefined {
   const known = rows.joint?.[scope].get(scopeId);
   if (known === undefined) return undefined;
-  // Another list of limits has other windows.
+  // `windows` is another object as soon as a window has ended or the list of limits has changed.
   const isSame = known.windows === windows && !isWatched;
   if (isSame && nowMs >= known.fromMs && nowMs < known.untilMs && known.leads.every(isOpen)) return known;
   separate(rows, scope, scopeId);
   return undefined;
 }
 
-/** Starts to count limits of a scope together, if several count the same. Returns the limits to check in place of `bound`. */
+/**
+ * Starts to count limits of a scope together, if several count the same. `bound`: those that apply to the request. Returns the limits to check in
+ * place of `bound`.
+ */
 export function joinLimits(
   rows: Rows,
   bound: readonly BoundLimit[],
-  { limits, windows, nowMs, isWatched }: JointPlace,
+  { limits, windows, nowMs, isWatched }: ScopeLimits,
 ): readonly BoundLimit[] {
   const [first] = limits;
   if (first === undefined || rows.joint === undefined || isWatched) return bound;
-  const apart = [...limits.keys()].filter(index => !isPlain(limits[index]));
+  const separateIndexes = [...limits.keys()].filter(index => !isPlain(limits[index]));
   const plain = bound.filter(({ limit }) => isPlain(limit));
   const leads = [...Map.groupBy(plain, ({ limit }) => limit.unit).values()].map(toLead);
   if (leads.length === plain.length || !leads.every(isOpen)) return bound;
   const ends = limits.flatMap(({ raisedUntilMs }) => raisedUntilMs ?? []);
   const fromMs = Math.max(Number.NEGATIVE_INFINITY, ...ends.filter(end => end <= nowMs));
   const untilMs = Math.min(Number.POSITIVE_INFINITY, ...ends.filter(end => end > nowMs));
-  // Stored uses are out of date from now on. These puts tell an engine that relies on them.
+  // From now on the stored uses are not up to date. A put makes SQLite's engine mark them so: it then counts them again after a crash.
   for (const { use } of leads) rows.limitUses.put(use);
   const places = rows.joint[first.scope];
   if (places.size >= scopesMax) separateAll(rows);
-  places.set(first.scopeId, { leads, separateIndexes: apart, windows, fromMs, untilMs });
+  places.set(first.scopeId, { leads, separateIndexes, windows, fromMs, untilMs });
   return [...leads, ...bound.filter(({ limit }) => !isPlain(limit))];
 }
 
-/** Returns true if a limit can be counted together with others: it counts all requests of its scope, and is not shown as the field of a key. */
+/**
+ * Returns true if a limit can be counted together with others: it counts all requests of its scope, its window is not a rolling minute, and
+ * `listWindows` does not show it separately, as it shows the request and token limits that come from fields of keys.
+ */
 function isPlain(limit: Limit | undefined): boolean {
   if (limit === undefined) return false;
   const { models, endUsers, per, field, unit } = limit;
   return models === null && endUsers === 'all' && per !== 'minute' && (field === null || unit === 'usd');
 }
 
-/** Returns true if something is left of the limit. Once nothing is left, the first limit decides, not the tightest. */
+/**
+ * Returns true if something is left of the limit, or if it only alerts. Once nothing is left of several limits, the gateway names the one that is
+ * checked first (`chooseTighter` in `windows.ts`), not the tightest.
+ */
 function isOpen({ limit, max, use }: BoundLimit): boolean {
-  return limit.action === 'alert' || sumUse(use, 0) < max;
+  return limit.action === 'alert' || sumUse(use, anyTimeMs) < max;
 }
 
 function toLead(bound: readonly BoundLimit[]): Lead {
+  // Without groups, because the limits all have the same scope.
   const order = inOrder([]);
   const refusing = bound.filter(({ limit }) => limit.action === 'refuse');
   const tightest = (refusing.length > 0 ? refusing : bound).reduce((one, other) => {
-    const more = readLeft(one) - readLeft(other);
-    return more < 0n || (more === 0n && order(one.limit, other.limit) < 0) ? one : other;
+    const difference = readLeft(one) - readLeft(other);
+    return difference < 0n || (difference === 0n && order(one.limit, other.limit) < 0) ? one : other;
   });
   const others = bound.filter(each => each !== tightest);
   return { ...tightest, base: tightest.use, others };
 }
 
 function readLeft({ max, use }: BoundLimit): bigint {
-  return max - sumUse(use, 0);
+  return max - sumUse(use, anyTimeMs);
 }
 
 /** Returns all limits that apply, each with its current use. */
@@ -117,7 +130,7 @@ export function isLead(bound: BoundLimit): bound is Lead {
 function listOfLead(lead: Lead): readonly BoundLimit[] {
   const { base, use, others } = lead;
   const more = { used: use.used - base.used, held: use.held - base.held };
-  const at = { admittedAtMs: 0, isNew: false, nowMs: 0 };
+  const at = { admittedAtMs: anyTimeMs, isNew: false, nowMs: anyTimeMs };
   return [lead, ...others.map(other => ({ ...other, use: addToUse(other.use, more, at) }))];
 }
 

@@ -34,6 +34,7 @@ export function checkChain(db: Connection, { accountId, startNumber, startHash, 
   const auditRows = db
     .prepare<[number], Stored[]>(`SELECT ${rows.names.join(', ')} FROM audit WHERE account_id = ? ORDER BY audit_id`)
     .raw();
+  // The numbers of a chain are audit ids, which have no gaps within an account.
   let last = { number: startNumber, hash: startHash };
   for (const each of auditRows.iterate(accountId)) {
     if (number === 0) return [`the audit log has rows of ${nameChain(accountId)}, which has no chain`];

@@ -15,7 +15,7 @@ const intervalMs = 250;
 
 /**
  * Moves committed pages from the log into the file, so that the writer need not do it. A PASSIVE checkpoint waits for no one and blocks no one;
- * pages that can't be moved now are moved the next time. The thread ends if `StorageLost` is thrown.
+ * pages that can't be moved now are moved the next time. The thread ends if a checkpoint throws `StorageLost`.
  */
 function serve({ path, log: memory }: CheckpointerData): void {
   const db = new Database(path, { timeout: 0 });
@@ -29,7 +29,7 @@ function serve({ path, log: memory }: CheckpointerData): void {
     try {
       log.pages = checkpoint(db, 'PASSIVE');
     } catch (error) {
-      // Keeps the writer from checkpointing itself.
+      // If the log is long, the writer also makes checkpoints, and one that fails ends the writer's thread. It does not if the log seems empty.
       log.pages = 0;
       if (isStorageLost(error)) throw error;
       // The writer notices and reports a full disk. The next round tries again.

@@ -101,8 +101,8 @@ export class Labels {
   }
 
   /** Returns the id of the name `other`, under which usage is summed if there are too many end users or values of a tag. */
-  other(grouped: 'end_user' | 'tag', groupId: number, other: string): number {
-    return grouped === 'end_user' ? (this.endUser(other) ?? 0) : this.#tag(this.#tags.name(groupId), other);
+  other(grouped: 'end_user' | 'tag', valueId: number, other: string): number {
+    return grouped === 'end_user' ? (this.endUser(other) ?? 0) : this.#tag(this.#tags.name(valueId), other);
   }
 
   write(): void {

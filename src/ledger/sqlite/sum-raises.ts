@@ -24,7 +24,7 @@ export const sumColumns = [
   'margin',
 ] as const;
 /** How many of the columns identify a sum. */
-export const sumKeys = 5;
+export const sumKeyCount = 5;
 
 const numberMax = 2 ** 21;
 const groupedMax = 8;
@@ -46,7 +46,7 @@ export function sumUp(changes: readonly SumChange[]): (number | bigint)[][] {
   return groupChanges(changes).map(({ sum, counts, cost, writtenOff, providerCost, margin }) => {
     const [requests = 0, failed = 0, input = 0, cacheRead = 0, cacheWrite5m = 0, cacheWrite1h = 0, ...rest] = counts;
     const [output = 0, reasoning = 0, images = 0, latencyMs = 0] = rest;
-    const place = [encode(codes.period, sum.period), encode(codes.grouped, sum.grouped), sum.number, sum.groupId];
+    const place = [encode(codes.period, sum.period), encode(codes.grouped, sum.grouped), sum.number, sum.valueId];
     const tokens = [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images];
     const money = [cost, writtenOff, latencyMs, providerCost, margin];
     return [sum.accountId, ...place, requests, failed, ...tokens, ...money];
@@ -61,11 +61,11 @@ function groupChanges(changes: readonly SumChange[]): Raise[] {
     const place = (sum.accountId * 2 * groupedMax + kind) * numberMax + sum.number;
     const groups = known.get(place) ?? new Map<number, Raise>();
     if (groups.size === 0) known.set(place, groups);
-    let raise = groups.get(sum.groupId);
+    let raise = groups.get(sum.valueId);
     if (raise === undefined) {
       const money = { cost: 0n, writtenOff: 0n, providerCost: 0n, margin: 0n };
       raise = { sum, counts: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ...money };
-      groups.set(sum.groupId, raise);
+      groups.set(sum.valueId, raise);
       raises.push(raise);
     }
     addTo(raise, sum);

@@ -4,7 +4,7 @@ import type { Query } from '../../lib/sqlite/database.ts';
 import { codes, encode } from './codes.ts';
 import type { Labels } from './labels.ts';
 import type { Sql } from './sql.ts';
-import { sumColumns, sumKeys, sumUp } from './sum-raises.ts';
+import { sumColumns, sumKeyCount, sumUp } from './sum-raises.ts';
 
 /** The most end users, and tags, of an account on a day; further ones are summed together, under `other`. */
 export const valuesMax = 10_000;
@@ -26,7 +26,7 @@ export class SumTable {
     const of = 'FROM usage_sum WHERE account_id = ? AND period = ? AND grouped = ? AND number = ?';
     this.#has = sql.prepare(`SELECT 1 ${of} AND group_id = ?`);
     this.#count = sql.prepare(`SELECT count(*) AS count ${of}`);
-    const raised = sumColumns.slice(sumKeys).map(count => `${count} = ${count} + excluded.${count}`);
+    const raised = sumColumns.slice(sumKeyCount).map(count => `${count} = ${count} + excluded.${count}`);
     const places = sumColumns.map(() => '?').join(', ');
     this.#raise = sql.prepare(
       `INSERT INTO usage_sum (${sumColumns.join(', ')}) VALUES (${places}) ON CONFLICT DO UPDATE SET ${raised.join(', ')}`,
@@ -55,16 +55,16 @@ export class SumTable {
 
   /** Returns the change, or one of the sum `other` if the account has too many of its kind on that day. */
   #bounded(change: SumChange): SumChange {
-    const { accountId, grouped, groupId, usage } = change;
+    const { accountId, grouped, valueId, usage } = change;
     if (grouped !== 'end_user' && grouped !== 'tag') return change;
     const day = [accountId, encode(codes.period, 'day'), encode(codes.grouped, grouped), toDay(usage.admittedAtMs)];
     const isKnown =
-      this.#changes.some(known => known.grouped === grouped && known.groupId === groupId && isSameDay(known, change)) ||
-      this.#has.get(...day, groupId) !== undefined;
+      this.#changes.some(known => known.grouped === grouped && known.valueId === valueId && isSameDay(known, change)) ||
+      this.#has.get(...day, valueId) !== undefined;
     if (isKnown) return change;
     const name = day.join();
     const count = this.#counts.get(name) ?? Number(this.#count.get(...day)?.count ?? 0n);
-    if (count >= valuesMax) return { ...change, groupId: this.#labels.other(grouped, groupId, other) };
+    if (count >= valuesMax) return { ...change, valueId: this.#labels.other(grouped, valueId, other) };
     if (this.#counts.size >= countsKnownMax) this.#counts.clear();
     this.#counts.set(name, count + 1);
     return change;

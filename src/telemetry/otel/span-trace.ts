@@ -23,7 +23,7 @@ import type {
 import type { Instruments } from './instruments.ts';
 import type { NewTrace, TraceIds } from './trace-ids.ts';
 
-/** What making a trace needs. */
+/** The dependencies of a `SpanTrace`. */
 export interface TraceTools {
   /** Undefined: only metrics are exported. */
   readonly tracer: Tracer | undefined;
@@ -33,7 +33,7 @@ export interface TraceTools {
   readonly instruments: Instruments | undefined;
 }
 
-/** Returns the time in ms since 1970 UTC, with microseconds. */
+/** Returns the time in ms since 1970 UTC, with a precision of microseconds. */
 const nowMs = (): number => performance.timeOrigin + performance.now();
 
 /**
@@ -46,8 +46,9 @@ export class SpanTrace implements RequestTrace {
   readonly #root: Span | undefined;
   /** The ids of a trace that begins here and is not sampled, so that no span is made. */
   readonly #unsampled: NewTrace | undefined;
+  /** True if spans are made. */
   readonly #isRecorded: boolean;
-  /** False if the trace is not recorded. All calls are ignored then. */
+  /** True if spans are made or metrics are exported. If false, attempts are ignored. */
   readonly #isFollowed: boolean;
   readonly #startedAtMs: number;
   readonly #rootContext: Context;
@@ -179,7 +180,7 @@ export class SpanTrace implements RequestTrace {
     root.end();
   }
 
-  /** Starts a child span; undefined if the trace is not sampled. */
+  /** Starts a child of the request's span; undefined if no spans are made. */
   #child(name: string, options: { kind?: SpanKind; attributes?: Attributes } = {}): Span | undefined {
     return this.#isRecorded ? this.#tracer?.startSpan(name, options, this.#rootContext) : undefined;
   }
@@ -207,7 +208,7 @@ function fail(span: Span | undefined, type: string): void {
   span?.setStatus({ code: SpanStatusCode.ERROR });
 }
 
-/** Returns the context of the client's trace. */
+/** Returns the context of the client's trace; the root context if the client sent none. */
 function parentContext(traceparent: string | undefined): Context {
   if (traceparent === undefined) return ROOT_CONTEXT;
   const [, traceId = '', spanId = '', flags = ''] = traceparent.split('-');

@@ -3,7 +3,7 @@ import type { Bar } from '../parts/bars.tsx';
 import { periodText } from '../data/time.ts';
 import { type Measure, shownGroups, type Span } from './search.ts';
 
-/** The sums of a span. */
+/** Sums over requests. `cost` in nano-dollars; `latencyMs` is also a sum, not a mean. */
 export interface Totals {
   readonly cost: bigint;
   readonly requests: bigint;
@@ -15,7 +15,7 @@ export interface Totals {
 const nothing: Totals = { cost: 0n, requests: 0n, failed: 0n, tokens: 0n, latencyMs: 0n };
 const hourMs = 3_600_000;
 
-/** Returns the name of a period's group, or a word for requests that have no value. */
+/** Returns the value that a period's requests have in common, for example the model or the key's id; '(none)' if it is empty or 0. */
 export function groupName({ group }: AnalyticsPeriod): string {
   const value = group.value === undefined ? '' : String(group.value);
   return value === '' || value === '0' ? '(none)' : value;
@@ -36,7 +36,7 @@ function plus(sum: Totals, sums: UsageSums): Totals {
   };
 }
 
-/** Returns the value of a measure; a mean is 0 if there are no requests. */
+/** Returns the value of a measure, in nano-dollars, requests, tokens or ms. The mean latency is 0 if there are no requests. */
 export function measured(measure: Measure, totals: Totals): bigint {
   if (measure === 'spend') return totals.cost;
   if (measure === 'requests') return totals.requests;
@@ -54,7 +54,8 @@ export interface Chart {
 /** Returns the chart of a measure. */
 export function toChart(series: readonly AnalyticsPeriod[], span: Span, measure: Measure): Chart {
   const names = measure === 'latency' ? ['all'] : largest(series, measure);
-  const place = (period: AnalyticsPeriod): number => {
+  // `shownGroups` is the index of the series that all other groups share.
+  const seriesIndex = (period: AnalyticsPeriod): number => {
     if (measure === 'latency') return 0;
     const index = period.rest ? -1 : names.indexOf(groupName(period));
     return index === -1 ? shownGroups : index;
@@ -62,13 +63,13 @@ export function toChart(series: readonly AnalyticsPeriod[], span: Span, measure:
   const steps = Array.from({ length: Math.round((span.endMs - span.startMs) / span.stepMs) }, (_, step) => {
     const startMs = span.startMs + step * span.stepMs;
     const own = series.filter(({ timestampMs }) => Number(timestampMs) === startMs);
-    const parts = [...Map.groupBy(own, place)].map(([color, periods]) => ({
+    const parts = [...Map.groupBy(own, seriesIndex)].map(([color, periods]) => ({
       series: color,
       value: measured(measure, addUp(periods)),
     }));
     return { label: periodText(startMs, span.stepMs === hourMs), parts: parts.toSorted((a, b) => a.series - b.series) };
   });
-  const hasRest = series.some(period => place(period) === shownGroups);
+  const hasRest = series.some(period => seriesIndex(period) === shownGroups);
   return { bars: steps, series: hasRest ? [...names, 'other'] : names };
 }
 
@@ -83,7 +84,7 @@ function largest(series: readonly AnalyticsPeriod[], measure: Measure): string[]
   return sorted.slice(0, shownGroups).map(({ name }) => name);
 }
 
-/** Shows the value of the previous period and the change since: "before: 120 (+12.5 %)". */
+/** Formats the value of the previous period and the change since: "before: 120 (+12.5 %)". */
 export function compared(now: bigint, before: bigint, format: (value: bigint) => string): string {
   if (before === 0n) return 'before: none';
   const permille = Number(((now - before) * 1000n) / before);

@@ -276,8 +276,8 @@ const groups: readonly Operation[] = [
 ];
 
 const span: readonly Parameter[] = [
-  query('start', 'Only entries from this time on.', { type: 'string', format: 'date-time' }),
-  query('end', 'Only entries before this time.', { type: 'string', format: 'date-time' }),
+  query('start', 'Only requests from this time on.', { type: 'string', format: 'date-time' }),
+  query('end', 'Only requests before this time.', { type: 'string', format: 'date-time' }),
 ];
 const requestFilter: readonly Parameter[] = [
   query('model', 'Only requests of this model.'),
@@ -297,7 +297,7 @@ const analyticsQuery: readonly Parameter[] = [
   }),
   query(
     'groups_max',
-    'How many groups are listed: those with the most in the whole time. The other groups are added up in one entry with `rest`. All are listed by default.',
+    'How many groups are listed: those with the largest sum of `most` between `start` and `end`. The others are added up in one entry with `rest`. By default all are listed.',
     {
       type: 'integer',
       minimum: 1,
@@ -314,16 +314,16 @@ const analyticsQuery: readonly Parameter[] = [
 const requestId = pathId('request_id', 'The `x-request-id` of the answer.');
 
 /** Usage, as the account or a key's holder sees it. */
-function usageOperations(own: boolean): readonly Operation[] {
-  const [root, tag, name] = own ? ['/v1/key', 'Own key', 'Own'] : ['/v1/account', 'Usage', ''];
-  const access = (scope: string): Operation['access'] => (own ? 'api_key' : { scope });
+function usageOperations(isOwn: boolean): readonly Operation[] {
+  const [root, tag, name] = isOwn ? ['/v1/key', 'Own key', 'Own'] : ['/v1/account', 'Usage', ''];
+  const access = (scope: string): Operation['access'] => (isOwn ? 'api_key' : { scope });
   return [
     {
       method: 'get',
       path: `${root}/activity`,
       id: `list${name}Activity`,
       tag,
-      summary: own ? 'List the key’s requests' : 'List requests',
+      summary: isOwn ? 'List the key’s requests' : 'List requests',
       access: access('account:activity'),
       parameters: activityQuery,
       answers: { 200: { description: 'A page of settled requests, newest first.', schema: usage.activity } },
@@ -345,7 +345,7 @@ function usageOperations(own: boolean): readonly Operation[] {
       path: `${root}/analytics`,
       id: `get${name}Analytics`,
       tag,
-      summary: own ? 'Sum up the key’s requests' : 'Sum up requests',
+      summary: isOwn ? 'Sum up the key’s requests' : 'Sum up requests',
       description: 'Without `start` and `end`: the last 30 days.',
       access: access('account:read'),
       parameters: analyticsQuery,
@@ -356,11 +356,11 @@ function usageOperations(own: boolean): readonly Operation[] {
 }
 
 const nextQuery: readonly Parameter[] = [
-  query('model', 'The model, by any of its names; default the first one.'),
-  query('input_tokens', 'How many input tokens; default 1000.', { type: 'integer', minimum: 1 }),
+  query('model', 'The model, by any of its names; by default the first model of the list.'),
+  query('input_tokens', 'How many input tokens; by default 1000.', { type: 'integer', minimum: 1 }),
 ];
 
-const money: readonly Operation[] = [
+const paymentAndBodies: readonly Operation[] = [
   {
     method: 'get',
     path: '/v1/account/keys/{key_id}/next',
@@ -409,13 +409,13 @@ const money: readonly Operation[] = [
     errors: readErrors,
   },
 ];
-const own: readonly Operation[] = [
+const ownKeyPaths: readonly Operation[] = [
   {
     method: 'get',
     path: '/v1/key',
     id: 'getOwnKey',
     tag: 'Own key',
-    summary: 'Read the key of the call',
+    summary: 'Read the key that sends the request',
     access: 'api_key',
     answers: { 200: { description: 'The key, its limits and what pays for its requests.', schema: ownKey } },
     errors: readErrors,
@@ -427,9 +427,9 @@ export const accountOperations: readonly Operation[] = [
   keys,
   limits,
   groups,
-  money,
+  paymentAndBodies,
   usageOperations(false),
-  own,
+  ownKeyPaths,
   usageOperations(true),
 ]
   .flat()

@@ -32,7 +32,7 @@ const shape = {
 /** The error. */
 export const errorObject = named('ErrorObject', z.object(shape));
 
-/** The three shapes of errors. */
+/** The bodies of errors. Account paths answer with `validation` if fields are wrong, otherwise with `openai`. */
 export const errors = {
   openai: named('Error', z.object({ error: errorObject })),
   messages: named(

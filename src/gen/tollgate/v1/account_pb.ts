@@ -2621,7 +2621,7 @@ export type GetAnalyticsRequest = Message<"tollgate.v1.GetAnalyticsRequest"> & {
   filter?: AnalyticsFilter | undefined;
 
   /**
-   * How many groups are listed: those with the most in the whole time. The other groups are added up in one entry with
+   * How many groups are listed: those with the largest sum of `most` between start and end. The others are added up in one entry with
    * `rest`. 0 means that all are listed.
    *
    * @generated from field: uint32 groups_max = 8;
