@@ -88,9 +88,12 @@ test('write-offs and suspensions are counted and logged; lost writes are reporte
   health.ledgerWatch.wroteOff(7, 1_500_000_000n);
   health.ledgerWatch.suspended({ accountId: 3, reason: 'write_offs' });
   expect(metric('tollgate_written_off_dollars_total')).toBe('tollgate_written_off_dollars_total 1.5');
-  expect(metric('tollgate_account_suspensions_total')).toBe(
+  expect(
+    ['damaged', 'write_offs'].map(reason => metric(`tollgate_account_suspensions_total{reason="${reason}"}`)),
+  ).toEqual([
+    'tollgate_account_suspensions_total{reason="damaged"} 0',
     'tollgate_account_suspensions_total{reason="write_offs"} 1',
-  );
+  ]);
   expect(lines.map(({ level }) => level)).toEqual(['warn', 'error']);
   const cause = new Error('gone');
   health.documentWatch.lost(cause);

@@ -3,6 +3,9 @@ import { Numbers } from './families.ts';
 /** The stores, as labels name them. */
 export type StoreName = 'ledger' | 'content';
 
+/** Why accounts are suspended, as labels name it. */
+const suspensionReasons = ['damaged', 'write_offs'];
+
 /** Metrics of the disk and the stored data. */
 export class StorageMetrics {
   readonly #diskFree = new Numbers('gauge', {
@@ -36,6 +39,8 @@ export class StorageMetrics {
     this.writable('ledger', true);
     this.writable('content', true);
     this.#writtenOff.of().value = 0;
+    // Both series exist from the start, because Prometheus computes no increase for the first sample of a series.
+    for (const reason of suspensionReasons) this.#suspended.of(reason).value = 0;
   }
 
   /** Sets the free space, and whether it is low. */

@@ -11,7 +11,7 @@ interface Node {
 
 /** Keys in these sections that are not limits. */
 const unbounded = ['rpc.admin', 'rpc.tls', 'rpc.tokens'];
-const sections = ['limits', 'overload', 'rpc', 'batches'];
+const sections = ['limits', 'overload', 'rpc', 'batches', 'ledger'];
 
 /** Returns the limits in the configuration, as `section.key`. */
 function listBounds(): string[] {
@@ -27,7 +27,11 @@ test('each limit in the configuration is in the tables of docs/security.md, and 
   expect(bounds.length).toBeGreaterThan(30);
   const page = readFileSync(join(root, 'docs/security.md'), 'utf8');
   const undocumented = bounds.filter(name => !page.includes(`\`${name}\``));
-  const tests = globSync(['attacks/*.test.ts', 'e2e/*.test.ts', 'images/*.test.ts'], { cwd: join(root, 'test') });
+  const folders = ['attacks', 'e2e', 'images', 'storage'];
+  const tests = globSync(
+    folders.map(folder => `${folder}/*.test.ts`),
+    { cwd: join(root, 'test') },
+  );
   const text = tests.map(path => readFileSync(join(root, 'test', path), 'utf8')).join('\n');
   const untested = bounds.filter(name => !new RegExp(`\\b${name.split('.')[1] ?? ''}:`).test(text));
   expect({ undocumented, untested }).toEqual({ undocumented: [], untested: [] });

@@ -2,7 +2,16 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
-import { endGateway, expectVerified, type Gateway, type Home, makeHome, runCommand, startGateway } from '../gateway.ts';
+import {
+  endGateway,
+  expectVerified,
+  type Gateway,
+  type Home,
+  makeHome,
+  readBalance,
+  runCommand,
+  startGateway,
+} from '../gateway.ts';
 import { canMakeFaults, makeStorageFaults, type StorageFault } from './storage-faults.ts';
 
 /** A gateway whose disk fails and recovers, as clients and the operator see it. */
@@ -31,8 +40,8 @@ async function readMetric({ rpcUrl }: Gateway, name: string): Promise<string | u
 describe.runIf(canMakeFaults)('a disk that fails', () => {
   const faults = canMakeFaults ? makeStorageFaults() : undefined;
   let gateway: Gateway;
-  const start = async (home: Home = makeHome()): Promise<Gateway> =>
-    (gateway = await startGateway({ home, config, environment: faults?.environment ?? {} }));
+  const start = async (home: Home = makeHome(), text = config): Promise<Gateway> =>
+    (gateway = await startGateway({ home, config: text, environment: faults?.environment ?? {} }));
   afterEach(async () => {
     faults?.clear();
     await gateway.kill();
@@ -84,6 +93,33 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
     expect(gateway.printed()).toContain('a store can be written again');
     await endGateway(gateway);
   });
+
+  test.each([
+    { limit: '500ms', isExceeded: true },
+    { limit: '60s', isExceeded: false },
+  ])(
+    'delays a charge for at most ledger.settle_timeout ($limit); then the response is an error, and free',
+    async ({ limit, isExceeded }) => {
+      await start(makeHome(), `ledger: { settle_timeout: ${limit} }\n`);
+      const before = await readBalance(gateway);
+      const messages = [{ role: 'user', content: '!sim tokens=150 tps=100\nx' }];
+      const chat = { model: 'sim/large', stream: true, max_tokens: 200, messages };
+      const streamed = await send(gateway, '/v1/chat/completions', chat);
+      faults?.arm(readOnly);
+      const answer = streamed.text();
+      await expect.poll(() => faults?.countFired()).toBeGreaterThan(0);
+      // Between the two limits, and below the default.
+      await wait(3_000);
+      faults?.clear();
+      const text = await answer;
+      expect([text.includes('"code":"overloaded"'), text.includes('[DONE]')]).toEqual([isExceeded, !isExceeded]);
+      await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status).toBe(200);
+      const { records } = await gateway.account.listActivity({});
+      expect(records).toHaveLength(isExceeded ? 0 : 1);
+      expect(before - (await readBalance(gateway))).toBe(records[0]?.costNanoUsd ?? 0n);
+      await endGateway(gateway);
+    },
+  );
 
   test('that loses writes ends the process at once, and the next start has everything that was acknowledged', async () => {
     await start();
