@@ -24,7 +24,7 @@ export const edgeExtraBytes = 1 << 20;
 const defaultControlBytesMax = 1 << 20;
 const defaultElementsMax = 100_000;
 /** Services whose messages contain prompts or images. */
-const contentServices: readonly DescService[] = [
+export const contentServices: readonly DescService[] = [
   GenerationService,
   ResponseService,
   ConversationService,
