@@ -129,9 +129,10 @@ test('an answer is repeated, free, by the gateway that made it and by every othe
       if (status === 200) afterFirst = await greedy.dollars();
     }
   }
-  // Each gateway sums what it has stored itself until it measures again.
-  expect(statuses.filter(status => status === 200).length).toBeLessThanOrEqual(2);
-  expect(statuses.filter(status => status === 503).length).toBeGreaterThanOrEqual(22);
+  // One for each gateway, because it counts what it has stored itself until it measures again, and one more if it measures while an answer is being stored.
+  const answered = statuses.filter(status => status === 200).length;
+  expect(answered).toBeLessThanOrEqual(4);
+  expect(statuses.filter(status => status === 503)).toHaveLength(24 - answered);
   expect(await greedy.dollars()).toBe(afterFirst);
   for (const [index, gateway] of gateways.entries()) {
     await kept.expectRepeats(gateway);
