@@ -303,7 +303,8 @@ function makeCore(parts: CoreResources) {
 export function makeRequestCore(parts: CoreResources) {
   const { environment, config, live, stores, ids, logger } = parts;
   const box = new SealedBox(stores.secrets);
-  const events = openWebhooks({ ...parts, ledger: stores.ledger, box });
+  const isShared = stores.onLeaseEnded !== undefined;
+  const events = openWebhooks({ ...parts, ledger: stores.ledger, box, isShared });
   const upstreams = new UpstreamSet(environment.proxy, (provider, health) =>
     observeKey({ metrics: parts.metrics, logger, tell: events.tell }, provider, health),
   );

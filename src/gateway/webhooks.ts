@@ -19,27 +19,31 @@ export function openWebhooks({
   logger,
   health,
   box,
+  isShared,
 }: {
   readonly ledger: Ledger;
   readonly live: LiveConfig;
   readonly logger: Logger;
   readonly health: Pick<StorageHealth, 'onLow'>;
   readonly box: SealedBox;
+  /** See `DeliveryOptions`. */
+  readonly isShared: boolean;
 }): { webhooks: WebhookOptions; deliveries: Deliveries; tell: NotifyOperator } {
   const allowPrivate = (): boolean => live.current.webhooks.allowPrivate;
   const deliveries = new Deliveries({
     outbox: ledger,
     box,
     runtime: systemRuntime,
+    isShared,
     send: (message, signal) => sendWebhook(message, allowPrivate(), signal),
     failed: error => logger.warn({ error }, 'events can’t be delivered now'),
   });
-  const tell: NotifyOperator = event => {
-    if (!deliveries.isNeeded) return;
-    ledger
-      .emitEvent(event)
-      .catch((error: unknown) => logger.warn({ error, type: event.type }, 'an event can’t be stored'));
+  // Read each time: a webhook may have been created by another gateway, and a worker has no delivery loop.
+  const emit = async (event: OutsideEvent): Promise<void> => {
+    if (await ledger.hasWebhooks()) await ledger.emitEvent(event);
   };
+  const tell: NotifyOperator = event =>
+    void emit(event).catch((error: unknown) => logger.warn({ error, type: event.type }, 'an event can’t be stored'));
   health.onLow(freeBytes => tell({ type: 'disk.low', scope: 'disk', data: { free_bytes: freeBytes } }));
-  return { tell, webhooks: { box, allowPrivate, made: () => void deliveries.start() }, deliveries };
+  return { tell, webhooks: { box, allowPrivate, made: () => deliveries.webhookCreated() }, deliveries };
 }

@@ -3,12 +3,13 @@ import { rmSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Gateway, makeHome, readBalance, runCommand, startGateway } from '../gateway.ts';
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
+import { WebhookReceiver } from '../e2e/webhook-receiver.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 import { type PostgresServer, startPostgres } from './server.ts';
 
 let server: PostgresServer;
 let gateways: Gateway[];
-const config = 'metrics: public\n';
+const config = 'metrics: public\nwebhooks: { allow_private: true }\n';
 
 beforeAll(async () => {
   server = await startPostgres();
@@ -108,4 +109,19 @@ test('the start of an older version fails with exit code 2, and a start that can
   });
   expect([unreachable.code, unreachable.stderr]).toEqual([1, expect.stringContaining('PostgreSQL can’t be reached')]);
   rmSync(home.folder, { recursive: true, force: true });
+});
+
+test('events reach the first webhook, through whichever gateway it was created, and none is sent twice', async () => {
+  const receiver = new WebhookReceiver();
+  await receiver.open();
+  // Both gateways were started while there was no webhook. The first one delivers the events of both.
+  for (const gateway of gateways.toReversed()) {
+    const { webhook } = await gateway.account.createWebhook({ settings: { url: receiver.url } });
+    receiver.secret = webhook?.secret ?? '';
+    await gateway.admin.createApiKey({ accountId: 1n });
+    await receiver.expectTypes(['key.created']);
+    await gateway.account.deleteWebhook({ webhookId: webhook?.webhookId ?? 0n });
+    receiver.received.length = 0;
+  }
+  await receiver.close();
 });

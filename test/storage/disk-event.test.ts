@@ -14,7 +14,7 @@ test('a disk with less than a twentieth free is reported to the operator’s web
   const health = new StorageHealth({ dataDir: fixture.dataDir, logger, readSpace: async () => free });
   const live = { current: { webhooks: { allowPrivate: false } } } as LiveConfig;
   const box = new SealedBox(['secret']);
-  const { deliveries } = openWebhooks({ ledger, live, logger, health, box });
+  const { deliveries } = openWebhooks({ ledger, live, logger, health, box, isShared: false });
   const hook = { url: 'https://a.invalid/', secret: box.seal(Buffer.from('s'), 'webhook'), disabled: false };
   const own = await ledger.createWebhook({ ...hook, accountId: 0, events: ['disk.low'] });
   const account = await ledger.createWebhook({ ...hook, accountId: 1, events: ['limit.threshold'] });

@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
-import { Agent, request as httpRequest } from 'node:http';
+import { Agent, createServer, request as httpRequest } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,17 +13,31 @@ import { readBalance, endGateway, type Gateway, heldBy, makeKey, readRecord, roo
 /** A file in this folder makes the worker throw whose number is its name: see die.mjs. */
 const killFolder = mkdtempSync(join(tmpdir(), 'tollgate-killFolder-'));
 let gateway: Gateway;
+/** Refuses the key of every request. */
+const refusing = createServer((request, response) => {
+  request.resume().on('end', () => response.writeHead(401, { 'content-type': 'application/json' }).end('{}'));
+});
 
 beforeAll(async () => {
+  await once(refusing.listen(0, '127.0.0.1'), 'listening');
+  const { port } = refusing.address() as AddressInfo;
   mkdirSync(killFolder, { recursive: true });
   const preload = pathToFileURL(join(root, 'test/workers/die.mjs')).href;
   gateway = await startGateway({
-    config: 'metrics: public\nsimulator: { steering: true }\n',
+    config: `metrics: public
+simulator: { steering: true }
+webhooks: { allow_private: true }
+providers: { up: { protocol: chat, base_url: "http://127.0.0.1:${port}/v1", api_key: k } }
+models: [{ id: lab/one, context_length: 8000, max_output_tokens: 500, pricing: { input: 1, output: 10 }, routes: [{ provider: up, model: m }] }]
+`,
     environment: { TOLLGATE_WORKERS: '2', NODE_OPTIONS: `--import=${preload}`, TEST_DEATHS: killFolder },
   });
 });
 
-afterAll(() => endGateway(gateway), 60_000);
+afterAll(async () => {
+  refusing.close();
+  await endGateway(gateway);
+}, 60_000);
 
 interface Reply {
   readonly status: number;
@@ -179,6 +195,20 @@ test('a worker that dies is replaced within 10 s; the holds of its requests are 
   // Every complete answer was charged, and the holds of broken answers were voided.
   for (const { id } of whole) expect((await readRecord(gateway, id)).state).toBe(RecordState.COMPLETED);
   await expect.poll(() => heldBy(gateway)).toBe(0n);
+});
+
+test('what a worker finds out about a provider is reported to the operator’s webhook', async () => {
+  const made = await gateway.cli(['webhooks', 'create', '--url', 'http://127.0.0.1:9/', '--json']);
+  const { webhook_id: webhookId } = made.json as { webhook_id: number };
+  expect((await send('POST', '/v1/chat/completions', { body: chat('Hello', { model: 'lab/one' }) })).status).toBe(502);
+  await expect
+    .poll(async () => {
+      const { events } = await gateway.admin.listAccountWebhookEvents({ query: { webhookId: BigInt(webhookId) } });
+      return events
+        .filter(({ type }) => type === 'provider.key_refused')
+        .map(({ dataJson }) => JSON.parse(dataJson) as unknown);
+    })
+    .toEqual([{ provider: 'up', key: 1, status: 401, rests_until: expect.stringMatching(/Z$/) }]);
 });
 
 test('a reload reaches both workers', async () => {

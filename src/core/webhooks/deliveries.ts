@@ -11,15 +11,19 @@ export interface DeliveryOptions {
   readonly outbox: Pick<Outbox, 'hasWebhooks' | 'listDueDeliveries' | 'reportDelivery' | 'remindOfExpiry'>;
   readonly box: SealedBox;
   readonly runtime: Runtime;
+  /** True if other gateways use the same ledger, and may create webhooks in it. */
+  readonly isShared: boolean;
   /** Sends a message. Returns the HTTP status of the response. */
   readonly send: (message: WebhookMessage, signal: AbortSignal) => Promise<number>;
   /** Called with each error of the delivery loop, which then continues. */
   readonly failed: (error: unknown) => void;
 }
 
-/** How often the outbox is polled. */
+/** How often the outbox is polled while there are webhooks. */
 const pollMs = 1_000;
-/** How often keys that expire soon are searched for. */
+/** How often a gateway without webhooks checks whether another gateway has created one. */
+const checkMs = 5_000;
+/** How often keys that expire soon are searched for, and whether there still are webhooks. */
 const remindMs = 30_000;
 const timeoutMs = 10_000;
 /** The most attempts that run at once. */
@@ -32,7 +36,8 @@ const delaysMs = [4 * seconds, 25 * seconds, 2 * minutes, 10 * minutes, 30 * min
 const errorLengthMax = 300;
 
 /**
- * Delivers events to webhooks: each at least once, retried for three days, and to each webhook in order among the events of one scope (such as a key, a group or an account). If `start` finds no webhooks, nothing runs until it is called again.
+ * Delivers events to webhooks: each at least once, retried for three days, and to each webhook in order among the events of one scope (such as a key, a group or an account).
+ * While there are no webhooks, the outbox is not read; if the ledger is shared, every gateway keeps checking for webhooks, because another one may create the first, and only one of them delivers.
  */
 export class Deliveries {
   readonly #options: DeliveryOptions;
@@ -43,25 +48,33 @@ export class Deliveries {
   #timer: ReturnType<Runtime['after']> | undefined;
   #isStopped = false;
   #isPolling = false;
+  /** Whether there are webhooks, as far as this gateway knows. */
+  #hasWebhooks = false;
+  /** How many webhooks this gateway has created. */
+  #created = 0;
   #remindedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
   }
 
-  /** True once the loop has been started. It stays true, even if the last webhook is deleted. */
-  get isNeeded(): boolean {
-    return this.#timer !== undefined;
-  }
-
-  /** Starts the loop if there are webhooks. Call it again when a webhook was created. */
+  /** Starts the loop. */
   async start(): Promise<void> {
     try {
-      if (this.#timer === undefined && !this.#isStopped && (await this.#options.outbox.hasWebhooks())) this.#schedule();
+      await this.#check();
     } catch (error) {
       this.#options.failed(error);
-      this.#schedule();
+      this.#hasWebhooks = true;
     }
+    this.#schedule();
+  }
+
+  /** Must be called after this gateway has created a webhook, so that its events are delivered at once. */
+  webhookCreated(): void {
+    this.#created += 1;
+    if (this.#hasWebhooks) return;
+    this.#hasWebhooks = true;
+    this.#schedule();
   }
 
   /** Stops the loop. Running attempts are aborted; the next process repeats them. */
@@ -71,10 +84,19 @@ export class Deliveries {
     for (const attempt of this.#running.values()) attempt.abort();
   }
 
+  /** Reads whether there are webhooks. */
+  async #check(): Promise<void> {
+    const created = this.#created;
+    const hasWebhooks = await this.#options.outbox.hasWebhooks();
+    // The reply may be older than a webhook that was created meanwhile.
+    this.#hasWebhooks = hasWebhooks || this.#created > created;
+  }
+
   #schedule(): void {
-    if (this.#isStopped) return;
     this.#timer?.cancel();
-    this.#timer = this.#options.runtime.after(pollMs, () => void this.#poll());
+    const { runtime, isShared } = this.#options;
+    if (this.#isStopped || !(this.#hasWebhooks || isShared)) return;
+    this.#timer = runtime.after(this.#hasWebhooks ? pollMs : checkMs, () => void this.#poll());
   }
 
   async #poll(): Promise<void> {
@@ -82,22 +104,30 @@ export class Deliveries {
     this.#isPolling = true;
     const { outbox, runtime, failed } = this.#options;
     try {
-      if (runtime.monotonicMs() - this.#remindedMs >= remindMs) {
+      const isReminderDue = runtime.monotonicMs() - this.#remindedMs >= remindMs;
+      if (isReminderDue || !this.#hasWebhooks) await this.#check();
+      if (!this.#hasWebhooks) return;
+      if (isReminderDue) {
         this.#remindedMs = runtime.monotonicMs();
         await outbox.remindOfExpiry();
       }
-      this.#ended.clear();
-      const due = await outbox.listDueDeliveries(runningMax * 2);
-      for (const delivery of due) {
-        if (this.#isStopped || this.#running.size >= runningMax) break;
-        const name = `${delivery.webhookId} ${delivery.eventId}`;
-        if (!this.#running.has(name) && !this.#ended.has(name)) void this.#deliver(delivery, name);
-      }
+      await this.#startDue();
     } catch (error) {
       failed(error);
     } finally {
       this.#isPolling = false;
       this.#schedule();
+    }
+  }
+
+  /** Starts the deliveries that are due. */
+  async #startDue(): Promise<void> {
+    this.#ended.clear();
+    const due = await this.#options.outbox.listDueDeliveries(runningMax * 2);
+    for (const delivery of due) {
+      if (this.#isStopped || this.#running.size >= runningMax) break;
+      const name = `${delivery.webhookId} ${delivery.eventId}`;
+      if (!this.#running.has(name) && !this.#ended.has(name)) void this.#deliver(delivery, name);
     }
   }
 
