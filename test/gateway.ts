@@ -23,6 +23,7 @@ import {
   prepareDatabase,
   verifyOwnDatabase,
 } from './gateway-database.ts';
+import { readCoreWait } from './core-wait.ts';
 import { unverified } from './unverified.ts';
 
 export { isOnPostgres, prepareDatabase, queryDatabase } from './gateway-database.ts';
@@ -81,6 +82,8 @@ export interface Gateway {
   readonly home: Home;
   /** Time from the start of the process to its first ready answer, in ms. */
   readonly readyMs: number;
+  /** How much of `readyMs` it waited for a core that other programs used: see `readCoreWait`. */
+  readonly coreWaitMs: number;
   /** Its output so far, errors included. */
   printed(): string;
   /** The internal services, with the management key and with the operator's token. */
@@ -224,6 +227,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const running = run([process.execPath, main, 'serve', ...arguments_], { cwd: home.folder, env });
   const { url, rpcUrl } = await waitUntilReady(running);
   const readyMs = performance.now() - began;
+  const coreWaitMs = readCoreWait(running.child.pid ?? 0);
   // If the test chose the database, the test verifies the ledger itself.
   if (options.environment?.['TOLLGATE_DATABASE_URL'] === undefined) unverified.add(home.dataDir);
   const { child, output, ended } = running;
@@ -245,6 +249,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     dataDir: home.dataDir,
     home,
     readyMs,
+    coreWaitMs,
     printed: () => output.stdout + output.stderr,
     account: createClient(AccountService, openTransport(rpcUrl, home.managementKey)),
     admin: createClient(AdminService, openTransport(rpcUrl, token)),

@@ -1,13 +1,27 @@
 /** `test/long/gateway-kill.test.ts` does the same with 200 kills. */
-import { expect, test } from 'vitest';
-import { killGatewayOften } from './gateway-kills.ts';
+import { afterAll, expect, test } from 'vitest';
+import { KilledGateway } from './gateway-kills.ts';
 
-test(
-  'after each of 8 kills under mixed load the ledger has each charge that clients saw, once',
-  { timeout: 180_000 },
-  async () => {
-    const readyMs = await killGatewayOften(8);
-    // The maximum of the median is for two loaded cores; on a quiet machine the median is under a second (docs/benchmarks.md).
-    expect(readyMs[4]).toBeLessThan(5_000);
-  },
-);
+const killed = await KilledGateway.start();
+afterAll(() => killed.remove());
+
+/** Each kill is a test, so that none waits longer than its own start takes. */
+const kills = [1, 2, 3, 4, 5, 6, 7, 8];
+
+test.each(kills)('after kill %i under mixed load nothing stays held', () => killed.kill());
+
+test('after 8 kills under mixed load the ledger has each charge that clients saw, once', async () => {
+  expect(killed.starts).toHaveLength(kills.length);
+  expect(await killed.end()).toBeGreaterThan(0);
+});
+
+test('after half of 8 kills the gateway is ready within 5 seconds, not counting how long it waited for a core', () => {
+  const ownMs = killed.starts.map(({ readyMs, coreWaitMs }) => readyMs - coreWaitMs).toSorted((a, b) => a - b);
+  console.log(
+    killed.starts
+      .map(({ readyMs, coreWaitMs }) => `${Math.round(readyMs)} ms, waited ${Math.round(coreWaitMs)}`)
+      .join('; '),
+  );
+  // On a quiet machine the median is under a second (docs/benchmarks.md).
+  expect(ownMs[4]).toBeLessThan(5_000);
+});
