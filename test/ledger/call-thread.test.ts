@@ -22,7 +22,9 @@ test('each of 5,000 calls gets its own reply, at once or later, whatever calls i
       number += kinds < 0.6 ? 2 : 1;
       const request = { number };
       numbers.push(number);
-      replies.push(new Promise((resolve, reject) => thread.post({ request, resolve, reject })));
+      const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+      replies.push(promise);
+      thread.post({ request, resolve, reject });
     }
     if (kinds < 0.3) number += 1;
     await (Math.random() < 0.3 ? wait(1) : nextTurn());

@@ -30,7 +30,7 @@ function record() {
   };
   const run = (...batch: WireCommand[]): void =>
     commits.run(batch, (kind, replies) => {
-      const values = (replies as (WireReply | undefined)[]).map(reply => reply?.[1] ?? 'announced');
+      const values = (replies as (WireReply | undefined)[]).map(reply => String(reply?.[1] ?? 'announced'));
       events.push(`${kind} ${values.join(' ')}`);
     });
   return { events, run, endSync };
