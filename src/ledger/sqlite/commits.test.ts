@@ -30,7 +30,8 @@ function record() {
   };
   const run = (...batch: WireCommand[]): void =>
     commits.run(batch, (kind, replies) => {
-      const values = (replies as (WireReply | undefined)[]).map(reply => String(reply?.[1] ?? 'announced'));
+      // The cast holds: there are no notices here, and the value of each reply is a number.
+      const values = (replies as (['done', number] | undefined)[]).map(reply => reply?.[1] ?? 'announced');
       events.push(`${kind} ${values.join(' ')}`);
     });
   return { events, run, endSync };
