@@ -27,6 +27,7 @@ const isStreamed = {
   words: false,
   burst: true,
   first: true,
+  late: true,
   stream: true,
   torrent: true,
   idle: true,

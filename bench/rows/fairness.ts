@@ -73,16 +73,23 @@ async function measure(fairness: Fairness, what: string, { seconds, rounds }: Se
 
 /** Measures how long requests take while another account sends a hundred times as many. */
 export async function fairness(settings: Settings): Promise<Row[]> {
+  return [...(await measureGateway(settings, true)), ...(await measureGateway(settings, false))];
+}
+
+/** `isSpread`: the gateway's threads may use both cores; otherwise all are on one, which is nearly full. */
+async function measureGateway(settings: Settings, isSpread: boolean): Promise<Row[]> {
   const upstream = await startUpstream();
-  const gateway = await startGateway(upstream);
+  const gateway = await startGateway(upstream, { isSpread });
   const client = new ClientProcess();
   try {
     await warmUp(gateway, settings);
     const quiet = await gateway.addAccounts(neighbours.count);
-    const what = `p99 of ${neighbours.count} accounts beside one with ${factor} times the requests, to alone`;
+    const cores = isSpread ? 'threads on two cores' : 'all on one core';
+    const what = `p99 of ${neighbours.count} accounts beside one with ${factor} times the requests, to alone; ${cores}`;
     const parts = { gateway, upstream, client, quiet };
     return [
-      await measure({ ...parts, model: 'first' }, `${what}; a stream of 20 ms`, settings),
+      await measure({ ...parts, model: 'late' }, `${what}, a stream of 300 ms`, settings),
+      await measure({ ...parts, model: 'first' }, `the same, a stream of 20 ms`, settings),
       await measure({ ...parts, model: 'short' }, 'the same, a model that answers at once', settings),
     ];
   } finally {

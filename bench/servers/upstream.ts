@@ -10,6 +10,8 @@ const streamDeltas = 500;
 const deltaMs = 5;
 /** The time from the first event of a `first` stream to its end, in ms. */
 const firstLeadMs = 20;
+/** The time to the first event of a `late` stream, in ms. It then takes as long as a `first` one: 300 ms in all, like a short answer of a fast model. */
+const lateMs = 280;
 /** The number of deltas in an answer that is sent at once. */
 const wordDeltas = 40;
 /** The size of the answer to a client that never reads. */
@@ -93,6 +95,12 @@ function stream(socket: Socket, running: Map<Socket, number>): void {
   running.set(socket, streamDeltas);
 }
 
+/** Sends the first event, and the end after `firstLeadMs`. */
+function beginStream(socket: Socket): void {
+  socket.write(begun);
+  setTimeout(() => socket.write(ended), firstLeadMs);
+}
+
 function flood(socket: Socket): void {
   socket.write(begun);
   let left = floodBytes;
@@ -120,10 +128,9 @@ function answer(socket: Socket, body: string): void {
   if (name === 'short' || name === 'words') socket.write(answers[name][wanted]);
   else if (name === 'capped') socket.write(answers.words[wanted]);
   else if (name === 'burst') socket.write(answers.words.streamed);
-  else if (name === 'first') {
-    socket.write(begun);
-    setTimeout(() => socket.write(ended), firstLeadMs);
-  } else if (name === 'stream') stream(socket, paced);
+  else if (name === 'first') beginStream(socket);
+  else if (name === 'late') setTimeout(() => beginStream(socket), lateMs);
+  else if (name === 'stream') stream(socket, paced);
   else if (name === 'torrent') stream(socket, unpaced);
   else if (name === 'flood') flood(socket);
   else socket.write(begun);
