@@ -76,13 +76,6 @@ const sort = (ids: readonly string[]): string[] =>
 const failedNames = names.filter((_, item) => item % 5 === 4);
 const answeredNames = names.filter((_, item) => item % 5 !== 4);
 
-/** Returns how many items of a batch that has not ended have no result yet. */
-async function countLeft(gateway: Gateway, id: string): Promise<number> {
-  const { status, request_counts: counts } = await getBatch(gateway, id);
-  expect(['in_progress', 'finalizing']).toContain(status);
-  return counts.total - counts.completed - counts.failed;
-}
-
 /** Returns the costs of the charges of a batch, in dollars, in ascending order. */
 async function readCharges(gateway: Gateway, batchId: string): Promise<number[]> {
   const records = (await allRecords(gateway)).filter(record => record.batchId === batchId && record.costNanoUsd > 0n);
