@@ -3,10 +3,11 @@ import type { EndpointPath, ProtocolName } from './settings.ts';
 /** The kind of a model, by its output. Each model has one kind, because prices and routes differ between kinds. */
 export type ModelKind = 'text' | 'image' | 'embedding' | 'rerank';
 
-/** Members of a model's prices in the file. */
-type PriceName = RequiredPrice | 'caching';
+/** The prices in the file that depend on a model's kind. */
+const priceNames = ['input', 'output', 'image', 'search', 'caching'] as const;
+type PriceName = (typeof priceNames)[number];
 /** The prices that can be required for a model. */
-type RequiredPrice = 'input' | 'output' | 'image' | 'search';
+type RequiredPrice = Exclude<PriceName, 'caching'>;
 
 /** The settings that models of a kind may have. */
 interface KindRules {
@@ -14,8 +15,8 @@ interface KindRules {
   readonly name: string;
   /** The prices that a model must have, as alternatives. The first alternative is used for free models. */
   readonly needed: readonly [readonly RequiredPrice[], ...(readonly RequiredPrice[])[]];
-  /** The prices that a model can't have. */
-  readonly foreign: readonly PriceName[];
+  /** The prices that a model can have besides. It can't have any others. */
+  readonly optional: readonly PriceName[];
 }
 
 /** The kind of the models that list a path. */
@@ -53,24 +54,31 @@ export const kindRules: Readonly<Record<ModelKind, KindRules>> = {
   text: {
     name: 'text',
     needed: [['input', 'output']],
-    foreign: ['image', 'search'],
+    optional: ['caching'],
   },
   image: {
     name: 'image',
     needed: [['image']],
-    foreign: ['input', 'output', 'search', 'caching'],
+    optional: [],
   },
   embedding: {
     name: 'embedding',
     needed: [['input']],
-    foreign: ['output', 'image', 'search', 'caching'],
+    optional: [],
   },
   rerank: {
     name: 'rerank',
     needed: [['search'], ['input']],
-    foreign: ['output', 'image', 'caching'],
+    optional: [],
   },
 };
+
+/** Returns the prices that a model of a kind can't have. */
+export function listForeignPrices(kind: ModelKind): PriceName[] {
+  const { needed, optional } = kindRules[kind];
+  const own: readonly PriceName[] = [...needed.flat(), ...optional];
+  return priceNames.filter(name => !own.includes(name));
+}
 
 /** Returns the protocols that a model's providers may have. For /v1/completions it is only `chat`, because requests are passed on unchanged. */
 export function listProtocols(paths: readonly EndpointPath[]): readonly string[] {
