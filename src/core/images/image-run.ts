@@ -6,6 +6,7 @@ import type { Files } from '../../store/files.ts';
 import { type AdmittedRequest, AdmittedRun, type AdmittedRunDependencies, type UsedUp } from '../admitted-run.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { Routed, Router } from '../routing/router.ts';
+import { decodeFiles } from './inspect.ts';
 import type { PreparedImageRequest } from './prepare-request.ts';
 
 /** The dependencies of `ImageRun`. */
@@ -36,12 +37,15 @@ export interface KeptDrawing {
 /** One admitted image request. */
 export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
   readonly #dependencies: ImageRunDependencies;
+  /** Whether the request's files have been decoded, and are therefore real images. */
+  readonly #areFilesDecoded: boolean;
   /** The names of the files that this run has stored. */
   readonly #names: string[] = [];
 
-  constructor(dependencies: ImageRunDependencies, requested: AdmittedImages) {
+  constructor(dependencies: ImageRunDependencies, requested: AdmittedImages, areFilesDecoded: boolean) {
     super(dependencies, requested);
     this.#dependencies = dependencies;
+    this.#areFilesDecoded = areFilesDecoded;
   }
 
   /**
@@ -52,6 +56,7 @@ export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
   }
 
   protected async make(): Promise<KeptDrawing> {
+    if (!this.#areFilesDecoded) await decodeFiles(this.requested.prepared.request, this.signal);
     return this.#keep(await this.#draw());
   }
 

@@ -30,6 +30,7 @@ import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } fro
 import { limitState } from '../limit-state.ts';
 import { RunningRequests, stopping } from '../running-requests.ts';
 import { answerEnd, answerParts, restoredPart } from './image-answer.ts';
+import { decodeFiles } from './inspect.ts';
 import { neverAborted, startCall } from '../starting-call.ts';
 import { type AdmittedImages, ImageRun, type ImageRunDependencies, type KeptDrawing } from './image-run.ts';
 import { imageFunds, prepareImageRequest } from './prepare-request.ts';
@@ -162,7 +163,7 @@ export class Images {
     signal: AbortSignal,
     answerStore?: AnswerStore<ImageAnswer>,
   ): AsyncGenerator<ImageAnswer, void, undefined> {
-    const { admitted, run } = await this.#begin(input, signal);
+    const { admitted, run } = await this.#begin(input);
     try {
       const { answer, costNanoUsd } = await run.run(signal, kept =>
         // Stored by name, because the public URL may have changed when the answer is sent again.
@@ -175,11 +176,11 @@ export class Images {
     }
   }
 
-  async #begin(input: ImageInput, signal: AbortSignal): Promise<{ admitted: AdmittedImages; run: ImageRun }> {
+  async #begin(input: ImageInput): Promise<{ admitted: AdmittedImages; run: ImageRun }> {
     this.#running.beginning();
     try {
-      const admitted = await this.#admit(input, signal);
-      const run = new ImageRun(this.#dependencies, admitted);
+      const admitted = await this.#admit(input);
+      const run = new ImageRun(this.#dependencies, admitted, false);
       this.#running.add(run);
       return { admitted, run };
     } finally {
@@ -210,7 +211,8 @@ export class Images {
   ): Promise<CreateTaskResponse> {
     const release = this.#tasks.reserve();
     try {
-      const admitted = await this.#admit(input, signal, { durable: true });
+      const admitted = await this.#admit(input, { durable: true });
+      await this.#decodeAdmitted(admitted, signal);
       const { requestId, prepared } = admitted;
       const id = toTaskId(requestId);
       const createdAtMs = this.#dependencies.runtime.now();
@@ -277,14 +279,23 @@ export class Images {
     return { request, endpoint, credential, edgeRequestId, telemetry: findTelemetry(context) };
   }
 
+  /** Decodes the files of an admitted task. If one is damaged, or the signal is aborted, voids the hold and throws. */
+  async #decodeAdmitted({ id, prepared }: AdmittedImages, signal: AbortSignal): Promise<void> {
+    try {
+      await decodeFiles(prepared.request, signal);
+    } catch (thrown) {
+      await this.#dependencies.ledger.void(id, signal.aborted ? 'cancelled' : 'rejected');
+      throw thrown;
+    }
+  }
+
   /** Checks that the request can be drawn, and admits it in the ledger. */
   async #admit(
     { request, endpoint, credential, edgeRequestId, telemetry }: ImageInput,
-    signal: AbortSignal,
     durability: Pick<AdmitCommand, 'durable'> = {},
   ): Promise<AdmittedImages> {
     const { catalog, ids } = this.#dependencies;
-    const prepared = await prepareImageRequest(catalog, { request, endpoint }, credential, signal);
+    const prepared = prepareImageRequest(catalog, { request, endpoint }, credential);
     const attributes = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
     const command = {
       ...nameRequest(ids, edgeRequestId),
@@ -300,12 +311,7 @@ export class Images {
   /** Admits a task that an earlier process left, with the models and prices of the current catalogue. The ledger checks which models the key may use. */
   async #readmit({ request, endpoint, ledgerId, requestId, keyId, accountId }: StoredTask): Promise<AdmittedImages> {
     const requested = { request, endpoint };
-    const prepared = await prepareImageRequest(
-      this.#dependencies.catalog,
-      requested,
-      { allowedModels: null },
-      neverAborted,
-    );
+    const prepared = prepareImageRequest(this.#dependencies.catalog, requested, { allowedModels: null });
     const attributes = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
     const command = { id: ledgerId, requestId, ...attributes, prepared, funds: imageFunds(prepared) };
     return admitRequest(this.#dependencies.ledger, command, { keyId, accountId });

@@ -14,18 +14,23 @@ const waitMaxMs = 3_600_000;
 const decoding = new Semaphore({ slots: decodedAtOnce, waitersMax: Infinity, waitMs: waitMaxMs });
 
 /**
- * Checks that the files of an edit are real PNGs (by decoding them fully), smaller than 4 MB and with at most 4096 × 4096 pixels, and that the mask has the size of the first image. Throws `validation_error` with the name of the field; if the signal is aborted, its reason. Source:
+ * Checks what the files of an edit declare: that they are PNGs, smaller than 4 MB and with at most 4096 × 4096 pixels, and that the mask has the size of the first image. Reads only their first bytes. Throws `validation_error` with the name of the field. Source:
  * docs/interfaces/images.md "Edits".
  */
-export async function inspectFiles({ images, mask }: ImageRequest, signal: AbortSignal): Promise<void> {
+export function checkFiles({ images, mask }: ImageRequest): void {
   const claimed = images.map((file, index) => claimedSize(file, `images.${index}`));
   const [first] = claimed;
-  if (mask !== undefined) {
-    const size = claimedSize(mask, 'mask');
-    if (first !== undefined && (size.width !== first.width || size.height !== first.height)) {
-      throw invalidImageField('mask', `is ${imageSizeText(size)}, but the first image is ${imageSizeText(first)}`);
-    }
+  if (mask === undefined) return;
+  const size = claimedSize(mask, 'mask');
+  if (first !== undefined && (size.width !== first.width || size.height !== first.height)) {
+    throw invalidImageField('mask', `is ${imageSizeText(size)}, but the first image is ${imageSizeText(first)}`);
   }
+}
+
+/**
+ * Decodes the files of an edit fully. Call it only after the admission, because it can take seconds. Throws `validation_error` with the name of the first damaged file; if the signal is aborted, its reason.
+ */
+export async function decodeFiles({ images, mask }: ImageRequest, signal: AbortSignal): Promise<void> {
   for (const [index, file] of images.entries()) await decode(file, `images.${index}`, signal);
   if (mask !== undefined) await decode(mask, 'mask', signal);
 }

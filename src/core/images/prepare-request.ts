@@ -17,7 +17,7 @@ import type { Credential, FundsEstimate } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { fixedFunds } from '../generation/funds.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
-import { inspectFiles } from './inspect.ts';
+import { checkFiles } from './inspect.ts';
 
 /** A checked request: what to draw, with which model, at which price. */
 export interface PreparedImageRequest {
@@ -32,14 +32,13 @@ export interface PreparedImageRequest {
 }
 
 /**
- * Checks a request and finds its model. Throws the client's error. Nothing is charged, and no limit is used, yet. `signal` stops the decoding of the files.
+ * Checks a request and finds its model. Throws the client's error. Nothing is charged, and no limit is used, yet. The files of an edit have not been decoded yet.
  */
-export async function prepareImageRequest(
+export function prepareImageRequest(
   catalog: Catalog,
   requested: { readonly request: ImageRequest; readonly endpoint: Endpoint },
   { allowedModels }: Pick<Credential, 'allowedModels'>,
-  signal: AbortSignal,
-): Promise<PreparedImageRequest> {
+): PreparedImageRequest {
   const { request, endpoint } = requested;
   if (!isImageEndpoint(endpoint)) throw invalidImageField('endpoint', 'must be an image path');
   checkImageRequest(request, endpoint === Endpoint.IMAGE_EDITS);
@@ -49,7 +48,7 @@ export async function prepareImageRequest(
   if (size !== undefined && !fitsInto(size, largest)) {
     throw invalidImageField('size', `must be at most ${model.maxSize} with ${model.id}`);
   }
-  if (endpoint === Endpoint.IMAGE_EDITS) await inspectFiles(request, signal);
+  if (endpoint === Endpoint.IMAGE_EDITS) checkFiles(request);
   if (!model.available) throw modelUnavailable(model.id);
   const imageTerms = toImageTerms(request, largest);
   return {

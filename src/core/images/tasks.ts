@@ -92,7 +92,7 @@ export class ImageTasks {
   }
 
   /**
-   * Stores a task and queues it. `beforeStored` stores what must be durable before the task is. If anything can't be stored, voids the task's hold and throws.
+   * Stores a task, whose files have been decoded, and queues it. `beforeStored` stores what must be durable before the task is. If anything can't be stored, voids the task's hold and throws.
    */
   async add(
     requested: AdmittedImages,
@@ -185,7 +185,7 @@ export class ImageTasks {
       await this.#fail(task, keyRevoked());
       return;
     }
-    const run = new ImageRun(this.#dependencies, requested);
+    const run = new ImageRun(this.#dependencies, requested, true);
     running.add(run);
     let costNanoUsd: bigint | undefined;
     try {

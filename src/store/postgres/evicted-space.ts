@@ -50,14 +50,16 @@ export class EvictedSpace {
     this.#timer = setInterval(() => void this.check().catch(() => undefined), checkIntervalMs).unref();
   }
 
-  /** Returns whether a document of `bytes` may be stored. Counts it if it must be kept (`isKept`), even if the result is false, until the next measurement. Others make room by eviction, so only their own size matters. */
+  /** Returns whether a document of `bytes` may be stored, and if it must be kept (`isKept`), counts it until the next measurement. A refused one is not counted: otherwise, the refused answers of one account would use up the space of all. Others make room by eviction, so only their own size matters. */
   async hasRoom(isKept: boolean, accountId: number, bytes: number): Promise<boolean> {
     if (!isKept) return bytes <= this.#max.bytesMax;
     const { keptBytesMax } = this.#max;
-    this.#kept += bytes;
+    const all = this.#kept + bytes;
     const own = (this.#keptByAccount.get(accountId) ?? 0) + bytes;
+    if (all > keptBytesMax || own > keptBytesMax / keptDivisor) return false;
+    this.#kept = all;
     this.#keptByAccount.set(accountId, own);
-    return this.#kept <= keptBytesMax && own <= keptBytesMax / keptDivisor;
+    return true;
   }
 
   /** Removes expired documents. The first run and then every twelfth also measures the space, and evicts documents if it is exceeded. */
