@@ -157,12 +157,27 @@ models:${textProtocols.map(name => model(name, 'usual') + model(name, 'caching')
 `;
 }
 
-/** Cells that are impossible, and why. */
-const impossible: readonly { readonly client: string; readonly feature: string; readonly because: string }[] = [
+/** Cells that are impossible: a feature that a client, or an upstream's protocol, does not have. */
+interface Impossible {
+  /** Absent: with every client. */
+  readonly client?: string;
+  /** Absent: with every upstream. */
+  readonly upstream?: string;
+  readonly feature: string;
+  readonly because: string;
+}
+const impossible: readonly Impossible[] = [
   { client: 'Responses', feature: 'stop', because: 'Responses has no stop sequences' },
 ];
-const isImpossible = (client: string, feature: string): boolean =>
-  impossible.some(each => each.client === client && each.feature === feature);
+const isImpossible = (cell: {
+  readonly client: string;
+  readonly upstream: string;
+  readonly feature: string;
+}): boolean =>
+  impossible.some(
+    ({ client = cell.client, upstream = cell.upstream, feature }) =>
+      client === cell.client && upstream === cell.upstream && feature === cell.feature,
+  );
 
 /** The result of each cell: undefined until it has run. */
 const cells = new Map<string, 'ok' | 'failed'>();
@@ -176,7 +191,7 @@ const all = clientNames.flatMap(client =>
 describe.each(clientNames)('a client of %s', client => {
   describe.each(textProtocols)('through an upstream of %s', upstream => {
     describe.each(ways)('%s', way => {
-      test.each(Object.entries(features).filter(([feature]) => !isImpossible(client, feature)))(
+      test.each(Object.entries(features).filter(([feature]) => !isImpossible({ client, upstream, feature })))(
         '%s',
         async (feature, { ask, check, model = 'usual' }) => {
           cells.set(toKey(client, upstream, way, feature), 'failed');
@@ -203,10 +218,12 @@ test('every cell has a result', () => {
   const heads = [0, 1, 2].map(line => ['', ...columns.map(column => column[line] ?? '')]);
   const lines = [...heads, ...rows].map(row => row.map((cell, index) => cell.padEnd(index === 0 ? 15 : 9)).join(' '));
   process.stdout.write(`\n${lines.join('\n')}\n`);
-  for (const { client, feature, because } of impossible) process.stdout.write(`– ${client}, ${feature}: ${because}\n`);
+  for (const { client, upstream, feature, because } of impossible) {
+    process.stdout.write(`– ${client ?? upstream}, ${feature}: ${because}\n`);
+  }
   // Every client sent the signatures back, and none disabled the check.
   expect(JSON.stringify(server.requests)).not.toContain('skip_thought_signature_validator');
-  expect(cells.size).toBe(all.filter(({ client, feature }) => !isImpossible(client, feature)).length);
+  expect(cells.size).toBe(all.filter(cell => !isImpossible(cell)).length);
 });
 
 describe('signatures of Gemini’s calls', () => {
