@@ -1,6 +1,6 @@
 import { closest } from '../lib/closest.ts';
 import { checkIdentityProvider } from './identity-provider.ts';
-import { findModelKind, listKinds, listProtocols, type ModelKind, kindRules } from './model-kind.ts';
+import { findModelKind, kindRules, listForeignPrices, listKinds, listProtocols, type ModelKind } from './model-kind.ts';
 import type { ParsedFile, ParsedModel, ParsedPricing, ParsedRoute } from './schema.ts';
 import type { YamlPath } from './yaml-source.ts';
 
@@ -120,7 +120,7 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
 }
 
 function checkPrices(pricing: ParsedPricing, kind: ModelKind, path: YamlPath, report: Report): void {
-  const { needed, foreign, name: kindName } = kindRules[kind];
+  const { needed, name: kindName } = kindRules[kind];
   const [first] = needed;
   const chosen = needed.find(names => names.some(name => pricing[name] !== undefined)) ?? first;
   for (const name of chosen) {
@@ -128,7 +128,7 @@ function checkPrices(pricing: ParsedPricing, kind: ModelKind, path: YamlPath, re
     const others = needed.filter(names => names !== chosen).map(names => ` (or ${names.join(' and ')})`);
     report([...path, name], `is missing${others.join('')}; a model without a price would not be charged`);
   }
-  for (const name of [...foreign, ...needed.flat().filter(each => !chosen.includes(each))]) {
+  for (const name of [...listForeignPrices(kind), ...needed.flat().filter(each => !chosen.includes(each))]) {
     if (pricing[name] === undefined) continue;
     report(
       [...path, name],

@@ -13,15 +13,14 @@ import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
 import type { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
-import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
-import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import type { Config } from '../config/settings.ts';
 import { systemClock } from '../lib/clock.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
+import { directServices } from '../rpc/direct-services.ts';
 import type { PushTransport } from '../rpc/push-transport.ts';
 import type { Generations } from '../core/generation/generations.ts';
 import type { Workers } from './workers/workers.ts';
@@ -41,8 +40,7 @@ const peoplesServices: readonly DescService[] = [
   ResponseService,
   ConversationService,
   ImageService,
-  EmbeddingService,
-  RerankService,
+  ...directServices,
 ];
 
 /** The dependencies of `People`. */

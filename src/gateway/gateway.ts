@@ -355,6 +355,7 @@ export function makeRequestCore(parts: CoreResources) {
     kept,
     images,
     ...direct,
+    direct: Object.values(direct),
     tokens,
     providers: () => listProviders(live, upstreams),
     reload,
@@ -438,8 +439,8 @@ function listRunning(core: Core, workers: Workers | undefined): StoppableService
 }
 
 /** Returns the services that answer requests. */
-export function listRequestServices({ generations, images, embeddings, rerank }: RequestCore): StoppableService[] {
-  return [generations, images, embeddings, rerank];
+export function listRequestServices({ generations, images, direct }: RequestCore): StoppableService[] {
+  return [generations, images, ...direct];
 }
 
 /** Returns what the operator's view of the gateway is read from. */

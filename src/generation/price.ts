@@ -10,8 +10,14 @@ import type { PricedTool } from './priced-features.ts';
 /** The kinds of cost lines; they do not overlap. */
 export type LineKind = 'input' | 'cache_read' | 'cache_write_5m' | 'cache_write_1h' | 'output' | PieceKind | PricedTool;
 
-/** Kinds that are priced per piece: an image, or a search of up to 100 documents. A request has pieces of one kind only. */
-export type PieceKind = 'image' | 'search';
+/** The price of each kind of piece: an image, or a search of up to 100 documents. A model has a price for one kind at most. */
+const pieceFields = {
+  image: 'imageNanoUsd',
+  search: 'searchNanoUsd',
+} as const satisfies Readonly<Record<string, keyof Pricing>>;
+
+/** Kinds that are priced per piece. A request has pieces of one kind only. */
+export type PieceKind = keyof typeof pieceFields;
 
 /**
  * The prices that apply to one request, in pico-dollars per token (`image`: per piece). null: there is no price, and a usage of that kind can't be charged.
@@ -62,6 +68,12 @@ function piecePrice(nanoUsd: bigint | undefined): bigint | null {
   return nanoUsd === undefined ? null : nanoUsd * 1000n;
 }
 
+/** Returns the price of a piece, in nano-dollars; undefined: the model has no pieces. */
+export function findPiecePrice(pricing: Pricing): bigint | undefined {
+  for (const field of Object.values(pieceFields)) if (pricing[field] !== undefined) return pricing[field];
+  return undefined;
+}
+
 /**
  * Returns the prices of a request. `inputTokens`: all its input tokens, cached ones included; the highest threshold that they exceed decides the prices of the whole request.
  */
@@ -69,7 +81,7 @@ export function priceSheet(pricing: Pricing, inputTokens: number): PriceSheet {
   let sheet: PriceSheet = {
     input: pricing.inputPicoUsd ?? null,
     output: pricing.outputPicoUsd ?? null,
-    image: piecePrice(pricing.imageNanoUsd ?? pricing.searchNanoUsd),
+    image: piecePrice(findPiecePrice(pricing)),
     ...cachePrices(pricing.caching),
   };
   let passed = -1;
@@ -254,5 +266,5 @@ function inPayingOrder(lines: readonly CostLine[], forward: boolean): CostLine[]
 }
 
 function isPiece({ kind }: CostLine): boolean {
-  return kind === 'image' || kind === 'search';
+  return Object.hasOwn(pieceFields, kind);
 }

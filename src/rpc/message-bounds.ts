@@ -1,12 +1,11 @@
 import type { DescService } from '@bufbuild/protobuf';
 import { FileService } from '../gen/tollgate/v1/batch_pb.ts';
 import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
-import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
-import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import type { MessageBounds } from './bounded-body.ts';
+import { directServices } from './direct-services.ts';
 
 /** Maximum sizes of messages over the network. */
 export interface MessageLimits {
@@ -25,13 +24,12 @@ export const edgeExtraBytes = 1 << 20;
 const defaultControlBytesMax = 1 << 20;
 const defaultElementsMax = 100_000;
 /** Services whose messages contain prompts or images. */
-const contentServices: readonly DescService[] = [
+export const contentServices: readonly DescService[] = [
   GenerationService,
   ResponseService,
   ConversationService,
   ImageService,
-  EmbeddingService,
-  RerankService,
+  ...directServices,
   FileService,
 ];
 

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { tableText } from '../../src/cli/output.ts';
 import { modelView } from '../../src/cli/resources.ts';
 import { parseConfig } from '../../src/config/config.ts';
+import { configJsonSchema } from '../../src/config/json-schema.ts';
 import { fileSchema } from '../../src/config/schema.ts';
 import { catalogContent } from '../../src/gateway/live-config.ts';
 
@@ -51,6 +52,28 @@ test('the example and docs/configuration.md name every key of the configuration'
   );
 });
 
+/** A node in the JSON Schema of the configuration. */
+interface Node {
+  readonly properties?: Readonly<Record<string, Node>>;
+  readonly additionalProperties?: Node | boolean;
+  readonly items?: Node;
+  readonly anyOf?: readonly Node[];
+}
+
+/** Returns the paths of all keys below a node, the names that operators choose as `*`. */
+function listKeys({ properties = {}, additionalProperties, items, anyOf = [] }: Node, path = ''): string[] {
+  const named = Object.entries(properties).flatMap(([key, node]) => [path + key, ...listKeys(node, `${path + key}.`)]);
+  const chosen = typeof additionalProperties === 'object' ? listKeys(additionalProperties, `${path}*.`) : [];
+  const others = [...anyOf, ...(items === undefined ? [] : [items])];
+  return [...named, ...chosen, ...others.flatMap(node => listKeys(node, path))];
+}
+
+test('the example names every key inside a section, too', () => {
+  const keys = listKeys(configJsonSchema());
+  expect(keys.length).toBeGreaterThan(150);
+  expect(keys.filter(key => !new RegExp(`\\b${key.split('.').at(-1) ?? key}\\b`).test(example))).toEqual([]);
+});
+
 test.each(['configuration.md', 'security.md'])('the sample in docs/%s is a valid configuration', name => {
   const samples = [...page(name).matchAll(/^```yaml\n([^]*?)^```/gm)].map(([, text = '']) => text);
   expect(samples).toHaveLength(1);
@@ -71,6 +94,14 @@ test('docs/configuration.md names every environment variable that is read', () =
 test('docs/providers.md shows the built-in models as the command line does', () => {
   const { models } = catalogContent(read(''));
   expect(page('providers.md')).toContain(tableText(models.map(modelView.row), modelView.columns));
+});
+
+test('`tollgate models list` has a column for each price of the built-in models', () => {
+  const { models } = catalogContent(read(''));
+  const prices = models.flatMap(model => Object.entries(modelView.document(model).pricing));
+  const names = new Set(prices.filter(([, price]) => typeof price === 'number').map(([name]) => name));
+  expect(names).toContain('search');
+  expect([...names].filter(name => !modelView.columns.some(column => column === name))).toEqual([]);
 });
 
 test('docs/operations.md names every option of the command line', () => {

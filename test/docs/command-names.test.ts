@@ -1,20 +1,13 @@
 /** Every command, option, script and variable that documents, comments and messages name exists; every command is documented. */
-import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { runCommandLine } from '../../src/cli/program.ts';
 import { makePorts } from '../cli/ports.ts';
+import { files, pages, read, root } from './files.ts';
 
-const root = resolve(import.meta.dirname, '../..');
-const read = (path: string): string => readFileSync(join(root, path), 'utf8');
-const tracked = execFileSync('git', ['ls-files'], { cwd: root, encoding: 'utf8' })
-  .trim()
-  .split('\n')
-  .filter(path => existsSync(join(root, path)));
-const pages = tracked.filter(path => path.endsWith('.md'));
 /** Files whose comments and messages name commands. */
-const sources = tracked.filter(
+const sources = files.filter(
   path =>
     /^(?:src|deploy|examples|scripts|bench)\/|^(?:compose\.yaml|Dockerfile|tollgate\.example\.yaml)$/.test(path) &&
     !path.startsWith('src/gen/'),
@@ -124,7 +117,7 @@ test('every `tollgate` command in a comment, message or setting exists, with its
 
 test('every npm script, program of `scripts` and variable that a page names exists', () => {
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
-  const code = tracked
+  const code = files
     .filter(path => !path.endsWith('.md') && !/^test\/.*\.test\.ts$|\.(?:png|jpg|webp|sqlite|bin|gz)$/.test(path))
     .map(read)
     .join('\n');

@@ -1,21 +1,11 @@
 /** Every link and citation in documents and comments leads to an existing page, heading or file of this repository. */
-import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
+import { files, pages, read, root } from './files.ts';
 
-const root = resolve(import.meta.dirname, '../..');
-const read = (path: string): string => readFileSync(join(root, path), 'utf8');
-const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
-  cwd: root,
-  encoding: 'utf8',
-})
-  .trim()
-  .split('\n')
-  .filter(path => existsSync(join(root, path)));
-const pages = tracked.filter(path => path.endsWith('.md'));
 /** The files that may contain citations; this file is left out, because it contains forbidden ones. */
-const sources = tracked.filter(
+const sources = files.filter(
   path =>
     /\.(tsx?|mjs|css|proto|sql|ya?ml|md|html|c|py|sh|tpl|service)$|Dockerfile$/.test(path) &&
     !path.startsWith('src/gen/') &&

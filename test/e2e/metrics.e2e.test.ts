@@ -1,5 +1,5 @@
 /** Prometheus accepts the text of `/metrics`; it has the metrics that the documents list and that the alerts and the dashboard query. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -113,6 +113,15 @@ test('docs/operations.md lists exactly the metrics that exist, with their types 
   ]);
   const real = [...families].map(([name, { type, labels }]) => [name, type, [...labels].toSorted(byText)]);
   expect(documented.toSorted(byText)).toEqual(real.toSorted(byText));
+});
+
+test('the page has every metric of the source, so none is forgotten in the list that it is made from', () => {
+  const sources = globSync('src/**/*.ts', { cwd: root }).map(path => readFileSync(join(root, path), 'utf8'));
+  const names = sources.flatMap(text =>
+    Array.from(text.matchAll(/\bname: '(tollgate_\w+)'/g), ([, name = '']) => name),
+  );
+  expect(names.length).toBeGreaterThan(25);
+  expect(names.filter(name => !families.has(name))).toEqual([]);
 });
 
 const queryLabels = new Set(['le', 'job', 'instance']);

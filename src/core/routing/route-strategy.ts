@@ -1,3 +1,4 @@
+import { findPiecePrice } from '../../generation/price.ts';
 import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { RouteReason } from '../../telemetry/request-telemetry.ts';
@@ -93,9 +94,9 @@ function byCost(one: LiveRoute, other: LiveRoute): number {
   return first < second ? -1 : first > second ? 1 : 0;
 }
 
-/** Returns a price to compare routes by: that of three input tokens and one output token, which is a usual proportion, or of an image. */
+/** Returns a price to compare routes by: that of three input tokens and one output token, which is a usual proportion, or of an image or search. */
 function routeCost({ cost }: LiveRoute): bigint {
   if (cost === undefined) return 0n;
-  const { inputPicoUsd = 0n, outputPicoUsd = 0n, imageNanoUsd = 0n, searchNanoUsd = 0n } = cost;
-  return 3n * inputPicoUsd + outputPicoUsd + imageNanoUsd + searchNanoUsd;
+  const { inputPicoUsd = 0n, outputPicoUsd = 0n } = cost;
+  return 3n * inputPicoUsd + outputPicoUsd + (findPiecePrice(cost) ?? 0n);
 }

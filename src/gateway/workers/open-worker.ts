@@ -4,13 +4,12 @@ import type { Config } from '../../config/settings.ts';
 import type { StoppableService } from '../../core/running-requests.ts';
 import { CatalogService } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../../gen/tollgate/v1/credential_pb.ts';
-import { EmbeddingService } from '../../gen/tollgate/v1/embedding_pb.ts';
 import { GenerationService } from '../../gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../../gen/tollgate/v1/image_pb.ts';
-import { RerankService } from '../../gen/tollgate/v1/rerank_pb.ts';
 import { type CreateResponseRequest, ResponseService } from '../../gen/tollgate/v1/response_pb.ts';
 import { listenerUrl } from '../../config/env.ts';
 import type { CallPort } from '../../lib/threads/call-port.ts';
+import { directServices } from '../../rpc/direct-services.ts';
 import { InProcessTransport } from '../../rpc/in-process.ts';
 import { PortTransport, RoutedTransport } from '../../rpc/port-transport.ts';
 import type { PushTransport } from '../../rpc/push-transport.ts';
@@ -65,8 +64,7 @@ const ownServices: ReadonlySet<DescService> = new Set([
   CredentialService,
   CatalogService,
   GenerationService,
-  EmbeddingService,
-  RerankService,
+  ...directServices,
 ]);
 /**
  * Methods of other services that also run in the worker, because they end with the client's connection. Work that continues without it runs on the main thread.

@@ -2,15 +2,15 @@ import { workerData } from 'node:worker_threads';
 import { type Connection, openForWriting, injectedSqliteError } from '../../lib/sqlite/database.ts';
 import { serveCalls } from '../../lib/threads/serve-calls.ts';
 import type { DailyLimitUnit, Plans } from '../plans.ts';
+import { Commits } from './commits.ts';
 import { Engine, type SuspendedAccount } from './engine.ts';
 import { type FaultPlan, Faults } from './fault.ts';
 import { checkInvariants } from './invariants.ts';
 import { checkpoint, refuseDamaged, refusingDamage } from '../../lib/sqlite/log-file.ts';
-import { StorageLost } from '../../lib/sqlite/storage-lost.ts';
 import { migrateLedger } from './schema.ts';
 import { LogState } from './log-state.ts';
 import { WalSync } from './wal-sync.ts';
-import { waitsForSync, type WireCommand, type WireReply } from './wire.ts';
+import type { WireCommand, WireReply } from './wire.ts';
 
 /** The data with which the writer's thread starts. */
 export interface WriterData {
@@ -59,34 +59,32 @@ function open(): Connection {
   return opened;
 }
 
-// A batch is one transaction, followed by a sync, for which the next batches do not wait.
+const commits = new Commits({
+  commit(batch) {
+    const replies = engine.run(batch);
+    log.addCommit();
+    if (log.isLong) log.pages = checkpoint(db, 'PASSIVE');
+    faults?.step('reply');
+    return replies;
+  },
+  onCommitted(post) {
+    const suspended = engine.takeSuspended();
+    if (suspended.length > 0) post('notice', suspended);
+  },
+  sync(onSynced) {
+    sync.run(error => {
+      faults?.step('sync');
+      if (error === null) faults?.step('reply');
+      onSynced(error);
+    });
+  },
+});
+
 serveCalls<WireCommand, WireReply>(
   {
     run(batch, post) {
       faults?.step('message');
-      const replies = engine.run(batch);
-      log.addCommit();
-      if (log.isLong) log.pages = checkpoint(db, 'PASSIVE');
-      // Not `map`: see `toDense`.
-      const now: (WireReply | undefined)[] = [];
-      const later: WireReply[] = [];
-      for (const [index, command] of batch.entries()) {
-        const reply = replies[index];
-        const isLater = waitsForSync(command);
-        if (isLater && reply !== undefined) later.push(reply);
-        now.push(isLater ? undefined : reply);
-      }
-      faults?.step('reply');
-      post('now', now);
-      const suspended = engine.takeSuspended();
-      if (suspended.length > 0) post('notice', suspended);
-      if (later.length === 0) return;
-      sync.run(error => {
-        faults?.step('sync');
-        if (error !== null) throw new StorageLost(error);
-        faults?.step('reply');
-        post('later', later);
-      });
+      commits.run(batch, post);
     },
     end() {
       engine.finish();

@@ -4,7 +4,7 @@ import { overloaded } from '../../errors/overloaded.ts';
 import { LedgerStartError, startErrorCode } from '../../lib/sqlite/start-error.ts';
 import { type Call, CallThread } from '../../lib/threads/call-thread.ts';
 import { FairBatches } from '../fair-batches.ts';
-import type { WireCommand, WireReply } from './wire.ts';
+import { waitsForSync, type WireCommand, type WireReply } from './wire.ts';
 import { isStorageLost } from '../../lib/sqlite/storage-lost.ts';
 import type { SuspendedAccount } from './engine.ts';
 import type { LedgerWatch } from './ledger-watch.ts';
@@ -78,6 +78,7 @@ export class Writer {
   readonly #thread = new CallThread<Pending, WireReply>(siblingModule(import.meta.url, 'worker'), {
     onReply: (call, reply) => this.#onReply(call, reply),
     takeBatch: (waiting, max) => this.#batches.take(waiting, max),
+    repliesLater: ({ request }) => waitsForSync(request),
     onBatch: ({ kind, tookMs, waiting }) => {
       if (kind === 'now') this.#tools.observe?.({ commitMs: tookMs, waiting: waiting + this.#parked.length });
       this.#checkDrained();

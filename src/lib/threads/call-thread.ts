@@ -22,6 +22,8 @@ export interface CallPolicy<C, Reply> {
   onReply(call: C, reply: Reply): void;
   /** Removes the calls of the next message from the waiting ones, at most `max` and at least one, and returns them in their order. Absent: the oldest are taken. */
   readonly takeBatch?: (waiting: C[], max: number) => C[];
+  /** Returns whether the thread replies to a call with `later`. It posts no `now` for a message that has only such calls. Absent: the reply to every call is announced or comes with `now`. */
+  readonly repliesLater?: (call: C) => boolean;
   /** Called after `onReply` was called for all replies of a message. */
   onBatch?(batch: BatchFacts): void;
   /** Called with the thread's messages that are not replies. */
@@ -37,6 +39,10 @@ function takeOldest<C>(waiting: C[], max: number): C[] {
   return waiting.splice(0, max);
 }
 
+function neverLater(): boolean {
+  return false;
+}
+
 /**
  * The calling side of a thread that runs `serveCalls`. All calls that are posted while a message is being processed are sent as the next message, because a
  * message costs as much as ten requests in it. Calls are kept in arrays, because V8 keeps moving what passes through a Map to its old generation.
@@ -48,7 +54,7 @@ export class CallThread<C extends Call<unknown>, Reply> {
   /** Calls to be sent at the end of this turn of the event loop, or once the previous batch has its replies. */
   #outbox: C[] = [];
   #sent: C[] = [];
-  /** Calls whose reply was announced for later. */
+  /** Calls whose reply comes later. */
   #later: C[] = [];
   #sentAtMs = 0;
 
@@ -126,9 +132,10 @@ export class CallThread<C extends Call<unknown>, Reply> {
   }
 
   #send(worker: Worker): void {
-    const { takeBatch = takeOldest } = this.#policy;
+    const { takeBatch = takeOldest, repliesLater = neverLater } = this.#policy;
     const batch = takeBatch(this.#outbox, batchMax);
-    this.#sent.push(...batch);
+    if (batch.every(repliesLater)) this.#later.push(...batch);
+    else this.#sent.push(...batch);
     this.#sentAtMs = performance.now();
     // Not `map`: see `toDense`.
     const requests: unknown[] = [];
@@ -140,12 +147,13 @@ export class CallThread<C extends Call<unknown>, Reply> {
     if (kind === 'notice') return this.#policy.onNotice?.(replies);
     const batch = { kind, tookMs: performance.now() - this.#sentAtMs, waiting: this.waiting };
     const calls = (kind === 'now' ? this.#sent : this.#later).splice(0, replies.length);
-    // The next batch is sent first, so that the thread works while the replies are processed here.
+    // First, because the thread replies in the order in which it has got the calls.
+    for (const [index, call] of calls.entries()) if (replies[index] === undefined) this.#later.push(call);
+    // The next batch is sent before the replies are processed here, so that the thread works meanwhile.
     this.#flush();
     for (const [index, call] of calls.entries()) {
       const reply = replies[index];
-      if (reply === undefined) this.#later.push(call);
-      else this.#policy.onReply(call, reply);
+      if (reply !== undefined) this.#policy.onReply(call, reply);
     }
     this.#policy.onBatch?.(batch);
   }

@@ -2,7 +2,7 @@ import { flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 
 /**
- * What a thread posts to its owner. `now`: replies to the oldest calls that have none, in order; `undefined` announces that the reply comes later. `later`: replies to the oldest calls whose reply was announced. `notice`: another message.
+ * What a thread posts to its owner. `now`: replies to the oldest calls that have none, in order; `undefined` announces that the reply comes later. `later`: replies to the oldest calls whose reply comes later: it was announced, or `CallPolicy.repliesLater` says so of all calls of their message. `notice`: another message.
  */
 export type Replies<Reply> = ['now', (Reply | undefined)[]] | ['later', Reply[]] | ['notice', unknown];
 

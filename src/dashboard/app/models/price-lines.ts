@@ -1,6 +1,9 @@
-import type { Model } from '../../../gen/tollgate/v1/catalog_pb.ts';
+import type { Model, Pricing } from '../../../gen/tollgate/v1/catalog_pb.ts';
 
 const picoPerNano = 1_000n;
+
+/** The prices per piece. The price of a tool's call is no such price. */
+type PiecePrice = Exclude<Extract<keyof Pricing, `${string}NanoUsd`>, 'toolNanoUsd'>;
 
 /** A kind of thing that a request is charged for. */
 export interface PriceLine {
@@ -25,13 +28,14 @@ export function priceLines({ pricing }: Pick<Model, 'pricing'>, inputTokens: big
     ['Written to cache, 1 h', caching?.write1hPicoUsd],
     ['Output', above?.outputPicoUsd ?? pricing?.outputPicoUsd],
   ];
-  const things: readonly [string, bigint | undefined][] = [
-    ['Images', pricing?.imageNanoUsd],
-    ['Searches', pricing?.searchNanoUsd],
-  ];
+  // The type requires all, so that a new price does not compile without its name.
+  const pieces: Readonly<Record<PiecePrice, readonly [string, bigint | undefined]>> = {
+    imageNanoUsd: ['Images', pricing?.imageNanoUsd],
+    searchNanoUsd: ['Searches', pricing?.searchNanoUsd],
+  };
   return [
     ...tokens.flatMap(([name, pico]) => (pico === undefined ? [] : [{ name, pico, isToken: true }])),
-    ...things.flatMap(([name, nano]) =>
+    ...Object.values(pieces).flatMap(([name, nano]) =>
       nano === undefined ? [] : [{ name, pico: nano * picoPerNano, isToken: false }],
     ),
   ];
