@@ -164,7 +164,7 @@ test('tags with characters that PostgreSQL can’t store are stored as the gatew
   expect((await counts(ledger)).get('e\u{FFFD}f')).toBe(2);
   for (const [value, requests] of Object.entries({ ...moved, 'e\u{FFFD}f': 2 })) {
     const rows = await ledger.analytics({ ...all, groupBy: 'none', tag: { name: 'of', value } });
-    expect(rows, value).toMatchObject([{ requests }]);
+    expect([value, rows]).toMatchObject([value, [{ requests }]]);
   }
   expect(await ledger.verify()).toEqual([]);
   await ledger.close();
