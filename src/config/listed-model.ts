@@ -1,4 +1,5 @@
 import { defined } from '../lib/defined.ts';
+import { defaultPaths } from './model-kind.ts';
 import type { Preset } from './presets.ts';
 import type { CachePricingSettings, ModelSettings } from './settings.ts';
 
@@ -18,7 +19,7 @@ export function listedModel(preset: Preset, model: string, known: ListedModel): 
     description: '',
     ownedBy: preset.name,
     createdAt: 0,
-    endpoints: ['/v1/chat/completions', '/v1/responses', '/v1/messages'],
+    endpoints: defaultPaths,
     available: true,
     maxSize: '',
     routes: [{ provider: preset.name, model: `${preset.modelPrefix ?? ''}${model}`, priority: 1, weight: 1 }],

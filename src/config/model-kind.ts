@@ -1,4 +1,4 @@
-import type { EndpointPath } from './settings.ts';
+import type { EndpointPath, ProtocolName } from './settings.ts';
 
 /** The kind of a model, by its output. Each model has one kind, because prices and routes differ between kinds. */
 export type ModelKind = 'text' | 'image' | 'embedding' | 'rerank';
@@ -17,20 +17,37 @@ interface KindRules {
   readonly needed: readonly [readonly RequiredPrice[], ...(readonly RequiredPrice[])[]];
   /** The prices that a model can have besides. It can't have any others. */
   readonly optional: readonly PriceName[];
-  /** The protocols that its providers can have. */
-  readonly protocols: readonly string[];
 }
 
+/** The kind of the models that list a path. */
 const kinds: Readonly<Record<EndpointPath, ModelKind>> = {
   '/v1/chat/completions': 'text',
   '/v1/responses': 'text',
   '/v1/messages': 'text',
-  '/v1/completions': 'text',
   '/v1/images/generations': 'image',
   '/v1/images/edits': 'image',
   '/v1/embeddings': 'embedding',
   '/v1/rerank': 'rerank',
+  '/v1/completions': 'text',
 };
+
+/** All public paths that a model can list. */
+export const endpointPaths = Object.keys(kinds) as EndpointPath[];
+
+/** The paths of a text model whose entry lists none. */
+export const defaultPaths: readonly EndpointPath[] = ['/v1/chat/completions', '/v1/responses', '/v1/messages'];
+
+/** The kinds of models that a provider can have, by its protocol. */
+const kindsByProtocol: Readonly<Record<ProtocolName, readonly ModelKind[]>> = {
+  chat: ['text', 'embedding', 'rerank'],
+  responses: ['text', 'embedding', 'rerank'],
+  messages: ['text'],
+  gemini: ['text', 'embedding'],
+  images: ['image'],
+};
+
+/** The names of all protocols. */
+export const protocolNames = Object.keys(kindsByProtocol) as ProtocolName[];
 
 /** The rules for each kind. */
 export const kindRules: Readonly<Record<ModelKind, KindRules>> = {
@@ -38,25 +55,21 @@ export const kindRules: Readonly<Record<ModelKind, KindRules>> = {
     name: 'text',
     needed: [['input', 'output']],
     optional: ['caching'],
-    protocols: ['chat', 'responses', 'messages', 'gemini'],
   },
   image: {
     name: 'image',
     needed: [['image']],
     optional: [],
-    protocols: ['images'],
   },
   embedding: {
     name: 'embedding',
     needed: [['input']],
     optional: [],
-    protocols: ['chat', 'responses', 'gemini'],
   },
   rerank: {
     name: 'rerank',
     needed: [['search'], ['input']],
     optional: [],
-    protocols: ['chat', 'responses'],
   },
 };
 
@@ -69,7 +82,9 @@ export function listForeignPrices(kind: ModelKind): PriceName[] {
 
 /** Returns the protocols that a model's providers may have. For /v1/completions it is only `chat`, because requests are passed on unchanged. */
 export function listProtocols(paths: readonly EndpointPath[]): readonly string[] {
-  return paths.includes('/v1/completions') ? ['chat'] : kindRules[findModelKind(paths)].protocols;
+  if (paths.includes('/v1/completions')) return ['chat'];
+  const kind = findModelKind(paths);
+  return protocolNames.filter(name => kindsByProtocol[name].includes(kind));
 }
 
 /** Returns all kinds of the paths that a model lists. */

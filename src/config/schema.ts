@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { isErrorCode } from '../errors/error-table.ts';
 import { documented } from '../lib/schema-notes.ts';
+import { defaultPaths, endpointPaths, protocolNames } from './model-kind.ts';
 import {
   address,
   dollars,
@@ -50,7 +51,7 @@ const timeoutsShape = {
 };
 
 const provider = mapping({
-  protocol: oneOf('chat', 'responses', 'messages', 'gemini', 'images'),
+  protocol: oneOf(...protocolNames),
   base_url: address,
   api_key: oneOrMore(secret).optional(),
   api_key_file: text.optional(),
@@ -122,20 +123,9 @@ const model = mapping({
   created: moment.default(0),
   context_length: tokens.optional(),
   max_output_tokens: tokens.optional(),
-  endpoints: listOf(
-    oneOf(
-      '/v1/chat/completions',
-      '/v1/responses',
-      '/v1/messages',
-      '/v1/images/generations',
-      '/v1/images/edits',
-      '/v1/embeddings',
-      '/v1/rerank',
-      '/v1/completions',
-    ),
-  )
+  endpoints: listOf(oneOf(...endpointPaths))
     .min(1, { error: 'must list at least one path' })
-    .default(['/v1/chat/completions', '/v1/responses', '/v1/messages']),
+    .default([...defaultPaths]),
   capabilities: capabilities.prefault({}),
   available: flag.default(true),
   pricing: pricing.optional(),

@@ -1,5 +1,6 @@
-import { destination, type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
+import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
 import { type Clock, isoTime, systemClock } from '../lib/clock.ts';
+import { LineBuffer } from './line-buffer.ts';
 
 type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
@@ -15,7 +16,7 @@ export type LogLevel = LineLevel | 'silent';
 /** The options of a logger. */
 export interface LoggerOptions {
   readonly level: LogLevel;
-  /** Where lines are written to; absent: to standard error, buffered for at most `flushEveryMs`. */
+  /** Where lines are written to; absent: to standard error, buffered for at most 100 ms. */
   readonly destination?: DestinationStream;
   /** The clock; absent: that of the system. */
   readonly clock?: Clock;
@@ -23,8 +24,6 @@ export interface LoggerOptions {
   readonly worker?: number;
 }
 
-const bufferCharacters = 15_360;
-const flushEveryMs = 100;
 const causesMax = 5;
 
 /** Names of errors whose messages may quote a client or an upstream. Their messages are not logged. */
@@ -34,18 +33,16 @@ const routine = new Set(['GatewayError', 'UpstreamFailure']);
 
 /**
  * Makes the log. Lines are buffered, because a system call for each line would cost more than making the line. The buffer
- * is written when it is full, after 100 ms, and when the process ends.
+ * is written when it is full, after 100 ms, and when the process ends. Lines that can't be written are lost; once lines can be written again, one says how many.
  */
-export function createLogger({
-  level,
-  destination: stream = new LineBuffer(),
-  clock = systemClock,
-  worker,
-}: LoggerOptions): Logger {
+export function createLogger({ level, destination, clock = systemClock, worker }: LoggerOptions): Logger {
+  const stream = destination ?? new LineBuffer();
   const timestamp = createTimestamp(clock);
   const formatters = { level: (label: string) => ({ level: label }) };
   const base = worker === undefined ? null : { worker };
   const log = pino({ level, base, timestamp, formatters, serializers: { error: describeError } }, stream);
+  if (stream instanceof LineBuffer)
+    stream.onRestored(lines => log.warn({ lines }, 'lines of this log were lost, because they could not be written'));
   const named = worker === undefined ? '' : `,"worker":${worker}`;
   const line = (lineLevel: LineLevel, members: string): void => {
     const value = pino.levels.values[lineLevel] ?? 0;
@@ -70,41 +67,6 @@ function createTimestamp(clock: Clock): () => string {
     }
     return `${begun}${String(now - second * 1000).padStart(3, '0')}Z"`;
   };
-}
-
-/**
- * Buffers lines for standard error. Each `write` of pino's own stream measures everything that waits, which costs more
- * than the rest of a line, so the stream gets many lines at once.
- */
-class LineBuffer implements DestinationStream {
-  readonly #stream: ReturnType<typeof destination>;
-  #lines: string[] = [];
-  #characters = 0;
-
-  constructor() {
-    // Registered before the stream is made, so that it runs before the stream writes its own buffer at the end of the process.
-    process.on('exit', () => this.#handOver());
-    this.#stream = destination({ dest: 2, sync: false, minLength: bufferCharacters });
-    setInterval(() => this.#flush(), flushEveryMs).unref();
-  }
-
-  write(line: string): void {
-    this.#lines.push(line);
-    this.#characters += line.length;
-    if (this.#characters >= bufferCharacters) this.#flush();
-  }
-
-  #flush(): void {
-    if (this.#lines.length === 0) return;
-    this.#handOver();
-    this.#stream.flush();
-  }
-
-  #handOver(): void {
-    this.#stream.write(this.#lines.join(''));
-    this.#lines = [];
-    this.#characters = 0;
-  }
 }
 
 /**

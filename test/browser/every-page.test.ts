@@ -1,6 +1,7 @@
 /** Every page in each colour scheme and on a phone, with long names and more rows than a screen has. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { pages } from '../../src/dashboard/app/shell/pages.ts';
 import { endGateway, type Gateway, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { askModel, expectClean, findBarriers, openAsOperator, openBrowser, phone } from './browser.ts';
 
@@ -96,6 +97,11 @@ async function addRequests(groupId: bigint): Promise<string[]> {
     `/playground?model=${encodeURIComponent(model)}&beside=sim/large`,
   ];
 }
+
+test('these are all pages of the navigation', () => {
+  const opened = new Set(paths.map(path => path.replace(/\?.*/, '')));
+  expect(pages.filter(({ to }) => !opened.has(to))).toEqual([]);
+});
 
 test.each([
   ['light', { colorScheme: 'light' }],

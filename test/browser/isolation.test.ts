@@ -1,6 +1,7 @@
 /** Every role opens every page, also at addresses with another account's ids: nothing of the other account is shown or received. */
 import type { Browser, Response } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { pages } from '../../src/dashboard/app/shell/pages.ts';
 import { endGateway, type Gateway, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { openBrowser, openPage, signIn } from './browser.ts';
 
@@ -50,9 +51,8 @@ async function askModel(key: string, word = canary): Promise<string> {
 /** Returns the addresses of every page, with and without the other account's ids. */
 function listPaths(): string[] {
   const { accountId, keyId, groupId, requestId } = other;
-  const pages = ['now', 'activity', 'next', 'keys', 'accounts', 'models', 'configuration', 'playground'];
   return [
-    ...pages.flatMap(page => [`/${page}`, `/${page}?account=${accountId}`]),
+    ...pages.flatMap(({ to }) => [to, `${to}?account=${accountId}`]),
     `/activity/${requestId}`,
     `/activity/${requestId}?account=${accountId}`,
     `/activity?key=${keyId}&period=30d`,

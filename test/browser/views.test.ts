@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { interfaces } from '../../src/dashboard/app/playground/code.ts';
 import { endGateway, type Gateway, makeKey, readRecord, root, startGateway } from '../gateway.ts';
 import {
   askModel as ask,
@@ -191,7 +192,7 @@ test('a model’s page calculates a request exactly, and sends one token through
 /** A red pixel. */
 const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==';
 
-describe.each(['Chat Completions', 'Responses', 'Messages'])('the playground speaks %s', name => {
+describe.each(interfaces.map(({ name }) => name))('the playground speaks %s', name => {
   test('with a tool and an image, to two models side by side; “As code” is the same request', async () => {
     const { key } = await makeKey(gateway, { keepBodies: 'all' });
     const watched = await openAsOperator(

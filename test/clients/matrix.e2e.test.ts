@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makePng } from '../e2e/sample-image.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { basePaths, type TextProtocol, textProtocols } from '../upstreams/text-protocol.ts';
 import { signatureTests } from './gemini-signature-suite.ts';
 import { geminiKey, GeminiServer } from './gemini-server.ts';
 import {
@@ -111,7 +112,6 @@ const features: Readonly<Record<string, Feature>> = {
   },
 };
 
-const upstreams = ['chat', 'responses', 'messages', 'gemini'] as const;
 const ways = ['whole', 'streamed'] as const;
 const clientNames = ['Chat', 'Responses', 'Messages'] as const;
 
@@ -144,38 +144,54 @@ function config(): string {
     capabilities: { vision: true, function_call: true, reasoning: true }
     pricing: { input: 1, output: 4, caching: { read: 0.1, write_5m: 1.25, write_1h: 2 } }
     routes: [{ provider: ${name}, model: ${upstreamModel(name, kind)} }]`;
+  const provider = (name: TextProtocol): string =>
+    name === 'gemini'
+      ? `  gemini: { protocol: gemini, base_url: "${server.baseUrl}", api_key: ${geminiKey} }`
+      : `  ${name}: { protocol: ${name}, base_url: "${inner.url}${basePaths[name]}", api_key: "\${INNER_KEY}" }`;
   return `
 simulator: { enabled: false }
 retries: 0
 providers:
-  chat: { protocol: chat, base_url: "${inner.url}/v1", api_key: "\${INNER_KEY}" }
-  responses: { protocol: responses, base_url: "${inner.url}/v1", api_key: "\${INNER_KEY}" }
-  messages: { protocol: messages, base_url: "${inner.url}", api_key: "\${INNER_KEY}" }
-  gemini: { protocol: gemini, base_url: "${server.baseUrl}", api_key: ${geminiKey} }
-models:${upstreams.map(name => model(name, 'usual') + model(name, 'caching')).join('')}
+${textProtocols.map(provider).join('\n')}
+models:${textProtocols.map(name => model(name, 'usual') + model(name, 'caching')).join('')}
 `;
 }
 
-/** Cells that are impossible, and why. */
-const impossible: readonly { readonly client: string; readonly feature: string; readonly because: string }[] = [
+/** Cells that are impossible: a feature that a client, or an upstream's protocol, does not have. */
+interface Impossible {
+  /** Absent: with every client. */
+  readonly client?: string;
+  /** Absent: with every upstream. */
+  readonly upstream?: string;
+  readonly feature: string;
+  readonly because: string;
+}
+const impossible: readonly Impossible[] = [
   { client: 'Responses', feature: 'stop', because: 'Responses has no stop sequences' },
 ];
-const isImpossible = (client: string, feature: string): boolean =>
-  impossible.some(each => each.client === client && each.feature === feature);
+const isImpossible = (cell: {
+  readonly client: string;
+  readonly upstream: string;
+  readonly feature: string;
+}): boolean =>
+  impossible.some(
+    ({ client = cell.client, upstream = cell.upstream, feature }) =>
+      client === cell.client && upstream === cell.upstream && feature === cell.feature,
+  );
 
 /** The result of each cell: undefined until it has run. */
 const cells = new Map<string, 'ok' | 'failed'>();
 const toKey = (...names: readonly string[]): string => names.join(' | ');
 const all = clientNames.flatMap(client =>
-  upstreams.flatMap(upstream =>
+  textProtocols.flatMap(upstream =>
     ways.flatMap(way => Object.keys(features).map(feature => ({ client, upstream, way, feature }))),
   ),
 );
 
 describe.each(clientNames)('a client of %s', client => {
-  describe.each(upstreams)('through an upstream of %s', upstream => {
+  describe.each(textProtocols)('through an upstream of %s', upstream => {
     describe.each(ways)('%s', way => {
-      test.each(Object.entries(features).filter(([feature]) => !isImpossible(client, feature)))(
+      test.each(Object.entries(features).filter(([feature]) => !isImpossible({ client, upstream, feature })))(
         '%s',
         async (feature, { ask, check, model = 'usual' }) => {
           cells.set(toKey(client, upstream, way, feature), 'failed');
@@ -193,7 +209,7 @@ describe.each(clientNames)('a client of %s', client => {
 
 test('every cell has a result', () => {
   const columns = clientNames.flatMap(client =>
-    upstreams.flatMap(upstream => ways.map(way => [client, upstream, way])),
+    textProtocols.flatMap(upstream => ways.map(way => [client, upstream, way])),
   );
   const rows = Object.keys(features).map(feature => [
     feature,
@@ -202,10 +218,12 @@ test('every cell has a result', () => {
   const heads = [0, 1, 2].map(line => ['', ...columns.map(column => column[line] ?? '')]);
   const lines = [...heads, ...rows].map(row => row.map((cell, index) => cell.padEnd(index === 0 ? 15 : 9)).join(' '));
   process.stdout.write(`\n${lines.join('\n')}\n`);
-  for (const { client, feature, because } of impossible) process.stdout.write(`– ${client}, ${feature}: ${because}\n`);
+  for (const { client, upstream, feature, because } of impossible) {
+    process.stdout.write(`– ${client ?? upstream}, ${feature}: ${because}\n`);
+  }
   // Every client sent the signatures back, and none disabled the check.
   expect(JSON.stringify(server.requests)).not.toContain('skip_thought_signature_validator');
-  expect(cells.size).toBe(all.filter(({ client, feature }) => !isImpossible(client, feature)).length);
+  expect(cells.size).toBe(all.filter(cell => !isImpossible(cell)).length);
 });
 
 describe('signatures of Gemini’s calls', () => {

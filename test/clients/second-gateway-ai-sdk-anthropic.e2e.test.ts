@@ -1,4 +1,4 @@
 /** Runs `ai-sdk-anthropic.e2e.test.ts` against gateways with a second gateway as their upstream, once for each protocol between the two. */
 import { describeSecondGateways } from './second-gateway.ts';
 
-describeSecondGateways('ai-sdk-anthropic', ['chat', 'messages', 'gemini', 'responses']);
+describeSecondGateways('ai-sdk-anthropic');

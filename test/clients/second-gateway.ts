@@ -3,12 +3,11 @@
  */
 import { describe, expect } from 'vitest';
 import { endGateway, type Gateway, makeKey, type NewKey, startGateway } from '../gateway.ts';
+import { basePaths, type TextProtocol, textProtocols } from '../upstreams/text-protocol.ts';
 import { geminiKey, GeminiServer } from './gemini-server.ts';
 
 const builtIn = 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n';
-/** The protocols that upstreams can speak. */
-export type UpstreamName = 'chat' | 'messages' | 'gemini' | 'responses';
-let behind: UpstreamName | undefined;
+let behind: TextProtocol | undefined;
 
 /** The access of a target to the second gateway, which all targets of a file share: its key, and the Gemini server in between. */
 interface Behind {
@@ -18,8 +17,8 @@ interface Behind {
 const targets = new Map<Gateway, Behind>();
 let inner: Gateway | undefined;
 
-/** Runs the suite `SUITE.e2e.test.ts` once for each protocol, against a gateway that uses it for a second gateway. */
-export function describeSecondGateways(suite: string, protocols: readonly UpstreamName[]): void {
+/** Runs the suite `SUITE.e2e.test.ts` once for each protocol, by default for all, against a gateway that uses it for a second gateway. */
+export function describeSecondGateways(suite: string, protocols: readonly TextProtocol[] = textProtocols): void {
   for (const protocol of protocols) {
     describe(`through ${protocol}`, async () => {
       behind = protocol;
@@ -31,7 +30,7 @@ export function describeSecondGateways(suite: string, protocols: readonly Upstre
 }
 
 /** Returns the protocol between the gateway and its upstream; undefined for a gateway with built-in models. Must be called while a suite is loaded. */
-export function upstreamProtocol(): UpstreamName | undefined {
+export function upstreamProtocol(): TextProtocol | undefined {
   return behind;
 }
 
@@ -63,8 +62,8 @@ export async function endTarget(gateway: Gateway): Promise<void> {
   inner = undefined;
 }
 
-function frontConfig(url: string, protocol: UpstreamName): string {
-  const address = protocol === 'chat' || protocol === 'responses' ? `${url}/v1` : url;
+function frontConfig(url: string, protocol: TextProtocol): string {
+  const address = `${url}${basePaths[protocol]}`;
   const [large, small] =
     protocol === 'gemini' ? ['gemini-2.5-flash', 'gemini-2.5-flash-lite'] : ['sim/large', 'sim/small'];
   const features = `

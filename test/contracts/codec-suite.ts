@@ -23,21 +23,30 @@ import { Validator } from '../../src/generation/guard/validate.ts';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
 import { SseReader } from '../../src/lib/sse.ts';
 
-/** A codec, and the data for its tests. */
-export interface CodecUnderTest {
+/** A codec for upstreams, and the data for its tests. */
+export interface UpstreamUnderTest {
   readonly name: string;
-  readonly codec: ClientCodec & UpstreamCodec;
+  readonly codec: UpstreamCodec;
   /** The provider whose answers are parsed. */
   readonly provider: string;
-  /** Complete streams of the protocol, as bytes; at least one has text and calls. */
+  /** Complete streams of the protocol, as bytes; at least one has text, and calls if the protocol has them. */
   readonly goldens: Readonly<Record<string, Buffer>>;
   /** Frames of unknown types, and frames that only keep the stream alive. */
   readonly strangeFrames: readonly string[];
   /** How many frames at the end of a golden stream may be missing while the answer still counts as whole. */
   readonly optionalFrames: number;
   readonly requests: fc.Arbitrary<GenerateRequest>;
+}
+
+/** A codec for clients, and the data for its tests. */
+export interface ClientUnderTest {
+  readonly name: string;
+  readonly codec: ClientCodec;
   readonly answers: fc.Arbitrary<GenerationEvent[]>;
 }
+
+/** A codec for both, and the data for its tests. */
+export type CodecUnderTest = UpstreamUnderTest & ClientUnderTest;
 
 /** Parses a stream in the given chunks. Returns the events as the core gets them. */
 export function parseChunks(codec: UpstreamCodec, provider: string, chunks: readonly Uint8Array[]): GenerationEvent[] {
@@ -117,8 +126,8 @@ function withoutExtra(whole: GenerationEvent): GenerationEvent {
   return { ...whole, event: { case: event.case, value } as GenerationEvent['event'] };
 }
 
-/** Registers the tests of a codec. */
-export function codecSuite(under: CodecUnderTest): void {
+/** Registers the tests of a codec for upstreams only. */
+export function upstreamSuite(under: UpstreamUnderTest): void {
   const { codec, provider, goldens } = under;
   const parse = (...chunks: Uint8Array[]): GenerationEvent[] => parseChunks(codec, provider, chunks);
 
@@ -167,7 +176,51 @@ export function codecSuite(under: CodecUnderTest): void {
         }
       },
     );
+
+    test('the same request gives the same bytes', () => {
+      fc.assert(
+        fc.property(under.requests, request => {
+          expect(written(encode(codec, structuredClone(request)))).toBe(written(encode(codec, request)));
+        }),
+      );
+    });
   });
+}
+
+/** Registers the tests of a codec for clients only. */
+export function clientSuite(under: ClientUnderTest): void {
+  describe(`${under.name}: streams of clients`, () => {
+    test('a stream consists of whole frames of well-formed text', () => {
+      fc.assert(
+        fc.property(under.answers, events => {
+          const frames = renderFrames(under.codec, events, wantsEverything);
+          expect(frames.length).toBeGreaterThan(0);
+          for (const frame of frames) {
+            expect(frame).toMatch(/^(event: [^\n]+\n)?data: [^\n]+\n\n$/);
+            expect(frame.isWellFormed() && !/\\ud[89a-f]/i.test(frame)).toBe(true);
+          }
+        }),
+      );
+    });
+
+    test('a stream without `completed` can’t be ended', () => {
+      fc.assert(
+        fc.property(under.answers, fc.nat(), (events, seed) => {
+          const renderer = under.codec.renderStream(wantsEverything);
+          pushAll(renderer, events.slice(0, seed % events.length));
+          expect(() => renderer.end()).toThrow();
+        }),
+      );
+    });
+  });
+}
+
+/** Registers the tests of a codec for clients and upstreams. */
+export function codecSuite(under: CodecUnderTest): void {
+  const { codec, provider } = under;
+  const parse = (...chunks: Uint8Array[]): GenerationEvent[] => parseChunks(codec, provider, chunks);
+  upstreamSuite(under);
+  clientSuite(under);
 
   describe(`${under.name}: laws`, () => {
     test('parse(render(x)) = x for streams', () => {
@@ -180,15 +233,11 @@ export function codecSuite(under: CodecUnderTest): void {
       );
     });
 
-    test('a stream consists of whole frames of well-formed text, and keep-alives between them change nothing', () => {
+    test('keep-alives between the frames of a stream change nothing', () => {
       fc.assert(
         fc.property(under.answers, events => {
           const renderer = codec.renderStream(wantsEverything);
           const frames = splitFrames(pushAll(renderer, events) + renderer.end());
-          for (const frame of frames) {
-            expect(frame).toMatch(/^(event: [^\n]+\n)?data: [^\n]+\n\n$/);
-            expect(frame.isWellFormed() && !/\\ud[89a-f]/i.test(frame)).toBe(true);
-          }
           const alive = Buffer.from(renderer.keepAlive + frames.join(renderer.keepAlive));
           expect(gist(parse(alive))).toEqual(gist(events));
         }),
@@ -201,7 +250,6 @@ export function codecSuite(under: CodecUnderTest): void {
           const renderer = codec.renderStream(wantsEverything);
           const size = seed % events.length;
           const frames = pushAll(renderer, events.slice(0, size));
-          expect(() => renderer.end()).toThrow();
           expect(catchFailure(() => parse(Buffer.from(frames)))).toBe('truncated');
         }),
       );
@@ -221,11 +269,10 @@ export function codecSuite(under: CodecUnderTest): void {
       );
     });
 
-    test('the same request gives the same bytes, whether its body is built or the client’s body is changed', () => {
+    test('a request gives the same bytes, whether its body is built or the client’s body is changed', () => {
       fc.assert(
         fc.property(under.requests, request => {
           const built = written(encode(codec, request));
-          expect(written(encode(codec, structuredClone(request)))).toBe(built);
           const { request: decoded } = decode(codec, JSON.parse(built) as JsonObject);
           expect(written(encode(codec, decoded))).toBe(built);
         }),

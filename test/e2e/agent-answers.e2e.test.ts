@@ -2,15 +2,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { endGateway, type Gateway, readRecord, startGateway } from '../gateway.ts';
-import { type UpstreamProtocol, write } from './scripted-answers.ts';
+import { basePaths, type TextProtocol, textProtocols } from '../upstreams/text-protocol.ts';
+import { write } from './scripted-answers.ts';
 import { askFor, findInterface, interfaces, type Json, type Scripted, ScriptedUpstream } from './scripted-upstream.ts';
 
-const protocols: readonly UpstreamProtocol[] = ['chat', 'responses', 'messages', 'gemini'];
 const whole = { name: 'f', arguments: '{"city":"Paris"}' };
 const cut = { name: 'g', arguments: '{"city":"Par' };
 
 /** Returns the upstream's answers; a word in the prompt selects one. Gemini sends calls whole, so its answers have no cut calls. */
-function makeScripts(protocol: UpstreamProtocol): Record<string, Scripted> {
+function makeScripts(protocol: TextProtocol): Record<string, Scripted> {
   const common = {
     'stop-beside-calls': write(protocol, { text: 'I call.', calls: [whole, whole], finish: 'stop' }),
     'length-beside-calls': write(protocol, { calls: [whole], finish: 'length' }),
@@ -37,25 +37,24 @@ const contradictions: Record<string, Scripted> = {
   },
 };
 
-const upstreams = new Map<UpstreamProtocol, ScriptedUpstream>();
+const upstreams = new Map<TextProtocol, ScriptedUpstream>();
 let gateway: Gateway;
 beforeAll(async () => {
-  for (const protocol of protocols) {
+  for (const protocol of textProtocols) {
     const scripts = makeScripts(protocol);
     upstreams.set(
       protocol,
       await ScriptedUpstream.start(protocol === 'chat' ? { ...contradictions, ...scripts } : scripts),
     );
   }
-  const path = (protocol: UpstreamProtocol): string => (protocol === 'chat' || protocol === 'responses' ? '/v1' : '');
   gateway = await startGateway({
     config: `
 simulator: { enabled: false }
 retries: 0
 providers:
-${protocols.map(each => `  ${each}: { protocol: ${each}, base_url: "${upstreams.get(each)?.url}${path(each)}", api_key: k }`).join('\n')}
+${textProtocols.map(each => `  ${each}: { protocol: ${each}, base_url: "${upstreams.get(each)?.url}${basePaths[each]}", api_key: k }`).join('\n')}
 models:
-${protocols.map(each => `  - { id: up/${each}, max_output_tokens: 4096, capabilities: { function_call: true }, pricing: { input: 1, output: 10 }, routes: [{ provider: ${each}, model: m }] }`).join('\n')}
+${textProtocols.map(each => `  - { id: up/${each}, max_output_tokens: 4096, capabilities: { function_call: true }, pricing: { input: 1, output: 10 }, routes: [{ provider: ${each}, model: m }] }`).join('\n')}
 `,
   });
 });
@@ -68,7 +67,7 @@ const ways = interfaces.flatMap(face => [
   { face, streamed: true },
   { face, streamed: false },
 ]);
-const pairs = protocols.flatMap(protocol =>
+const pairs = textProtocols.flatMap(protocol =>
   ways.map(way => ({
     ...way,
     protocol,

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { basePaths, type TextProtocol } from '../upstreams/text-protocol.ts';
 
 /** The tokens that an upstream counted. The buckets do not overlap, except that `output` includes `reasoning`. */
 export interface Counted {
@@ -22,9 +23,6 @@ export interface Order {
   readonly tier?: 'default' | 'flex' | 'priority';
 }
 
-/** The protocols that it speaks, as the configuration names them. */
-export type CountingProtocol = 'chat' | 'responses' | 'messages' | 'gemini';
-
 /** Returns the prompt that requests a report. */
 export function orderText(number: number): string {
   return `order ${number}.`;
@@ -33,7 +31,7 @@ export function orderText(number: number): string {
 /** A running upstream. */
 export interface CountingUpstream {
   /** Returns the base URL for a client of the protocol. */
-  baseUrl(protocol: CountingProtocol): string;
+  baseUrl(protocol: TextProtocol): string;
   stop(): Promise<void>;
 }
 
@@ -44,7 +42,7 @@ export async function startCountingUpstream(orders: ReadonlyMap<number, Order>):
   await once(server, 'listening');
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
-    baseUrl: protocol => (protocol === 'chat' || protocol === 'responses' ? `${origin}/v1` : origin),
+    baseUrl: protocol => `${origin}${basePaths[protocol]}`,
     stop: async () => {
       server.closeAllConnections();
       server.close();

@@ -5,14 +5,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import { type RecordDetailJson, call, newAccount, newKey } from './account-client.ts';
+import { type TextProtocol, textProtocols } from '../upstreams/text-protocol.ts';
 import { post } from './chat-client.ts';
-import {
-  type Counted,
-  type CountingProtocol,
-  type Order,
-  orderText,
-  startCountingUpstream,
-} from './counting-upstream.ts';
+import { type Counted, type Order, orderText, startCountingUpstream } from './counting-upstream.ts';
 
 /** Dollars per 1 million tokens, as the configuration writes them. */
 interface Cache {
@@ -52,7 +47,6 @@ const shapes: Readonly<Record<string, Shape>> = {
   },
   nothing: { input: '0', output: '0' },
 };
-const protocols: readonly CountingProtocol[] = ['chat', 'responses', 'messages', 'gemini'];
 
 const orders = new Map<number, Order>();
 const upstream = await startCountingUpstream(orders);
@@ -68,11 +62,11 @@ const config = `simulator: { enabled: false }
 plans:
   core_pro: { monthly: { price: 1, tokens: 15000000 }, free_daily_requests: 0, discount: 0.05, models: all }
 providers:
-${protocols.map(protocol => `  ${protocol}: { protocol: ${protocol}, base_url: "${upstream.baseUrl(protocol)}", api_key: k }`).join('\n')}
+${textProtocols.map(protocol => `  ${protocol}: { protocol: ${protocol}, base_url: "${upstream.baseUrl(protocol)}", api_key: k }`).join('\n')}
 models:
 ${Object.entries(shapes)
   .flatMap(([name, shape]) =>
-    protocols.map(
+    textProtocols.map(
       protocol => `  - id: ${protocol}/${name}
     context_length: 1000000
     max_output_tokens: 100000
@@ -133,7 +127,7 @@ function counts(seed: number): (max: number) => number {
 }
 
 /** Returns usage that an upstream of the protocol can report: Google does not report cache writes, Anthropic does not report reasoning. */
-function countedBy(protocol: CountingProtocol, seed: number): Counted {
+function countedBy(protocol: TextProtocol, seed: number): Counted {
   const below = counts(seed);
   // Half of the values lie around the thresholds.
   const whole = [1000, 1001, 5000, 5001, 1, below(900), 1001 + below(3000), 5001 + below(90_000)][seed % 8] ?? 1;
@@ -219,7 +213,7 @@ beforeAll(async () => {
 
 interface Case {
   readonly shape: string;
-  readonly protocol: CountingProtocol;
+  readonly protocol: TextProtocol;
   readonly seed: number;
   readonly stream: boolean;
   readonly discount: boolean;
@@ -296,7 +290,7 @@ async function checkCase(requested: Case, { name, path, ask }: Interface, tier: 
 
 let seed = 0;
 describe.each(Object.keys(shapes))('prices of the shape “%s”', shape => {
-  describe.each(protocols)('from an upstream that uses %s', protocol => {
+  describe.each(textProtocols)('from an upstream that uses %s', protocol => {
     test.each(interfaces)('$name shows, records and debits the result of a second calculation', async requested => {
       for (const tier of tiers) {
         seed += 1;

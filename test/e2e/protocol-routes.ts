@@ -1,9 +1,10 @@
+import { basePaths, type TextProtocol } from '../upstreams/text-protocol.ts';
+
 /** Returns a configuration with one provider per protocol, all at the same server, and for each a model `via/PROTOCOL` with every feature. */
-export function configureProtocols(protocols: readonly string[], origin: string): string {
-  const providers = protocols.map(name => {
-    const path = name === 'messages' ? '' : '/v1';
-    return `  ${name}: { protocol: ${name}, base_url: "${origin}${path}", api_key: k }\n`;
-  });
+export function configureProtocols(protocols: readonly TextProtocol[], origin: string): string {
+  const providers = protocols.map(
+    name => `  ${name}: { protocol: ${name}, base_url: "${origin}${basePaths[name]}", api_key: k }\n`,
+  );
   const models = protocols.map(
     name => `  - id: via/${name}
     context_length: 200000

@@ -1,4 +1,5 @@
 /** Writes an answer (text, calls, a finish reason) as upstreams of each protocol do, streamed and whole. */
+import type { TextProtocol } from '../upstreams/text-protocol.ts';
 import { dataFrame, type Json, type Scripted, typedFrame } from './scripted-upstream.ts';
 
 /** A call; its arguments may be cut. */
@@ -16,9 +17,6 @@ export interface Answer {
   /** If true, the calls come after the finish reason `stop`, and no further finish reason follows. */
   readonly late?: boolean;
 }
-
-/** The protocols of upstreams, as the configuration names them. */
-export type UpstreamProtocol = 'chat' | 'responses' | 'messages' | 'gemini';
 
 const said = ({ text = '' }: Answer): string => text;
 const readCalls = ({ calls = [] }: Answer): readonly ScriptedCall[] => calls;
@@ -180,6 +178,6 @@ function isJson(args: string): boolean {
 const writers = { chat, responses, messages, gemini } as const;
 
 /** Writes the answer as an upstream of the protocol does. */
-export function write(protocol: UpstreamProtocol, answer: Answer): Scripted {
+export function write(protocol: TextProtocol, answer: Answer): Scripted {
   return writers[protocol](answer);
 }

@@ -1,7 +1,7 @@
 /** Content that an upstream signed is sent back to it unchanged, with its text and kind, through clients of every interface, streamed and not (docs/interfaces/README.md "Reasoning and signatures"). */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
-import type { UpstreamProtocol } from './scripted-answers.ts';
+import { basePaths, type TextProtocol } from '../upstreams/text-protocol.ts';
 import {
   askFor,
   dataFrame,
@@ -20,7 +20,7 @@ const args = '{"city":"Paris"}';
 const usage = { input_tokens: 7, output_tokens: 9 };
 
 /** Reasoning as an upstream of each protocol signs it, and the items that the next request must contain. */
-const signed: Readonly<Record<UpstreamProtocol, { answer: Scripted; wanted: Json[]; sent(body: Json): unknown[] }>> = {
+const signed: Readonly<Record<TextProtocol, { answer: Scripted; wanted: Json[]; sent(body: Json): unknown[] }>> = {
   messages: (() => {
     const thinking = { type: 'thinking', thinking: 'Hm,\n\nthe wéather.', signature: 'SIG+/=' };
     const redacted = { type: 'redacted_thinking', data: 'HIDDEN' };
@@ -171,19 +171,18 @@ function readBlocks(events: readonly Json[]): Json[] {
   return blocks;
 }
 
-const protocols = Object.keys(signed) as UpstreamProtocol[];
-const upstreams = new Map<UpstreamProtocol, ScriptedUpstream>();
+const protocols = Object.keys(signed) as TextProtocol[];
+const upstreams = new Map<TextProtocol, ScriptedUpstream>();
 let gateway: Gateway;
 beforeAll(async () => {
   for (const protocol of protocols) {
     upstreams.set(protocol, await ScriptedUpstream.start({ signed: signed[protocol].answer }));
   }
-  const path = (protocol: UpstreamProtocol): string => (protocol === 'chat' || protocol === 'responses' ? '/v1' : '');
   gateway = await startGateway({
     config: `
 simulator: { enabled: false }
 providers:
-${protocols.map(each => `  ${each}: { protocol: ${each}, base_url: "${upstreams.get(each)?.url}${path(each)}", api_key: k }`).join('\n')}
+${protocols.map(each => `  ${each}: { protocol: ${each}, base_url: "${upstreams.get(each)?.url}${basePaths[each]}", api_key: k }`).join('\n')}
 models:
 ${protocols.map(each => `  - { id: up/${each}, max_output_tokens: 4096, capabilities: { function_call: true, reasoning: true }, pricing: { input: 1, output: 10 }, routes: [{ provider: ${each}, model: m }] }`).join('\n')}
 `,

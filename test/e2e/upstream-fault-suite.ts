@@ -7,6 +7,7 @@ import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/acco
 import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { readBalance, endGateway, type Gateway, heldBy, readRecord, startGateway } from '../gateway.ts';
 import { RawUpstream, type SeenRequest } from '../upstreams/raw-upstream.ts';
+import { basePaths } from '../upstreams/text-protocol.ts';
 import { type Seen, type Way, ways } from './upstream-callers.ts';
 import {
   answerWith,
@@ -58,14 +59,17 @@ const restingModels = new Set(
 );
 
 /**
- * Returns the listed id that a caller requests. Each upstream's model has two ids, because five failures in a row would open a circuit breaker for later callers. If the key is not used after the
- * fault, each caller has a separate provider.
+ * Returns the listed id that a caller requests. Four callers share an id, because five failures in a row would open a circuit breaker for later callers. If the key is not used after the fault,
+ * each caller has a separate provider.
  */
 function idFor(model: string, way: Way): string {
   const index = ways.indexOf(way);
   if (restingModels.has(model)) return `${model}.${index}`;
-  return index < ways.length / 2 ? model : `${model}.b`;
+  return sharedId(model, index);
 }
+
+const callersOfId = 4;
+const sharedId = (model: string, index: number): string => `${model}.${Math.floor(index / callersOfId)}`;
 
 const ownProvider = (model: string, index: number): string => `own-${[...restingModels].indexOf(model)}-${index}`;
 
@@ -89,7 +93,7 @@ function config(): string {
   const model = (name: string, provider = 'raw'): string =>
     restingModels.has(name)
       ? ways.map((_, index) => listed(`${name}.${index}`, name, ownProvider(name, index))).join('')
-      : [name, `${name}.b`].map(id => listed(id, name, provider)).join('');
+      : [...new Set(ways.map((_, index) => sharedId(name, index)))].map(id => listed(id, name, provider)).join('');
   const listed = (id: string, name: string, provider: string): string => `
   - id: "${id}"
     endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
@@ -98,7 +102,7 @@ function config(): string {
     capabilities: { function_call: true }
     pricing: { input: 1, output: 10, caching: { read: 0.1 } }
     routes: [{ provider: ${provider}, model: "${name}" }]`;
-  const raw = `{ protocol: ${wire.protocol}, base_url: "${new URL(upstream.baseUrl).origin}${wire.basePath}", api_key: key-of-the-upstream }`;
+  const raw = `{ protocol: ${wire.protocol}, base_url: "${new URL(upstream.baseUrl).origin}${basePaths[wire.protocol]}", api_key: key-of-the-upstream }`;
   const owners = [...restingModels].flatMap(name => ways.map((_, index) => ownProvider(name, index)));
   return `
 simulator: { enabled: false }
@@ -107,7 +111,7 @@ limits: { upstream_event_bytes: 20000 }
 timeouts: { connect: 5s, first_event: ${limitMs}ms, idle: ${limitMs}ms, total: 30s }
 providers:
   raw: ${raw}${owners.map(name => `\n  ${name}: ${raw}`).join('')}
-  gone: { protocol: ${wire.protocol}, base_url: "${new URL(goneUrl).origin}${wire.basePath}" }
+  gone: { protocol: ${wire.protocol}, base_url: "${new URL(goneUrl).origin}${basePaths[wire.protocol]}" }
 models:${cells.map(({ fault, moment }) => model(nameModel(fault, moment), fault === 'refused' ? 'gone' : 'raw')).join('')}${usageNames.map(name => model(nameModel('usage', name))).join('')}
 `;
 }
@@ -299,7 +303,7 @@ test('nothing is held, and the account has paid the sum of the records', async (
 
 test('the gateway still answers', async () => {
   const [way] = ways;
-  const seen = await way?.ask(gateway, nameModel('usage', 'right'));
+  const seen = await way?.ask(gateway, idFor(nameModel('usage', 'right'), way));
   expect((await readRecord(gateway, seen?.requestId ?? '')).state).toBe(RecordState.COMPLETED);
 });
 

@@ -1,4 +1,5 @@
 /** The same answer as upstreams of each protocol write it, in pieces between which a fault can happen. */
+import type { TextProtocol } from '../upstreams/text-protocol.ts';
 
 /** The text of the answer: five words. One call follows. */
 export const words = [' one', ' two', ' three', ' four', ' five'] as const;
@@ -14,14 +15,9 @@ export interface Counts {
   readonly asText?: true;
 }
 
-/** The protocols, as the configuration names them. */
-export type FaultProtocol = 'chat' | 'responses' | 'messages' | 'gemini';
-
 /** How a protocol writes the answer. */
 export interface Wire {
-  readonly protocol: FaultProtocol;
-  /** The path of the base URL in the configuration. */
-  readonly basePath: string;
+  readonly protocol: TextProtocol;
   /** Returns the upstream's model in a request. */
   readModel(request: { readonly line: string; readonly body: string }): string;
   /** A first event without output. */
@@ -74,7 +70,6 @@ const modelInBody = ({ body }: { readonly body: string }): string => (JSON.parse
 /** Chat Completions. */
 export const chatWire: Wire = {
   protocol: 'chat',
-  basePath: '/v1',
   readModel: modelInBody,
   begun: chatDelta({ role: 'assistant', content: '' }),
   texts: words.map(content => chatDelta({ content })),
@@ -144,7 +139,6 @@ const argumentsDelta = (text: string): string =>
 /** OpenAI's Responses: the finish reason comes with the usage. */
 export const responsesWire: Wire = {
   protocol: 'responses',
-  basePath: '/v1',
   readModel: modelInBody,
   begun: numbered('response.created', { response: makeResponse('in_progress') }),
   texts: words.map((word, index) => {
@@ -201,7 +195,6 @@ const errorTypes: Readonly<Record<number, string>> = { 429: 'rate_limit_error', 
 /** Anthropic Messages. */
 export const messagesWire: Wire = {
   protocol: 'messages',
-  basePath: '',
   readModel: modelInBody,
   begun: event('message_start', {
     message: { id: 'msg_1', type: 'message', role: 'assistant', model: 'm', content: [] },
@@ -262,7 +255,6 @@ const functionCall = { functionCall: { id: 'up-1', name: 'get_weather', args: { 
 /** Gemini's generateContent: a call comes whole, and there is no formal end. */
 export const geminiWire: Wire = {
   protocol: 'gemini',
-  basePath: '',
   readModel: ({ line }) => decodeURIComponent(/\/v1beta\/models\/([^/:]+):/.exec(line)?.[1] ?? ''),
   begun: geminiFrame(candidate([])),
   texts: words.map(text => geminiFrame(candidate([{ text }]))),

@@ -37,9 +37,12 @@ async function runSteps(openers: readonly OpenSubject[]): Promise<number> {
     });
     while (steps < stepsMin) await fc.assert(property, { numRuns: 25, seed: seed++ });
   };
-  await Promise.all(openers.map(runTraces));
-  const perSecond = Math.round((steps * 1000) / (performance.now() - startedAtMs));
-  console.log(`${steps} steps, ${perSecond} a second, seeds ${firstSeed} to ${seed - 1}`);
+  try {
+    await Promise.all(openers.map(runTraces));
+  } finally {
+    const perSecond = Math.round((steps * 1000) / (performance.now() - startedAtMs));
+    console.log(`${steps} steps, ${perSecond} a second, seeds ${firstSeed} to ${seed - 1}`);
+  }
   return steps;
 }
 

@@ -31,6 +31,8 @@ type Gateway = ledgerModule.Parts;
 
 /** A lease that is longer than any trace. */
 const lease = { leaseMs: 600_000, renewMs: 600_000 };
+/** The model refuses nothing because of the machine: no command is refused because the database, on a busy machine, does not reply in time. */
+const patienceMs = 600_000;
 
 /** Opens the engine on a database that has the ledger's tables. `src` is the absolute path of the modules. `close` must be called after the last trace. */
 export async function openPostgresSubject(
@@ -163,7 +165,7 @@ class PostgresSubject implements Subject {
   async #start(): Promise<void> {
     const { url, pool, types, ledger } = this.#shared;
     const clock = { now: () => this.#nowMs };
-    const options = { ...this.#settings, url, clock, lease, drivesTime: true } as const;
+    const options = { ...this.#settings, url, clock, lease, patienceMs, drivesTime: true } as const;
     const lastId = await pool.use(ledger.readLastId);
     this.#gateways = [0, 1].map(() => ledger.makeParts(options, pool, { types, lastId }));
     for (const gateway of this.#gateways) await gateway.register();

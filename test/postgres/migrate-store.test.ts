@@ -105,6 +105,71 @@ test('afterwards the database has everything of the data directory, and a second
   expect(await runMigration(config, { dataDir, url, progress: () => undefined })).toEqual({ already: true, rows: 0 });
 });
 
+test('tags with characters that PostgreSQL can’t store are stored as the gateway stores them there, and different tags stay different', async () => {
+  const directory = temporaryDirectory();
+  folders.push(directory);
+  const dataDir = directory.path;
+  const source = await openSqliteLedger({ ...ledgerOptions, dataDir });
+  await source.bootstrap({
+    accountName: 'default',
+    balance: 10n * dollar,
+    apiKey: { hash: makeHash('key'), masked: 'sk-tg-abcd…wxyz' },
+    managementKey: { hash: makeHash('management'), masked: 'mk-tg-abcd…wxyz', scopes: [] },
+  });
+  const settleOne = async (
+    ledger: Pick<typeof source, 'admit' | 'settle'>,
+    id: number,
+    text: string,
+  ): Promise<void> => {
+    await ledger.admit(makeAdmitCommand(id, { tags: { of: text, team: 'one' }, endUser: text }));
+    expect((await ledger.settle(makeSettleCommand(id, 10))).kind).toBe('settled');
+  };
+  const firstId = clock.now() * 4096;
+  // Two of them become the same if U+0000 becomes U+FFFD, and two others if half a surrogate pair does.
+  const texts = ['a\0b', 'a\u{FFFD}b', 'c\ud800d', 'c\u{FFFD}d', 'e\0f', 'plain', String.raw`\u0000`];
+  for (const [index, text] of texts.entries()) await settleOne(source, firstId + index * 64, text);
+  await source.createKey({
+    accountId: 1,
+    hash: makeHash('odd'),
+    masked: 'sk',
+    settings: { label: 'l\0', tags: { of: 'k\0' } },
+  });
+  const startMs = clock.now() - dayMs;
+  const all = { accountId: 1, startMs, endMs: undefined, granularity: 'day', limit: 20 } as const;
+  const counts = async (ledger: Pick<typeof source, 'analytics'>): Promise<Map<unknown, number>> => {
+    const rows = await ledger.analytics({ ...all, groupBy: { tag: 'of' } });
+    if (typeof rows === 'string') throw new Error(rows);
+    return new Map(rows.map(row => [row.group, row.requests]));
+  };
+  const before = await counts(source);
+  await source.close();
+  const url = await createDatabase(inject('postgresUrl'));
+  const interrupt = (table: string): void => {
+    if (table === 'tag') throw new Error('the cable was pulled');
+  };
+  await expect(runMigration(config, { dataDir, url, progress: interrupt })).rejects.toThrow('the cable was pulled');
+  await runMigration(config, { dataDir, url, progress: () => undefined });
+  const ledger = await openPostgresLedger({ ...ledgerOptions, url });
+  const moved = {
+    'a\u{FFFD}b\u{FFFD}': 1,
+    'a\u{FFFD}b': 1,
+    'c\u{FFFD}d': 2,
+    'e\u{FFFD}f': 1,
+    plain: 1,
+    [String.raw`\u0000`]: 1,
+  };
+  expect([before.size, Object.fromEntries(await counts(ledger))]).toEqual([6, moved]);
+  // A request with the same tags is counted with those that were moved.
+  await settleOne(ledger, clock.now() * 4096, 'e\0f');
+  expect((await counts(ledger)).get('e\u{FFFD}f')).toBe(2);
+  for (const [value, requests] of Object.entries({ ...moved, 'e\u{FFFD}f': 2 })) {
+    const rows = await ledger.analytics({ ...all, groupBy: 'none', tag: { name: 'of', value } });
+    expect([value, rows]).toMatchObject([value, [{ requests }]]);
+  }
+  expect(await ledger.verify()).toEqual([]);
+  await ledger.close();
+});
+
 test('a run that was interrupted continues where it stopped', async () => {
   const { dataDir, balance } = await makeDataDirectory();
   const url = await createDatabase(inject('postgresUrl'));

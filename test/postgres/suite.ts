@@ -38,7 +38,9 @@ export const leftOut: Readonly<Record<string, string>> = {
   'test/ledger/tampered.e2e.test.ts': 'Changes copies of SQLite’s file.',
   'test/package/deploy.test.ts': 'Reads the files of `deploy`, and starts no gateway.',
   'test/package/package.e2e.test.ts': 'About the files of the package.',
+  'test/storage/batch-faults.test.ts': 'Makes the calls fail with which batches and SQLite write to the disk.',
   'test/storage/gateway-faults.test.ts': 'Makes the calls fail with which SQLite writes to the disk.',
+  'test/storage/log-faults.test.ts': 'About the log, which does not depend on the engine.',
   'test/storage/storage-faults.test.ts': 'Makes the calls fail with which SQLite writes to the disk.',
   'test/workers/workers.e2e.test.ts':
     'Workers share a ledger in SQLite; on PostgreSQL there are more gateways instead.',

@@ -62,7 +62,8 @@ static int concerns(int fd) {
   ssize_t length = readlink(link, path, sizeof path - 1);
   if (length <= 0 || path[0] != '/') return 0;
   path[length] = 0;
-  return strstr(path, ".sqlite") != NULL || strstr(path, ".db") != NULL ? concerns_path(path) : 0;
+  int stored = strstr(path, ".sqlite") != NULL || strstr(path, ".db") != NULL || strstr(path, "/data/files/") != NULL;
+  return stored ? concerns_path(path) : 0;
 }
 
 /* Uses up one of the ordered failures. Returns whether this call fails. */

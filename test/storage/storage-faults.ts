@@ -16,7 +16,7 @@ export interface StorageFault {
   readonly calls: readonly (keyof typeof calls)[];
   /** `short`: only half of the bytes are written. */
   readonly error: keyof typeof errors;
-  /** Suffix of the paths of the files that fail; absent: every file of a store. */
+  /** Suffix of the paths of the files that fail; absent: every file of a store, those of batches included. */
   readonly path?: string;
   /** How many calls succeed first; absent: none. */
   readonly skip?: number;

@@ -20,6 +20,7 @@ import {
   readText,
 } from './call-upstream.ts';
 import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from './raw-upstream.ts';
+import type { TextProtocol } from './text-protocol.ts';
 
 const running: RawUpstream[] = [];
 afterEach(async () => {
@@ -80,7 +81,7 @@ interface Spoken {
   readonly answer: object;
   readonly source?: Buffer;
 }
-const spoken: Readonly<Record<string, Spoken>> = {
+const spoken: Readonly<Record<TextProtocol, Spoken>> = {
   chat: {
     protocol: chatProtocol,
     path: '/v1/chat/completions',

@@ -32,7 +32,8 @@ async function openLoop(isShared: boolean) {
     now: () => fixture.clock.now(),
     monotonicMs: () => nowMs,
     after(ms, run) {
-      const own = (timer = { dueMs: nowMs + ms, run });
+      const own = { dueMs: nowMs + ms, run };
+      timer = own;
       return { cancel: () => void (own.dueMs = Infinity), restart: after => void (own.dueMs = nowMs + after) };
     },
   };

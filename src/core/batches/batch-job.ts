@@ -70,6 +70,7 @@ export class BatchJob {
   #batch: Batch;
   #running = 0;
   #isRead = false;
+  #isCancellationStored: boolean;
   #waitsUntilMs = 0;
 
   private constructor(
@@ -80,6 +81,7 @@ export class BatchJob {
     this.#dependencies = dependencies;
     this.#accountId = accountId;
     this.#batch = batch;
+    this.#isCancellationStored = batch.times?.cancellingMs !== undefined;
     this.#journal = journal;
     this.#runningByModel = runningByModel;
     this.#lines = readItems(dependencies, fileNames(batch).input);
@@ -142,13 +144,16 @@ export class BatchJob {
     return this.#batch.times?.cancellingMs !== undefined || this.#isExpired;
   }
 
-  /** Cancels the batch: no more items are started. The cancellation is durable when the promise resolves. */
+  /** Cancels the batch: no more items are started. The cancellation is durable when the promise resolves; if it rejects, repeat the call. */
   async cancel(): Promise<Batch> {
     const { times } = this.#batch;
-    if (times === undefined || times.cancellingMs !== undefined) return this.batch;
-    const cancelled = { ...times, cancellingMs: BigInt(this.#dependencies.runtime.now()) };
-    this.#batch = { ...this.#batch, state: BatchState.CANCELLING, times: cancelled };
+    if (times === undefined || this.#isCancellationStored) return this.batch;
+    if (times.cancellingMs === undefined) {
+      const cancelled = { ...times, cancellingMs: BigInt(this.#dependencies.runtime.now()) };
+      this.#batch = { ...this.#batch, state: BatchState.CANCELLING, times: cancelled };
+    }
     await this.#dependencies.store.update(this.#batch);
+    this.#isCancellationStored = true;
     return this.batch;
   }
 

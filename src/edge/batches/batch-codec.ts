@@ -63,8 +63,10 @@ async function decodeBody({ body }: BatchLine, endpoint: Endpoint, strict: boole
       };
     case Endpoint.MESSAGES:
       return decodeGeneration(messagesCodec, { body, endpoint, strict });
-    default:
+    case Endpoint.CHAT_COMPLETIONS:
       return decodeGeneration(chatCodec, { body, endpoint, strict });
+    default:
+      throw new GatewayError('internal', `no codec for batch items of ${endpointPath(endpoint)}`);
   }
 }
 

@@ -169,16 +169,22 @@ function toHeaders(names: readonly string[]): JsonSchema {
   return Object.fromEntries(names.map(name => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
-const shapes = ['openai', 'messages', 'account'] as const;
+/** The beginnings of the names of error responses, and the schemas of their bodies, by shape. */
+const errorShapes: Readonly<Record<ErrorShape, { readonly prefix: string; readonly schema: z.ZodType }>> = {
+  openai: { prefix: 'Error', schema: errors.openai },
+  messages: { prefix: 'MessagesError', schema: errors.messages },
+  account: { prefix: 'AccountError', schema: errors.openai },
+};
 
 function errorName(status: number, shape: ErrorShape): string {
-  return { openai: `Error${status}`, messages: `MessagesError${status}`, account: `AccountError${status}` }[shape];
+  return `${errorShapes[shape].prefix}${status}`;
 }
 
 /** Returns one answer for each error status and shape, with an example of each of its codes. */
 function errorResponses(): JsonSchema {
   const rows = Object.entries<ErrorFacets>(errorTable);
   const statuses = [...new Set(rows.map(([, { http }]) => http))].toSorted((one, other) => one - other);
+  const shapes = Object.keys(errorShapes) as ErrorShape[];
   const named = shapes.flatMap(shape =>
     statuses.map(status => [errorName(status, shape), errorResponse(status, shape)] as const),
   );
@@ -192,7 +198,9 @@ function errorResponse(status: number, shape: ErrorShape): JsonSchema {
     codes.map(code => [code, { summary: errorTable[code].meaning, value: exampleError(code, shape) }]),
   );
   const isValidation = shape === 'account' && (status === 400 || status === 422);
-  const schema = isValidation ? { anyOf: [refTo(errors.validation), refTo(errors.openai)] } : errorSchema(shape);
+  const schema = isValidation
+    ? { anyOf: [refTo(errors.validation), refTo(errors.openai)] }
+    : refTo(errorShapes[shape].schema);
   return {
     description: codes.map(code => `\`${code}\``).join(', '),
     headers: toHeaders([
@@ -207,11 +215,6 @@ function errorResponse(status: number, shape: ErrorShape): JsonSchema {
       },
     },
   };
-}
-
-function errorSchema(shape: ErrorShape): JsonSchema {
-  const schema: z.ZodType = shape === 'messages' ? errors.messages : errors.openai;
-  return refTo(schema);
 }
 
 /** Returns an error as the gateway sends it if the operator has configured no texts for errors. */

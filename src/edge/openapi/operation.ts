@@ -1,4 +1,5 @@
 import type * as z from 'zod';
+import type { ErrorShape } from '../call.ts';
 import type { JsonSchema } from './json-schema.ts';
 
 /** The credential that is required: an API key, a management key with a scope, a key of either kind, or none. */
@@ -45,8 +46,7 @@ export interface Answer {
   readonly headers?: readonly string[];
 }
 
-/** The shape of an operation's errors: OpenAI's, Anthropic's, or that of the account paths. */
-export type ErrorShape = 'openai' | 'messages' | 'account';
+export type { ErrorShape } from '../call.ts';
 
 /** One method of one public path. */
 export interface Operation {

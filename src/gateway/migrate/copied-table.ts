@@ -11,17 +11,22 @@ import type { Connection } from '../../lib/sqlite/database.ts';
 const stepRows = 2_000;
 const stepLargeRows = 50;
 
+/** A row of a table, by its columns. */
+export type CopiedRow = Readonly<Record<string, Sendable>>;
+
 /** What `TableCopy` must know about a table. */
 export interface CopiedTable {
   readonly name: string;
   /** The table's name in PostgreSQL; absent: the same name. */
   readonly target?: string;
   /** Columns that only PostgreSQL has, computed from a row. */
-  readonly added?: Readonly<Record<string, (row: Readonly<Record<string, Sendable>>) => Sendable>>;
+  readonly added?: Readonly<Record<string, (row: CopiedRow) => Sendable>>;
   /** Columns that have another form in PostgreSQL, each with the conversion. */
   readonly changed?: Readonly<Record<string, (value: Sendable) => Sendable>>;
+  /** Returns the conversion of rows that PostgreSQL can't store as they are, which reads what it needs from SQLite; absent: PostgreSQL can store all. */
+  readonly makeStorable?: (from: Connection) => (row: CopiedRow) => CopiedRow;
   /** Returns the values of a row from which its digest is computed; absent: the table has no digest. */
-  readonly digested?: (row: Readonly<Record<string, Sendable>>) => readonly Sendable[];
+  readonly digested?: (row: CopiedRow) => readonly Sendable[];
   /** The column whose values PostgreSQL generates; absent: none. */
   readonly numbered?: string;
   /** True if its rows may be large. */
@@ -68,7 +73,8 @@ export class TableCopy {
     const limit = isLarge ? stepLargeRows : stepRows;
     const order = this.#order();
     const columns = this.#columns.map(column => `"${column}"`).join(', ');
-    const select = this.#from.prepare<[number, number], Record<string, Sendable>>(
+    const toStorable = this.#table.makeStorable?.(this.#from) ?? ((row: CopiedRow): CopiedRow => row);
+    const select = this.#from.prepare<[number, number], CopiedRow>(
       `SELECT ${columns} FROM "${name}" ORDER BY ${order} LIMIT ? OFFSET ?`,
     );
     let { done } = place;
@@ -76,7 +82,7 @@ export class TableCopy {
       const rows = select.all(limit, done);
       if (rows.length > 0) {
         await this.#to.transaction(async connection => {
-          await this.#insert(connection, rows);
+          await this.#insert(connection, rows.map(toStorable));
           await place.advance(connection, done + rows.length);
         });
       }
@@ -99,9 +105,9 @@ export class TableCopy {
     return { from: toSums(from ?? {}), to: toSums(to ?? {}) };
   }
 
-  async #insert(connection: PostgresConnection, rows: readonly Record<string, Sendable>[]): Promise<void> {
+  async #insert(connection: PostgresConnection, rows: readonly CopiedRow[]): Promise<void> {
     const { added = {}, changed = {}, digested } = this.#table;
-    const more: [string, (row: Readonly<Record<string, Sendable>>) => Sendable][] = Object.entries(added);
+    const more: [string, (row: CopiedRow) => Sendable][] = Object.entries(added);
     if (digested !== undefined) more.push(['digest', row => computeDigest(digested(row))]);
     const columns = [...this.#columns, ...more.map(([column]) => column)];
     const values = [

@@ -1,6 +1,7 @@
 import { writePart } from '../../ledger/postgres/replay.ts';
 import type { Sendable } from '../../lib/postgres/values.ts';
 import type { CopiedTable } from './copied-table.ts';
+import { makeTagSetsStorable, makeTagsStorable } from './storable-tags.ts';
 
 const numbered = 'id';
 /** Returns a table of the dictionary, whose rows are found by a digest of their content. */
@@ -21,8 +22,8 @@ export const ledgerTables: readonly CopiedTable[] = [
   words('endpoint', 'name'),
   words('end_user', 'name'),
   words('batch', 'name'),
-  words('tag', 'name', 'value'),
-  words('tag_set', 'tags'),
+  { ...words('tag', 'name', 'value'), makeStorable: makeTagsStorable },
+  { ...words('tag_set', 'tags'), makeStorable: makeTagSetsStorable },
   words('price', 'input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output', 'image'),
   { name: 'call_kind', numbered, digested: row => kinds.map(column => Number(row[column])) },
   // 0, so that the first sweep looks for everything that has expired.

@@ -44,6 +44,8 @@ export interface BatchWriterTools {
   readonly watch: LedgerWatch;
   /** How long a bounded settle or void waits before it is refused. */
   readonly settleMs: number;
+  /** Tests only: how long a command waits for the database before it is refused, in ms. */
+  readonly patienceMs?: number | undefined;
   /** Called after each committed batch. */
   readonly onBatch: (outcome: BatchOutcome) => void;
   /** Called after the lease has ended; registers the instance again. */
@@ -118,7 +120,7 @@ export class BatchWriter implements CommandWriter {
 
   #choosePatienceMs(request: WireCommand, isBounded: boolean): number {
     if (waits(request)) return isBounded ? this.#tools.settleMs : Number.POSITIVE_INFINITY;
-    return request[0] === 'admit' ? patienceMs.admit : patienceMs.others;
+    return this.#tools.patienceMs ?? (request[0] === 'admit' ? patienceMs.admit : patienceMs.others);
   }
 
   #wake(): void {

@@ -62,6 +62,8 @@ export interface PostgresLedgerOptions {
   readonly lease?: { readonly leaseMs: number; readonly renewMs: number };
   /** Tests only: how long a read may take. */
   readonly readMs?: number;
+  /** Tests only: how long a command waits for the database before it is refused, in ms. */
+  readonly patienceMs?: number;
 }
 
 /** The ledger in PostgreSQL, as one of several gateways uses it. */
@@ -168,7 +170,8 @@ export function makeParts(options: PostgresLedgerOptions, pool: PostgresPool, { 
     await register();
     options.onLeaseEnded?.();
   };
-  const writer = new BatchWriter({ database: { url }, engine, observe, watch, settleMs, onBatch, onLeaseEnded });
+  const waits = { settleMs, patienceMs: options.patienceMs };
+  const writer = new BatchWriter({ database: { url }, engine, observe, watch, ...waits, onBatch, onLeaseEnded });
   const sweep = async (nowMs: number): Promise<unknown> =>
     writer.sendFor(await instances.listDue(sweepsMax, drivesTime ? nowMs : null), ['sweep', nowMs]);
   const longPool = pool.share(longConnections);

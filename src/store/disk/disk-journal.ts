@@ -104,7 +104,7 @@ class DiskJournal implements Journal {
         batch = this.#waiting;
         this.#waiting = [];
         const bytes = Buffer.concat(batch.map(each => each.bytes));
-        await this.#handle.write(bytes, 0, bytes.length, at);
+        await writeWhole(this.#handle, bytes, at);
         if (batch.some(({ isDurable }) => isDurable)) await this.#handle.datasync();
         at += bytes.length;
         this.#watch.onGrown(bytes.length);
@@ -116,6 +116,15 @@ class DiskJournal implements Journal {
     } finally {
       this.#writing = undefined;
     }
+  }
+}
+
+/** Writes all bytes at a position. One call may write only some of them, for example if the disk gets full; the next call then fails. */
+async function writeWhole(handle: FileHandle, bytes: Uint8Array, at: number): Promise<void> {
+  for (let done = 0; done < bytes.length;) {
+    const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, at + done);
+    if (bytesWritten === 0) throw new Error('the file system writes nothing and reports no error');
+    done += bytesWritten;
   }
 }
 

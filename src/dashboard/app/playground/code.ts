@@ -1,11 +1,11 @@
 import { Endpoint } from '../../../gen/tollgate/v1/request_pb.ts';
 import type { Question } from './ask.ts';
 
-/** The three interfaces for text. */
+/** The interfaces for text; `toBody` returns a question as the body of a request. */
 export const interfaces = [
-  { endpoint: Endpoint.CHAT_COMPLETIONS, path: '/v1/chat/completions', name: 'Chat Completions' },
-  { endpoint: Endpoint.RESPONSES, path: '/v1/responses', name: 'Responses' },
-  { endpoint: Endpoint.MESSAGES, path: '/v1/messages', name: 'Messages' },
+  { endpoint: Endpoint.CHAT_COMPLETIONS, path: '/v1/chat/completions', name: 'Chat Completions', toBody: chatBody },
+  { endpoint: Endpoint.RESPONSES, path: '/v1/responses', name: 'Responses', toBody: responsesBody },
+  { endpoint: Endpoint.MESSAGES, path: '/v1/messages', name: 'Messages', toBody: messagesBody },
 ] as const;
 
 /** A placeholder for an image's bytes in a curl command. */
@@ -13,17 +13,7 @@ const imageText = 'BASE64_OF_THE_IMAGE';
 /** The output limit that is sent if none is entered, because Messages requires one. */
 const messagesMaxTokens = 1024;
 
-/** Returns the question as the body of a request of its interface. */
-export function toBody(question: Question): Record<string, unknown> {
-  const { endpoint, model } = question;
-  if (endpoint === Endpoint.MESSAGES) return messagesBody(question);
-  return endpoint === Endpoint.RESPONSES ? responsesBody(question) : chatBody(model, question);
-}
-
-function chatBody(
-  model: string,
-  { instructions, prompt, maxOutputTokens, tools, image }: Question,
-): Record<string, unknown> {
+function chatBody({ model, instructions, prompt, maxOutputTokens, tools, image }: Question): Record<string, unknown> {
   const url = image && `data:${image.mediaType};base64,${imageText}`;
   const content =
     url === undefined

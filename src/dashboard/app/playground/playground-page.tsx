@@ -11,7 +11,7 @@ import { PageTitle, Problem } from '../parts/page.tsx';
 import { Snippet } from '../parts/copy.tsx';
 import { AnswerPanel, type Run } from './answer-panel.tsx';
 import { ask, type Image, type Question, readTools } from './ask.ts';
-import { interfaces, toBody } from './code.ts';
+import { interfaces } from './code.ts';
 
 const route = getRouteApi('/playground');
 
@@ -140,7 +140,7 @@ function AsCode({ draft, model, chosenInterface }: AsCodeProps) {
   const [text, setText] = useState<string>();
   const show = (): void => {
     try {
-      const json = JSON.stringify(toBody(toQuestion(draft, model, chosenInterface.endpoint)), null, 2);
+      const json = JSON.stringify(chosenInterface.toBody(toQuestion(draft, model, chosenInterface.endpoint)), null, 2);
       setText(curlCommand({ ...viewer, role: 'holder' }, chosenInterface.path, { method: 'POST', json }));
     } catch (error) {
       setText(toolsFault(error));

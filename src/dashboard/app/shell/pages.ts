@@ -11,7 +11,8 @@ export interface PageLink {
 
 const managers: readonly ViewerRole[] = ['operator', 'owner', 'member', 'viewer'];
 const everybody: readonly ViewerRole[] = [...managers, 'holder'];
-const pages: readonly PageLink[] = [
+/** All pages, in the order of the navigation. */
+export const pages: readonly PageLink[] = [
   { to: '/now', name: 'Now', roles: everybody },
   { to: '/activity', name: 'Activity', roles: everybody },
   { to: '/next', name: 'Who pays next', roles: everybody },
