@@ -1,6 +1,7 @@
 /** Gateways whose log can't be written: that neither ends them nor keeps them from ending. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
 import { gatewayEnvironment, makeHome, root, run, type Home } from '../gateway.ts';
 
@@ -45,7 +46,7 @@ test('on a full disk a gateway answers requests, and ends when it is stopped', a
   // Each line is written within 100 ms.
   for (let count = 0; count < 5; count += 1) {
     expect(await ask(url)).toBe(200);
-    await new Promise(resolve => setTimeout(resolve, 150));
+    await wait(150);
   }
   expect(await stop()).toBe(0);
 });
@@ -54,7 +55,7 @@ test('a gateway whose log is no longer read answers requests, and ends when it i
   const url = await start('exec "$0" "$1" serve');
   running.child.stderr?.destroy();
   expect(await ask(url)).toBe(200);
-  await new Promise(resolve => setTimeout(resolve, 300));
+  await wait(300);
   expect(await ask(url)).toBe(200);
   expect(await stop()).toBe(0);
 });
