@@ -387,7 +387,11 @@ export class Engine {
   #cacheHolds(rows: BatchRows): void {
     const { hold, key } = rows.tables;
     for (const [id] of hold.removedInBatch()) this.#ownHolds.delete(Number(id));
-    for (const each of hold.changedInBatch()) if (each.expiresAtMs === null) this.#ownHolds.set(each.id, each);
+    for (const each of hold.changedInBatch()) {
+      if (each.expiresAtMs === null) this.#ownHolds.set(each.id, each);
+      // Another service may have admitted an id that this gateway had admitted and voided in the same batch.
+      else this.#ownHolds.delete(each.id);
+    }
     if (this.#ownHolds.size > ownHoldsMax) this.#ownHolds.clear();
     if (this.#keyOwners.size > ownHoldsMax) this.#keyOwners.clear();
     if (this.#keyTags.size > ownHoldsMax) this.#keyTags.clear();
