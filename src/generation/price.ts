@@ -16,6 +16,8 @@ const pieceFields = {
   search: 'searchNanoUsd',
 } as const satisfies Readonly<Record<string, keyof Pricing>>;
 
+const piecePrices = Object.values(pieceFields);
+
 /** Kinds that are priced per piece. A request has pieces of one kind only. */
 export type PieceKind = keyof typeof pieceFields;
 
@@ -70,7 +72,7 @@ function piecePrice(nanoUsd: bigint | undefined): bigint | null {
 
 /** Returns the price of a piece, in nano-dollars; undefined: the model has no pieces. */
 export function findPiecePrice(pricing: Pricing): bigint | undefined {
-  for (const field of Object.values(pieceFields)) if (pricing[field] !== undefined) return pricing[field];
+  for (const field of piecePrices) if (pricing[field] !== undefined) return pricing[field];
   return undefined;
 }
 

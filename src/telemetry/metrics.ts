@@ -150,7 +150,7 @@ export class Metrics {
   });
   readonly #ledgerWaits = new Histograms(ledgerBuckets, {
     name: 'tollgate_ledger_commit_seconds',
-    help: 'Time from sending a batch of commands to the ledger until it is durable.',
+    help: 'Time from sending a batch of commands to the ledger until it is committed; if all of them wait for the disk, until it is durable.',
   });
   readonly #ledgerQueues = new Numbers('gauge', {
     name: 'tollgate_ledger_queue',

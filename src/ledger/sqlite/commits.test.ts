@@ -81,6 +81,19 @@ test('a command that needs no sync takes the waiting ones along, and the next sy
   ]);
 });
 
+test('during a long sync commands are committed once 257 wait, in their order, and the next sync covers them', () => {
+  const { events, run, endSync } = record();
+  run(probe(0));
+  for (let each = 1; each <= 256; each += 1) run(probe(each));
+  expect(events).toHaveLength(2);
+  run(probe(257));
+  const all = Array.from({ length: 257 }, (_, index) => index + 1).join(' ');
+  expect(events.slice(2)).toEqual([`commit ${all}`]);
+  endSync();
+  endSync();
+  expect(events.slice(3)).toEqual(['later 0', 'sync', `later ${all}`]);
+});
+
 test('a sync that fails ends the thread, and nothing is posted', () => {
   const { events, run, endSync } = record();
   run(probe(1));

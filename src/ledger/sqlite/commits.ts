@@ -15,6 +15,9 @@ export interface CommitSteps {
   readonly sync: (onSynced: (error: Error | null) => void) => void;
 }
 
+/** If more commands wait for a running sync, they are committed during it: otherwise a sync of seconds would leave too many that a killed process loses, and too long a commit. */
+const waitingMax = 256;
+
 /**
  * Commits batches of commands. Replies that must not be lost in a power cut are posted after a sync of the disk, for which later commands do not wait. Commands that
  * arrive during a sync and need one themselves wait: for the end of that sync, because theirs can't begin before, or for a command that does not need one. They
@@ -34,7 +37,8 @@ export class Commits {
 
   /** Executes a batch, now or when the running sync ends. */
   run(batch: readonly WireCommand[], post: Post): void {
-    if (this.#isSyncing && batch.every(waitsForSync)) this.#waiting.push(...batch);
+    const hasRoom = this.#waiting.length + batch.length <= waitingMax;
+    if (this.#isSyncing && hasRoom && batch.every(waitsForSync)) this.#waiting.push(...batch);
     else this.#commit(batch, post);
   }
 

@@ -44,7 +44,7 @@ const withoutReply: Omit<Pending, 'request'> = {
 
 /** A batch that was committed. */
 export interface CommitFacts {
-  /** The time from posting the batch to its reply. */
+  /** The time from sending the batch until it was committed; if all its commands wait for a sync, until it was synced. */
   readonly commitMs: number;
   /** The number of commands without a reply, including those of the batch. */
   readonly waiting: number;
@@ -79,8 +79,8 @@ export class Writer {
     onReply: (call, reply) => this.#onReply(call, reply),
     takeBatch: (waiting, max) => this.#batches.take(waiting, max),
     repliesLater: ({ request }) => waitsForSync(request),
-    onBatch: ({ kind, tookMs, waiting }) => {
-      if (kind === 'now') this.#tools.observe?.({ commitMs: tookMs, waiting: waiting + this.#parked.length });
+    onBatch: ({ tookMs, waiting }) => {
+      if (tookMs !== undefined) this.#tools.observe?.({ commitMs: tookMs, waiting: waiting + this.#parked.length });
       this.#checkDrained();
     },
     onNotice: notice => {

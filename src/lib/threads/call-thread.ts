@@ -10,9 +10,8 @@ export interface Call<Request> {
 
 /** Facts about replies that arrived in one message. */
 export interface BatchFacts {
-  readonly kind: 'now' | 'later';
-  /** The time since the last message was posted. */
-  readonly tookMs: number;
+  /** The time from sending a message to its first replies; undefined: these replies are not the first to their calls' message. */
+  readonly tookMs: number | undefined;
   /** The number of calls that had no reply before this message. */
   readonly waiting: number;
 }
@@ -57,6 +56,8 @@ export class CallThread<C extends Call<unknown>, Reply> {
   /** Calls whose reply comes later. */
   #later: C[] = [];
   #sentAtMs = 0;
+  /** The first message whose calls are not announced and have no reply, and how many calls get theirs before; undefined: there is none. */
+  #unannounced: { readonly sentAtMs: number; ahead: number } | undefined;
 
   constructor(program: URL, policy: CallPolicy<C, Reply>) {
     this.#program = program;
@@ -96,6 +97,7 @@ export class CallThread<C extends Call<unknown>, Reply> {
         this.#worker = undefined;
         const lost = this.unanswered();
         [this.#later, this.#sent, this.#outbox] = [[], [], []];
+        this.#unannounced = undefined;
         this.#policy.onEnd(lost, cause);
         reject(cause);
       });
@@ -134,9 +136,14 @@ export class CallThread<C extends Call<unknown>, Reply> {
   #send(worker: Worker): void {
     const { takeBatch = takeOldest, repliesLater = neverLater } = this.#policy;
     const batch = takeBatch(this.#outbox, batchMax);
-    if (batch.every(repliesLater)) this.#later.push(...batch);
-    else this.#sent.push(...batch);
-    this.#sentAtMs = performance.now();
+    const nowMs = performance.now();
+    if (batch.every(repliesLater)) {
+      this.#unannounced ??= { sentAtMs: nowMs, ahead: this.#later.length };
+      this.#later.push(...batch);
+    } else {
+      this.#sent.push(...batch);
+      this.#sentAtMs = nowMs;
+    }
     // Not `map`: see `toDense`.
     const requests: unknown[] = [];
     for (const { request } of batch) requests.push(request);
@@ -145,7 +152,9 @@ export class CallThread<C extends Call<unknown>, Reply> {
 
   #onReplies([kind, replies]: Replies<Reply>): void {
     if (kind === 'notice') return this.#policy.onNotice?.(replies);
-    const batch = { kind, tookMs: performance.now() - this.#sentAtMs, waiting: this.waiting };
+    const sentAtMs = kind === 'now' ? this.#sentAtMs : this.#takeUnannounced(replies.length);
+    const tookMs = sentAtMs === undefined ? undefined : performance.now() - sentAtMs;
+    const batch = { tookMs, waiting: this.waiting };
     const calls = (kind === 'now' ? this.#sent : this.#later).splice(0, replies.length);
     // First, because the thread replies in the order in which it has got the calls.
     for (const [index, call] of calls.entries()) if (replies[index] === undefined) this.#later.push(call);
@@ -156,5 +165,15 @@ export class CallThread<C extends Call<unknown>, Reply> {
       if (reply !== undefined) this.#policy.onReply(call, reply);
     }
     this.#policy.onBatch?.(batch);
+  }
+
+  /** Notes that the oldest `count` calls of those with later replies have theirs. Returns when the first unannounced message was sent, if it has its first reply now. */
+  #takeUnannounced(count: number): number | undefined {
+    const first = this.#unannounced;
+    if (first === undefined) return undefined;
+    first.ahead -= count;
+    if (first.ahead >= 0) return undefined;
+    this.#unannounced = undefined;
+    return first.sentAtMs;
   }
 }
