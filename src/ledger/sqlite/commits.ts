@@ -21,7 +21,7 @@ const waitingMax = 256;
 /**
  * Commits batches of commands. Replies that must not be lost in a power cut are posted after a sync of the disk, for which later commands do not wait. Commands that
  * arrive during a sync and need one themselves wait: for the end of that sync, because theirs can't begin before, or for a command that does not need one. They
- * are committed together then, which costs less CPU and fewer written pages than one by one, and delays no reply.
+ * are committed together then, which costs less CPU and fewer written pages than one by one, and delays their replies by this commit only.
  */
 export class Commits {
   readonly #steps: CommitSteps;
