@@ -81,16 +81,10 @@ export function writeColumns(path: string, content: ColumnContent, combined?: Co
   const draft = `${path}.draft`;
   const file = openSync(draft, 'w', 0o600);
   try {
-    writeSync(file, Buffer.concat([Buffer.from(magic), length, head]), 0, undefined, 0);
+    writeAll(file, Buffer.concat([Buffer.from(magic), length, head]), 0);
     const dataAt = align(headAt + head.length);
     for (const { at, numbers } of parts)
-      writeSync(
-        file,
-        new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength),
-        0,
-        undefined,
-        dataAt + at,
-      );
+      writeAll(file, new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength), dataAt + at);
     fsyncSync(file);
   } catch (error) {
     rmSync(draft, { force: true });
@@ -99,6 +93,12 @@ export function writeColumns(path: string, content: ColumnContent, combined?: Co
     closeSync(file);
   }
   renameSync(draft, path);
+}
+
+/** Writes all bytes at a position. The operating system may write fewer at once, above all on a disk that gets full. */
+function writeAll(file: number, bytes: Uint8Array, position: number): void {
+  for (let written = 0; written < bytes.length;)
+    written += writeSync(file, bytes, written, bytes.length - written, position + written);
 }
 
 interface Layout {
