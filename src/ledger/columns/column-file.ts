@@ -81,10 +81,16 @@ export function writeColumns(path: string, content: ColumnContent, combined?: Co
   const draft = `${path}.draft`;
   const file = openSync(draft, 'w', 0o600);
   try {
-    writeAll(file, Buffer.concat([Buffer.from(magic), length, head]), 0);
+    writeSync(file, Buffer.concat([Buffer.from(magic), length, head]), 0, undefined, 0);
     const dataAt = align(headAt + head.length);
     for (const { at, numbers } of parts)
-      writeAll(file, new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength), dataAt + at);
+      writeSync(
+        file,
+        new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength),
+        0,
+        undefined,
+        dataAt + at,
+      );
     fsyncSync(file);
   } catch (error) {
     rmSync(draft, { force: true });
@@ -93,12 +99,6 @@ export function writeColumns(path: string, content: ColumnContent, combined?: Co
     closeSync(file);
   }
   renameSync(draft, path);
-}
-
-/** Writes all bytes at a position. The operating system may write fewer at once, above all on a disk that gets full. */
-function writeAll(file: number, bytes: Uint8Array, position: number): void {
-  for (let written = 0; written < bytes.length;)
-    written += writeSync(file, bytes, written, bytes.length - written, position + written);
 }
 
 interface Layout {
