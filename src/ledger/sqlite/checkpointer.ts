@@ -11,7 +11,7 @@ export interface CheckpointerData {
   readonly log: SharedArrayBuffer;
 }
 
-const intervalMs = 250;
+const intervalMs = Number(process.env['CKPT_MS'] ?? 250);
 
 /**
  * Moves committed pages from the log into the file, so that the writer need not do it. A PASSIVE checkpoint waits for no one and blocks no one;
