@@ -3,7 +3,8 @@ import { randomBytes, randomFillSync } from 'node:crypto';
 import type { Clock } from './clock.ts';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-const idPattern = /^req_([0-9A-Za-z]{10})[0-9A-Za-z]{11}$/;
+/** The length of a public id: `req_`, 10 digits of the ledger id, 11 of random bits. */
+const idLength = 25;
 const idMax = 2 ** 53 - 1;
 
 /** The header with a request's id, from an edge to the core. The network listener replaces it in the calls of all others. */
@@ -134,7 +135,7 @@ export function unnumberedRequestId(): string {
  */
 export function requestPart(id: number, requestId: string): bigint | string {
   if (parseLedgerId(requestId) !== id) return requestId;
-  const bits = BigInt(base62Value(requestId.slice(14, 17))) * digits8 + BigInt(base62Value(requestId.slice(17)));
+  const bits = BigInt(base62Value(requestId, 14, 17)) * digits8 + BigInt(base62Value(requestId, 17, 25));
   return bits >> 64n === 0n ? BigInt.asIntN(64, bits) : requestId;
 }
 
@@ -143,16 +144,23 @@ export function formatRequestId(id: number, part: bigint | string): string {
   return typeof part === 'string' ? part : `${requestIdStart(id)}${base62(BigInt.asUintN(64, part), 11)}`;
 }
 
-/** Returns the value of base62 digits; exact up to 2^53. */
-function base62Value(digits: string): number {
+/** The values of the base62 digits by their character codes; undefined for other characters. */
+const digitValues: readonly (number | undefined)[] = Array.from({ length: 128 }, (_, code) => {
+  const value = alphabet.indexOf(String.fromCharCode(code));
+  return value === -1 ? undefined : value;
+});
+
+/** Returns the value of the base62 digits from `start` to before `end`; exact up to 2^53. NaN if there are other characters. */
+function base62Value(text: string, start: number, end: number): number {
   let value = 0;
-  for (const digit of digits) value = value * 62 + alphabet.indexOf(digit);
+  for (let at = start; at < end; at++) value = value * 62 + (digitValues[text.charCodeAt(at)] ?? Number.NaN);
   return value;
 }
 
 /** Returns the ledger id that a public request id contains; undefined if the gateway can't have made the id. */
 export function parseLedgerId(requestId: string): number | undefined {
-  const digits = idPattern.exec(requestId)?.[1];
-  const value = digits === undefined ? Infinity : base62Value(digits);
-  return value <= idMax ? value : undefined;
+  if (requestId.length !== idLength || !requestId.startsWith('req_')) return undefined;
+  const value = base62Value(requestId, 4, 14);
+  const isPublicId = !Number.isNaN(base62Value(requestId, 14, idLength));
+  return isPublicId && value <= idMax ? value : undefined;
 }

@@ -94,9 +94,12 @@ export function addToRolling(before: Rolling, atMs: number, amounts: Amounts, no
   // A list that is full has rounded times. Without this, each admission would be inserted and then rounded, which moves the whole list.
   const isFull = countTimes(before) >= exactMax;
   const place = findTime(before, atMs) ?? (isFull ? findTime(before, ceilTime(atMs)) : undefined);
-  return place === undefined
-    ? insert(before, [atMs, amounts.used, amounts.held], nowMs)
-    : raise(before, place, amounts);
+  if (place === undefined) return insert(before, [atMs, amounts.used, amounts.held], nowMs);
+  const after = raise(before, place, amounts);
+  if (lastSum?.rolling !== before || lastSum.nowMs !== nowMs || (before[place] ?? 0) <= nowMs - minuteMs) return after;
+  const { used, held } = lastSum.amounts;
+  lastSum = { rolling: after, nowMs, amounts: { used: used + amounts.used, held: held + amounts.held } };
+  return after;
 }
 
 /** Returns the minute with `change` added to the amounts of the admission at `atMs`; unchanged if those amounts were dropped. */

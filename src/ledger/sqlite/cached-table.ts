@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { SlotMap } from '../../lib/slot-map.ts';
 import type { Query } from '../../lib/sqlite/database.ts';
 import { insertText, RowCodec, type Stored, type TableSpec } from './columns.ts';
+import { DeleteStatements } from './delete-statements.ts';
 import { InsertStatements } from './insert-statements.ts';
 import type { Sql } from './sql.ts';
 import { UpdateStatements } from './update-statements.ts';
@@ -36,7 +37,8 @@ export class CachedTable<R> {
   readonly #find: Query<(number | string)[], Stored[]>;
   readonly #insert: InsertStatements;
   readonly #update: UpdateStatements<R>;
-  readonly #delete: Query<(number | string)[], unknown>;
+  /** undefined: rows are never removed. */
+  readonly #delete: DeleteStatements | undefined;
   readonly #isPassing: boolean;
   /** No passing row has ever had a higher key. */
   #highest: number;
@@ -47,13 +49,14 @@ export class CachedTable<R> {
     this.#key = spec.key;
     this.#entries = passing === undefined ? new Map() : (new SlotMap<Entry<R>>() as unknown as Entries<R>);
     this.#isPassing = passing !== undefined;
+    const [first = 'id' as keyof R & string] = spec.key;
+    this.#delete = passing && new DeleteStatements(sql, spec.table, spec.columns[first][0]);
     this.#highest = passing?.highest ?? 0;
     const { names } = this.#codec;
     const where = spec.key.map(property => `${spec.columns[property][0]} = ?`).join(' AND ');
     this.#find = sql.prepareRaw(`SELECT ${names.join(', ')} FROM ${spec.table} WHERE ${where}`);
     this.#insert = new InsertStatements(sql, names.length, places => insertText(spec.table, names, places));
     this.#update = new UpdateStatements(sql, spec);
-    this.#delete = sql.prepare(`DELETE FROM ${spec.table} WHERE ${where}`);
   }
 
   get(first: number | string, second?: number, third?: number): R | undefined {
@@ -85,6 +88,7 @@ export class CachedTable<R> {
   }
 
   remove(first: number | string): void {
+    assert(this.#delete !== undefined, 'only passing rows are removed');
     const entry = this.entry(first);
     entry.isRemoved = true;
     this.replace(entry, undefined);
@@ -107,13 +111,21 @@ export class CachedTable<R> {
 
   /** Writes the batch's changed rows. */
   write(): void {
-    for (const entry of this.#changed) {
-      const { row, stored, isRemoved } = entry;
-      if (stored !== undefined && isRemoved) this.#delete.run(...entry.key);
+    this.#delete?.run(this.#listRemoved());
+    for (const { row, stored, isRemoved, key } of this.#changed) {
       if (row === undefined) continue;
       if (stored === undefined || isRemoved) this.#insert.run(this.#codec.write(row));
-      else this.#update.run(row, stored, entry.key);
+      else this.#update.run(row, stored, key);
     }
+  }
+
+  /** Returns the keys of the stored rows that this batch has removed. */
+  #listRemoved(): Stored[] {
+    const removed: Stored[] = [];
+    for (const { stored, isRemoved, key } of this.#changed) {
+      if (stored !== undefined && isRemoved) removed.push(key[0] ?? null);
+    }
+    return removed;
   }
 
   /** The batch is stored. */
