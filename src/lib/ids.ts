@@ -13,20 +13,23 @@ export const requestIdHeader = 'x-tollgate-request-id';
 /** 62^8, the largest power of 62 whose remainders are safe integers. */
 const digits8 = 62n ** 8n;
 
+/** The digits that `base62` writes. A key has the most, 43. */
+const written = Buffer.alloc(64);
+
 /** Returns an unsigned integer in base62, padded with zeros on the left. */
 export function base62(value: number | bigint, length: number): string {
   let rest = BigInt(value);
-  let text = '';
-  // Eight digits at a time, because each BigInt operation is expensive.
-  while (text.length < length) {
+  // Eight digits at a time, because each BigInt operation is expensive; written as bytes, because each added character would make a string.
+  for (let left = length; left > 0;) {
     let low = rest >= digits8 ? Number(rest % digits8) : Number(rest);
     rest = rest >= digits8 ? rest / digits8 : 0n;
-    for (let digit = 0; digit < 8 && text.length < length; digit += 1) {
-      text = alphabet.charAt(low % 62) + text;
+    for (let digit = 0; digit < 8 && left > 0; digit += 1) {
+      left -= 1;
+      written[left] = alphabet.charCodeAt(low % 62);
       low = Math.floor(low / 62);
     }
   }
-  return text;
+  return written.toString('latin1', 0, length);
 }
 
 /** Returns `length` random base62 characters (5.95 bits each). */

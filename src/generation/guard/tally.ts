@@ -63,7 +63,7 @@ export class Tally {
   #afterFinish: Usage | undefined;
   /** Usage that was reported at the end of the answer. */
   #final: Usage | undefined;
-  #finished: number[] = [];
+  #finished: readonly number[] = [];
   #output = new GrowingText();
   #outputHigh = 0;
   /** The part of that which is reasoning. */
@@ -146,7 +146,7 @@ export class Tally {
     this.#final = undefined;
     this.#finished = [];
     this.#running = undefined;
-    this.#output = new GrowingText();
+    if (this.#output.length > 0) this.#output = new GrowingText();
     this.#outputHigh = 0;
     this.#reasoningHigh = 0;
     this.#hasAnswer = false;
@@ -245,7 +245,7 @@ export class Tally {
 
   #finish(choice: number): void {
     if (this.#finished.length < this.#limits.candidates && !this.#finished.includes(choice))
-      this.#finished.push(choice);
+      this.#finished = [...this.#finished, choice];
   }
 
   #takeOpened(content: Item['content'] | undefined): void {
