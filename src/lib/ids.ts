@@ -3,7 +3,8 @@ import { randomBytes, randomFillSync } from 'node:crypto';
 import type { Clock } from './clock.ts';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-const idPattern = /^req_[0-9A-Za-z]{21}$/;
+/** The length of a public id: `req_`, 10 digits of the ledger id, 11 of random bits. */
+const idLength = 25;
 const idMax = 2 ** 53 - 1;
 
 /** The header with a request's id, from an edge to the core. The network listener replaces it in the calls of all others. */
@@ -146,15 +147,23 @@ export function formatRequestId(id: number, part: bigint | string): string {
   return typeof part === 'string' ? part : `${requestIdStart(id)}${base62(BigInt.asUintN(64, part), 11)}`;
 }
 
-/** Returns the value of the base62 digits from `start` to `end`; exact up to 2^53. */
+/** The values of the base62 digits by their character codes; undefined for other characters. */
+const digitValues: readonly (number | undefined)[] = Array.from({ length: 128 }, (_, code) => {
+  const value = alphabet.indexOf(String.fromCharCode(code));
+  return value === -1 ? undefined : value;
+});
+
+/** Returns the value of the base62 digits from `start` to before `end`; exact up to 2^53. NaN if there are other characters. */
 function base62Value(text: string, start: number, end: number): number {
   let value = 0;
-  for (let at = start; at < end; at += 1) value = value * 62 + alphabet.indexOf(text.charAt(at));
+  for (let at = start; at < end; at++) value = value * 62 + (digitValues[text.charCodeAt(at)] ?? Number.NaN);
   return value;
 }
 
 /** Returns the ledger id that a public request id contains; undefined if the gateway can't have made the id. */
 export function parseLedgerId(requestId: string): number | undefined {
-  const value = idPattern.test(requestId) ? base62Value(requestId, 4, 14) : Infinity;
-  return value <= idMax ? value : undefined;
+  if (requestId.length !== idLength || !requestId.startsWith('req_')) return undefined;
+  const value = base62Value(requestId, 4, 14);
+  const isPublicId = !Number.isNaN(base62Value(requestId, 14, idLength));
+  return isPublicId && value <= idMax ? value : undefined;
 }
