@@ -6,13 +6,14 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeEach, expect, test } from 'vitest';
 import { Protocol } from '../../src/gen/tollgate/v1/content_pb.ts';
 import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
 import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { SocketClient } from '../e2e/socket-client.ts';
 import { endGateway, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
+import { PeakMemory } from './peak-memory.ts';
 import { attackSize } from './scale.ts';
 
 const mebibyte = 1024 ** 2;
@@ -65,6 +66,15 @@ afterAll(async () => {
   provider.close();
   await endGateway(gateway);
   holds.remove();
+});
+
+const peak = new PeakMemory(gateway.pid);
+let baseMb = 0;
+beforeEach(() => {
+  baseMb = peak.restart() / 1024 ** 2;
+});
+afterEach(({ task }) => {
+  console.log(`PEAK ${Math.round(baseMb)} -> ${Math.round(peak.recent / 1024 ** 2)} (${Math.round(peak.highest / 1024 ** 2)}) ${task.name}`);
 });
 
 const bytes = attackSize(60, 8) * mebibyte;
