@@ -1,3 +1,5 @@
+import { freeMemory } from '../lib/own-memory.ts';
+
 /**
  * Long texts of a large JSON body, such as images in base64, are cut out of it before it is parsed, and read from its bytes afterwards. Parsing would copy them three times on the parser's thread, and once more to
  * send them to the thread that answers.
@@ -11,8 +13,8 @@ export interface TextRange {
 
 /** Where a cut text belongs: the names and indexes that lead to it from the parsed value. */
 export interface TextPlace {
-  readonly path: readonly (string | number)[];
-  /** The index of the text. */
+  readonly path: readonly string[];
+  /** The index of the text: first come the ranges, then the moved ones. */
   readonly text: number;
 }
 
@@ -21,6 +23,12 @@ export interface CutBody {
   /** The JSON, with a short text in place of each long one. */
   readonly json: string;
   readonly texts: readonly TextRange[];
+}
+
+/** The bytes of a text that was parsed. They are moved to the other thread, where they become a text again: V8 would copy it, and keep that copy in its heap. */
+export interface MovedText {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly encoding: 'latin1' | 'utf16le';
 }
 
 /** Shorter texts are not cut. */
@@ -34,6 +42,7 @@ const turnBytes = 1024 ** 2;
 const quote = 0x22;
 const backslash = 0x5c;
 const colon = 0x3a;
+const beyondLatin = /[^\0-\xff]/;
 const notPlain = /[^\x20-\x5b\x5d-\x7f]/;
 
 /** Cuts the long texts out of a body, which must be UTF-8. `mark`: a secret that no body contains on purpose. Names are never cut. */
@@ -90,40 +99,81 @@ function isPlain(bytes: Buffer, from: number, to: number): boolean {
   return true;
 }
 
-/** Returns where the cut texts belong in a value that was parsed from a `CutBody`. */
-export function findPlaces(value: unknown, mark: string): TextPlace[] {
-  const start = standIn(mark, 0).slice(0, -1);
-  const places: TextPlace[] = [];
-  const path: (string | number)[] = [];
-  const look = (each: unknown): void => {
-    if (typeof each === 'string') {
-      if (each.startsWith(start)) places.push({ path: [...path], text: Number(each.slice(start.length)) });
-    } else if (Array.isArray(each)) {
-      for (const [index, entry] of each.entries()) lookInto(index, entry);
-    } else if (typeof each === 'object' && each !== null) {
-      for (const [name, member] of Object.entries(each)) lookInto(name, member);
-    }
-  };
-  const lookInto = (step: string | number, each: unknown): void => {
-    path.push(step);
-    look(each);
-    path.pop();
-  };
-  look(value);
-  return places;
+/** Takes the texts out of values that were parsed from a `CutBody`: those that were cut, and other long ones, which have escapes or characters beyond ASCII. */
+export class TextTaker {
+  readonly #start: string;
+  readonly #cutCount: number;
+  /** The long texts that were not cut, each once. */
+  readonly #others: string[] = [];
+
+  constructor({ texts }: CutBody, mark: string) {
+    this.#start = standIn(mark, 0).slice(0, -1);
+    this.#cutCount = texts.length;
+  }
+
+  /** Takes the texts out of a value, and returns it and where they belong; the others come after the cut ones. */
+  take(value: unknown): { readonly value: unknown; readonly places: readonly TextPlace[] } {
+    const places: TextPlace[] = [];
+    const path: string[] = [];
+    const look = (each: unknown): unknown => {
+      if (typeof each === 'string') {
+        const text = this.#find(each);
+        if (text === undefined) return each;
+        places.push({ path: [...path], text });
+        return '';
+      }
+      if (typeof each !== 'object' || each === null) return each;
+      for (const [name, member] of Object.entries(each)) {
+        path.push(name);
+        const left = look(member);
+        if (left !== member) (each as Record<string, unknown>)[name] = left;
+        path.pop();
+      }
+      return each;
+    };
+    return { value: look(value), places };
+  }
+
+  /** Returns the bytes of the texts that were not cut. */
+  bytes(): MovedText[] {
+    return this.#others.map(text => {
+      const encoding = beyondLatin.test(text) ? 'utf16le' : 'latin1';
+      const bytes = Buffer.allocUnsafeSlow(encoding === 'latin1' ? text.length : 2 * text.length);
+      bytes.write(text, encoding);
+      return { bytes, encoding };
+    });
+  }
+
+  #find(text: string): number | undefined {
+    if (text.startsWith(this.#start)) return Number(text.slice(this.#start.length));
+    if (text.length <= longBytes) return undefined;
+    const found = this.#others.indexOf(text);
+    return this.#cutCount + (found === -1 ? this.#others.push(text) - 1 : found);
+  }
 }
 
-/** Reads the cut texts, in turns of the event loop; a text of tens of megabytes has a turn of its own. */
-export async function readTexts(bytes: Buffer, ranges: readonly TextRange[]): Promise<string[]> {
+/** Reads the texts, in turns of the event loop; a text of tens of megabytes has a turn of its own. The memory of the moved ones is freed. */
+export async function readTexts(
+  body: Buffer,
+  { ranges, moved }: { readonly ranges: readonly TextRange[]; readonly moved: readonly MovedText[] },
+): Promise<string[]> {
   const texts: string[] = [];
   let read = 0;
-  for (const { from, to } of ranges) {
-    if (read + to - from > turnBytes && read > 0) {
+  const beginReading = async (count: number): Promise<void> => {
+    if (read > 0 && read + count > turnBytes) {
       read = 0;
       await new Promise(setImmediate);
     }
-    texts.push(bytes.toString('latin1', from, to));
-    read += to - from;
+    read += count;
+  };
+  for (const { from, to } of ranges) {
+    await beginReading(to - from);
+    texts.push(body.toString('latin1', from, to));
+  }
+  for (const { bytes, encoding } of moved) {
+    await beginReading(bytes.length);
+    texts.push(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString(encoding));
+    freeMemory(bytes);
   }
   return texts;
 }
@@ -133,8 +183,8 @@ export function fillPlaces(value: unknown, places: readonly TextPlace[], texts: 
   for (const { path, text } of places) {
     const last = path.at(-1);
     if (last === undefined) return texts[text];
-    let holder = value as Record<string | number, unknown>;
-    for (const step of path.slice(0, -1)) holder = holder[step] as Record<string | number, unknown>;
+    let holder = value as Record<string, unknown>;
+    for (const step of path.slice(0, -1)) holder = holder[step] as Record<string, unknown>;
     holder[last] = texts[text];
   }
   return value;

@@ -4,7 +4,7 @@ import { exactMark } from '../lib/exact-json.ts';
 import { ownMemory } from '../lib/own-memory.ts';
 import type { Runtime, Timer } from '../lib/runtime.ts';
 import { siblingModule } from '../lib/sibling-module.ts';
-import { fillPlaces, readTexts, type TextPlace, type TextRange } from './cut-texts.ts';
+import { fillPlaces, type MovedText, readTexts, type TextPlace, type TextRange } from './cut-texts.ts';
 import type { JsonBounds } from './json-bounds.ts';
 import type { BoundedText } from './json-text.ts';
 
@@ -46,21 +46,20 @@ export interface ParseTask {
 }
 
 /**
- * The thread's reply: the parsed text without its long texts, its bytes in one piece, their hash if there is a path to compare, the long texts, and whether parsing lost precision.
- * If it did, the thread also sends the result of `parseExact`, once it receives `restRequest`.
+ * The thread's reply. If parsing lost precision, the thread also sends the result of `parseExact`, once it receives `restRequest`.
  */
-export type ParseReply = readonly [
-  parsed: BoundedText,
-  bytes: Uint8Array,
-  fingerprint: string | undefined,
-  texts: CutTexts,
-  isLossy: boolean,
-];
-
-/** The long texts of a body, and where they belong in the parsed value. */
-interface CutTexts {
+export interface ParseReply {
+  /** The parsed text; a value without its long texts. */
+  readonly parsed: BoundedText;
+  /** The bytes of the body in one piece. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** The hash of path and body, if there is a path to compare. */
+  readonly fingerprint: string | undefined;
+  /** The long texts: those that are read from `bytes`, the others, and where they belong in the value. */
   readonly ranges: readonly TextRange[];
+  readonly moved: readonly MovedText[];
   readonly places: readonly TextPlace[];
+  readonly isLossy: boolean;
 }
 
 /** The thread's second reply. */
@@ -70,14 +69,8 @@ export interface ParseRest {
   readonly places: readonly TextPlace[];
 }
 
-/** Requests the second reply. The replies are separate, because receiving each long text takes a turn of the event loop. */
+/** Requests the second reply. The replies are separate, because receiving each value takes a turn of the event loop. */
 export const restRequest = 'rest';
-
-/** The thread's first reply. */
-interface FirstReply extends Pick<HashedBytes, 'raw' | 'fingerprint'> {
-  readonly parsed: BoundedText;
-  readonly texts: CutTexts;
-}
 
 interface ParseCall extends UnparsedBody {
   readonly receive: ParseReceiver;
@@ -94,7 +87,7 @@ export class JsonParser {
   #worker: Worker | undefined;
   #current: ParseCall | undefined;
   /** The thread's first reply, while the second is awaited. */
-  #partial: FirstReply | undefined;
+  #partial: ParseReply | undefined;
 
   constructor(limits: ParserLimits, runtime: Runtime) {
     this.#limits = limits;
@@ -140,10 +133,8 @@ export class JsonParser {
     worker.unref();
     worker.on('message', (reply: ParseReply | ParseRest) => {
       if ('exact' in reply) return this.#end(reply);
-      const [parsed, bytes, fingerprint, texts, isLossy] = reply;
-      const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-      this.#partial = { parsed, raw, fingerprint, texts };
-      if (isLossy) setImmediate(() => setImmediate(() => worker.postMessage(restRequest)));
+      this.#partial = reply;
+      if (reply.isLossy) setImmediate(() => setImmediate(() => worker.postMessage(restRequest)));
       else this.#end(undefined);
     });
     worker.on('error', () => {
@@ -187,11 +178,10 @@ function toMovable(chunk: Buffer): Uint8Array<ArrayBuffer> {
 }
 
 /** Puts the long texts into the parsed values. */
-async function toLargeText(
-  { parsed, raw, fingerprint, texts: { ranges, places } }: FirstReply,
-  rest: ParseRest | undefined,
-): Promise<LargeText> {
-  const texts = await readTexts(raw, ranges);
+async function toLargeText(reply: ParseReply, rest: ParseRest | undefined): Promise<LargeText> {
+  const { parsed, bytes, fingerprint, places } = reply;
+  const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  const texts = await readTexts(raw, reply);
   const exact = rest && fillPlaces(rest.exact, rest.places, texts);
   const whole = 'value' in parsed ? { value: fillPlaces(parsed.value, places, texts) } : parsed;
   return { ...whole, raw, fingerprint, exact };
