@@ -145,7 +145,10 @@ export class TextTaker {
   }
 
   #find(text: string): number | undefined {
-    if (text.startsWith(this.#start)) return Number(text.slice(this.#start.length));
+    if (text.startsWith(this.#start)) {
+      const index = Number(text.slice(this.#start.length));
+      if (index < this.#cutCount) return index;
+    }
     if (text.length <= longBytes) return undefined;
     const found = this.#others.indexOf(text);
     return this.#cutCount + (found === -1 ? this.#others.push(text) - 1 : found);

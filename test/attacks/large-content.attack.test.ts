@@ -74,7 +74,9 @@ beforeEach(() => {
   baseMb = peak.restart() / 1024 ** 2;
 });
 afterEach(({ task }) => {
-  console.log(`PEAK ${Math.round(baseMb)} -> ${Math.round(peak.recent / 1024 ** 2)} (${Math.round(peak.highest / 1024 ** 2)}) ${task.name}`);
+  console.log(
+    `PEAK ${Math.round(baseMb)} -> ${Math.round(peak.recent / 1024 ** 2)} (${Math.round(peak.highest / 1024 ** 2)}) ${task.name}`,
+  );
 });
 
 const bytes = attackSize(60, 8) * mebibyte;
@@ -244,13 +246,17 @@ async function makeStored(): Promise<Stored> {
 test('a stored input of tens of megabytes does not block other requests, whatever is done with it', async () => {
   // The first use of a path compiles it.
   const first = await makeStored();
-  for (const [name, use] of uses) { const b = peak.restart()/1024**2; await use(first); console.log(`USE first ${Math.round(b)} -> ${Math.round(peak.recent/1024**2)} ${name}`); }
+  for (const [name, use] of uses) {
+    const b = peak.restart() / 1024 ** 2;
+    await use(first);
+    console.log(`USE first ${Math.round(b)} -> ${Math.round(peak.recent / 1024 ** 2)} ${name}`);
+  }
   const stored = await makeStored();
   const long: [name: string, status: number, heldMs: number][] = [];
   for (const [name, use] of uses) {
-    const b = peak.restart()/1024**2;
+    const b = peak.restart() / 1024 ** 2;
     const [status, heldMs] = await use(stored);
-    console.log(`USE ${Math.round(b)} -> ${Math.round(peak.recent/1024**2)} ${name}`);
+    console.log(`USE ${Math.round(b)} -> ${Math.round(peak.recent / 1024 ** 2)} ${name}`);
     if (process.env['ATTACK_SHOW'] !== undefined) console.log(name, status, heldMs);
     if (status !== 200 || heldMs >= storedHeldMsMax) long.push([name, status, heldMs]);
   }

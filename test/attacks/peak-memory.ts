@@ -1,32 +1,31 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
 
-const mebibyte = 1024 ** 2;
-/** What the gateway may take at most under every attack, in bytes: 1.5 GB, with the heap that the start script, the unit and the image give it (docs/security.md "Memory"). */
-export const peakBytesMax = 1.5 * 1024 * mebibyte;
+/** The most memory that the main process of a gateway may have under any attack, in bytes. Source: docs/security.md "Memory". */
+export const peakBytesMax = 1.5e9;
 
-/** Measures how much memory (RSS) a process has had at most, as the kernel counts it. */
+/** Measures the most memory (RSS) that a process has had, as the kernel counts it. */
 export class PeakMemory {
   readonly #pid: number;
-  #highest = 0;
+  #earlier = 0;
 
   constructor(pid: number) {
     this.#pid = pid;
   }
 
-  /** Returns the most bytes since the start of the process. */
+  /** The most bytes since the start of the process. */
   get highest(): number {
-    this.#highest = Math.max(this.#highest, this.#read('VmHWM'));
-    return this.#highest;
+    return Math.max(this.#earlier, this.recent);
   }
 
-  /** Returns the most bytes since the last `restart`. */
+  /** The most bytes since the last `restart`. */
   get recent(): number {
     return this.#read('VmHWM');
   }
 
-  /** Begins to measure the peak anew. Returns the bytes that the process has now. */
+  /** Begins to measure anew. Returns the bytes that the process has now. */
   restart(): number {
-    this.#highest = this.highest;
+    this.#earlier = this.highest;
     writeFileSync(`/proc/${this.#pid}/clear_refs`, '5');
     return this.#read('VmRSS');
   }
@@ -35,4 +34,12 @@ export class PeakMemory {
     const status = readFileSync(`/proc/${this.#pid}/status`, 'utf8');
     return Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1]) * 1024;
   }
+}
+
+/** Adds the last test of a file of attacks: whatever they were, the gateway has never had too much memory. */
+export function testPeak(gateway: { readonly pid: number }, peak = new PeakMemory(gateway.pid)): void {
+  test('the gateway has had at most 1.5 GB of memory', () => {
+    if (process.env['ATTACK_SHOW'] !== undefined) console.log('peak', peak.highest);
+    expect(peak.highest).toBeLessThan(peakBytesMax);
+  });
 }
