@@ -43,7 +43,8 @@ providers:
 models:
   - { id: far/eyes, context_length: 100000000, capabilities: { vision: true }, pricing: { input: 0.001, output: 1 }, routes: [{ provider: eyes, model: m }] }
 `,
-  environment: { NODE_OPTIONS: '--max-old-space-size=800' },
+  // The largest heap that we set: in the systemd unit and the image.
+  environment: { NODE_OPTIONS: '--max-old-space-size=1024' },
 });
 afterAll(async () => {
   provider.close();
