@@ -3,7 +3,6 @@ import type { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import type { SseMessage } from '../lib/sse.ts';
-import type { Stepper } from '../lib/stepper.ts';
 import type { ErrorFacts } from './upstream-error.ts';
 
 export type { SseMessage } from '../lib/sse.ts';
@@ -98,13 +97,21 @@ export interface EncodeInput {
   readonly provider?: string;
 }
 
+/** Converts the SSE messages of a stream to events. It contains all state of the stream. Lists of events are passed in, so that not every message of every stream makes one. */
+export interface EventParser {
+  /** Adds the events of a message. If it throws, the events that it has added are not valid. */
+  push(message: SseMessage, events: GenerationEvent[]): void;
+  /** Ends the stream and adds the last events. Throws `UpstreamFailure` `truncated` if the stream's last event did not come. */
+  end(events: GenerationEvent[]): void;
+}
+
 /** The upstream's side of a protocol: pure functions, no I/O, no clock. */
 export interface UpstreamCodec {
   readonly protocol: Protocol;
   /** Encodes a request. The same input gives the same bytes; a request of the same protocol is the client's JSON, patched. Throws `GatewayError` `unsupported_parameter`. */
   encodeRequest(input: EncodeInput): EncodedRequest;
-  /** Returns the parser of a stream's SSE messages. Its `end()` throws `UpstreamFailure` `truncated` if the stream's last event did not come. */
-  parseStream(provider: string): Stepper<SseMessage, GenerationEvent>;
+  /** Returns the parser of a stream. */
+  parseStream(provider: string): EventParser;
   /** Parses a whole answer into the same events. Throws `UpstreamFailure` `malformed`. */
   parseWhole(body: Json, provider: string): GenerationEvent[];
   /** Parses an error body; the result has `status` and `retryAfterMs` if the body is more specific than the response head. Never throws. */

@@ -4,8 +4,7 @@ import { started, usageReported } from '../generation/events.ts';
 import { PerChoice } from '../generation/guard/per-choice.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import type { SseMessage } from '../lib/sse.ts';
-import type { Stepper } from '../lib/stepper.ts';
-import type { Json, JsonObject } from './codec.ts';
+import type { EventParser, Json, JsonObject } from './codec.ts';
 import { completedWith } from './completed-with.ts';
 import { extend, type ProtocolExtras } from './extras.ts';
 import { countIn, listIn, objectIn, frameJson, textIn } from './json.ts';
@@ -54,62 +53,74 @@ export interface ChoiceContext {
   readonly answerId: () => string;
 }
 
+/** The context of the choices of one answer. */
+interface ChunkContext extends Omit<ChoiceContext, 'index'> {
+  readonly dialect: ChunkDialect;
+}
+
+function openChoice(index: number, { dialect, provider, answerId }: ChunkContext): ChoiceReader {
+  return dialect.openChoice({ index, provider, answerId });
+}
+
 /**
  * Converts an upstream's chunks to events, tolerating the deviations of compatible servers. Throws `UpstreamFailure`: `reported` if the
  * stream reports a failure, `malformed` if it does not follow the protocol, `truncated` if a choice never finished (a missing `[DONE]` does not
  * matter). Source: docs/interfaces/chat-completions.md "Stream"; translation cases SS-01, US-06, US-11, US-12, FI-06, MI-07.
  */
-export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
+export class ChunkParser implements EventParser {
   readonly #dialect: ChunkDialect;
-  readonly #choices: PerChoice<ChoiceReader>;
+  readonly #choices: PerChoice<ChoiceReader, ChunkContext>;
   /** Returns whether a chunk has only known members, and neither calls nor usage, whose members are checked when they are parsed. */
   readonly #isPlain = (chunk: JsonObject): boolean => {
     for (const name in chunk) if (!known.has(name) && chunk[name] !== null) return false;
     if (chunk['usage'] != null) return false;
-    return listIn(chunk['choices']).every(choice => this.#dialect.isPlainChoice(objectIn(choice) ?? {}));
+    for (const choice of listIn(chunk['choices'])) {
+      const fields = objectIn(choice);
+      if (fields !== undefined && !this.#dialect.isPlainChoice(fields)) return false;
+    }
+    return true;
   };
-  #answerId = '';
+  /** The first chunk's `id`, `created` and `model`. */
+  #identity: readonly Json[] = [];
   #usage: Usage | undefined;
   #tier: ServiceTier = ServiceTier.UNSPECIFIED;
   #state: 'new' | 'started' | 'completed' = 'new';
 
   constructor(dialect: ChunkDialect, provider: string) {
     this.#dialect = dialect;
-    this.#choices = new PerChoice(index => dialect.openChoice({ index, provider, answerId: () => this.#answerId }));
+    const answerId = (): string => JSON.stringify(this.#identity);
+    this.#choices = new PerChoice(openChoice, { dialect, provider, answerId });
   }
 
-  push({ event, data }: SseMessage): GenerationEvent[] {
-    if (this.#state === 'completed') return [];
+  push({ event, data }: SseMessage, events: GenerationEvent[]): void {
+    if (this.#state === 'completed') return;
     const text = data.trim();
-    if (text === '[DONE]') return this.end();
+    if (text === '[DONE]') return this.end(events);
     const isNamed = event !== '' && event !== 'message';
     const chunk = frameJson(text, this.#isPlain);
     if (event === 'error') throw toReportedFailure(chunk ?? text);
     const body = objectIn(chunk);
     if (body === undefined || (isNamed && body['choices'] === undefined && body['error'] === undefined)) {
       // Some servers send other events between the chunks.
-      if (isNamed || text === '') return [];
+      if (isNamed || text === '') return;
       throw malformed('the data of an event is not a JSON object');
     }
-    return this.chunk(body);
+    this.chunk(body, events);
   }
 
-  end(): GenerationEvent[] {
-    if (this.#state === 'completed') return [];
+  end(events: GenerationEvent[]): void {
+    if (this.#state === 'completed') return;
     const choices = this.#choices.all();
     if (choices.length === 0 || choices.some(choice => !choice.isFinished)) throw new UpstreamFailure('truncated');
-    const events: GenerationEvent[] = [];
     for (const choice of choices) choice.end(events);
     this.#state = 'completed';
     events.push(completedWith(this.#usage, this.#tier));
-    return events;
   }
 
   /** Parses one chunk; a whole answer is a chunk whose choices have a `message`. */
-  chunk(body: JsonObject): GenerationEvent[] {
+  chunk(body: JsonObject, events: GenerationEvent[]): void {
     if (body['error'] != null) throw toReportedFailure(body);
     if (body['object'] === 'error') throw toReportedFailure(body);
-    const events: GenerationEvent[] = [];
     this.#begin(body, events);
     extend(events, 0, ExtensionScope.RESPONSE, this.#dialect.extras.unknown(body, known));
     // llama.cpp reports the stop sequence outside of the choices; some versions have it in `__verbose`.
@@ -128,13 +139,12 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
     const usage = body['usage'] ?? objectIn(body['x_groq'])?.['usage'];
     if (usage == null) this.#reportTimings(body['timings'], events);
     else this.#report(usage, events);
-    return events;
   }
 
   #begin(body: JsonObject, events: GenerationEvent[]): void {
     if (this.#state !== 'new') return;
     this.#state = 'started';
-    this.#answerId = JSON.stringify([body['id'] ?? '', body['created'] ?? '', body['model'] ?? '']);
+    this.#identity = [body['id'] ?? '', body['created'] ?? '', body['model'] ?? ''];
     events.push(started({ model: textIn(body['model']), systemFingerprint: textIn(body['system_fingerprint']) }));
   }
 
@@ -156,9 +166,11 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
 
 /** Parses a whole answer into the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
 export function parseWholeAnswer(parser: ChunkParser, answer: JsonObject): GenerationEvent[] {
-  const events = parser.chunk(answer);
+  const events: GenerationEvent[] = [];
+  parser.chunk(answer, events);
   try {
-    return [...events, ...parser.end()];
+    parser.end(events);
+    return events;
   } catch (cause) {
     throw new UpstreamFailure('malformed', { cause });
   }

@@ -4,6 +4,7 @@ import { type Extra, Protocol, type Unknown } from '../gen/tollgate/v1/content_p
 import type { JsonObject } from './codec.ts';
 import { toExtra } from './content.ts';
 import { unknownMembers } from './json.ts';
+import { narrowSchema } from './narrow-schema.ts';
 import { documented } from '../lib/schema-notes.ts';
 
 /**
@@ -187,7 +188,7 @@ let parsing: z.core.ParseContextInternal<z.core.$ZodIssue> = {};
 
 /** Returns the checked body. Throws `validation_error`, which names the first wrong field and, unless the body is long, lists all. */
 export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
-  const result = parseAs(schema, body, untilFirst);
+  const result = parseAs(narrowSchema(schema, body), body, untilFirst);
   if (result.success) return result.data;
   const all = countValues(body, searchedValuesMax) < searchedValuesMax ? parseAs(schema, body, {}) : result;
   throw invalidBody(toViolations((all.error ?? result.error).issues, [], body));

@@ -129,12 +129,8 @@ async function refuseDisabled(credential: Credential, ledger: CredentialPort): P
   });
 }
 
-/**
- * Returns the service token that the caller sent; undefined if it sent another credential. Throws `invalid_api_key`
- * if no credential was sent.
- */
-function findToken(caller: Caller, tokens: ServiceTokens): PresentedToken | undefined {
-  const text = readCredential(caller.requestHeader);
+/** Returns the service token that a credential is; undefined if it is none. */
+function findToken(text: string, tokens: ServiceTokens): PresentedToken | undefined {
   // The text's form is checked before anything is hashed.
   return isKeyText(text) ? undefined : tokens.find(text);
 }
@@ -152,7 +148,7 @@ export async function requireService(
   { ledger, tokens }: CredentialOptions,
   scope: ServiceScope,
 ): Promise<Pick<Actor, 'type' | 'id'>> {
-  const token = findToken(caller, tokens);
+  const token = findToken(readCredential(caller.requestHeader), tokens);
   if (token !== undefined) {
     requireScope(token, scope);
     return { type: 'operator', id: token.scopes.includes('operator') ? null : token.name };
@@ -195,14 +191,15 @@ export async function visibleModels(
   caller: Caller,
   { ledger, tokens }: CredentialOptions,
 ): Promise<readonly string[] | null> {
-  if (findToken(caller, tokens) !== undefined) return null;
+  if (findToken(readCredential(caller.requestHeader), tokens) !== undefined) return null;
   const { allowedModels } = await authenticate(caller, ledger, 'any_key');
   return allowedModels;
 }
 
 /** Throws unless the caller has a valid credential. Called for every call on the network listener; the services decide what the credential may do. */
 export async function requireCredential(caller: Caller, { ledger, tokens }: CredentialOptions): Promise<void> {
-  if (findToken(caller, tokens) === undefined) await authenticate(caller, ledger, 'any_key');
+  if (findToken(readCredential(caller.requestHeader), tokens) === undefined)
+    await authenticate(caller, ledger, 'any_key');
 }
 
 /** Where credentials are looked up. */
@@ -215,12 +212,13 @@ export interface CredentialOptions {
 export function credentialService({ ledger, tokens }: CredentialOptions): PushedService<typeof CredentialService> {
   return {
     authenticate(request, context) {
-      const token = findToken(context, tokens);
+      const text = readCredential(context.requestHeader);
+      const token = findToken(text, tokens);
       if (token !== undefined) {
         if (token.scopes.includes('operator')) return { kind: CredentialKind.OPERATOR };
         return { kind: CredentialKind.SERVICE, scopes: [...token.scopes] };
       }
-      const credential = authenticateKey(readCredential(context.requestHeader), ledger, 'any_key', context);
+      const credential = authenticateKey(text, ledger, 'any_key', context);
       const toReply = (found: Credential): AuthenticateResponse | Promise<AuthenticateResponse> => {
         const { kind, keyId, hasWindow } = found;
         if (kind !== 'api_key') return describe(found, []);

@@ -9,7 +9,8 @@ import type { Edge } from './edge.ts';
 /** The credential that a route needs: a kind of key, or a management key with a scope. */
 export type Allowed = 'api_key' | 'any_key' | { readonly scope: string };
 
-const bearer = /^bearer +([\x21-\x7e]+) *$/i;
+const bearer = /^bearer +[\x21-\x7e]+ *$/i;
+const bearerLength = 'bearer '.length;
 const keyText = /^[\x21-\x7e]+$/;
 
 /**
@@ -19,7 +20,7 @@ const keyText = /^[\x21-\x7e]+$/;
  */
 export function readKey(headers: IncomingHttpHeaders): string {
   const { authorization = '', 'x-api-key': apiKey = '' } = headers;
-  const fromBearer = bearer.exec(authorization)?.[1];
+  const fromBearer = bearer.test(authorization) ? authorization.slice(bearerLength).trim() : undefined;
   if (authorization !== '' && fromBearer === undefined) {
     throw new GatewayError('invalid_api_key', 'The Authorization header is not of the form “Bearer KEY”.');
   }

@@ -1,3 +1,5 @@
+import { Rotation } from '../lib/rotation.ts';
+
 /** How much work starts in one turn of the event loop, and how much may wait. */
 export interface FairLimits {
   /** The milliseconds of work in one turn of the event loop after which no more jobs start in that turn. */
@@ -15,8 +17,7 @@ type Job = () => void;
 export class FairQueue<Owner> {
   readonly #limits: () => FairLimits;
   readonly #nowMs: () => number;
-  /** Jobs that wait, by owner, in the order in which owners are served. */
-  readonly #waiting = new Map<Owner, Job[]>();
+  readonly #waiting = new Rotation<Owner, Job>();
   #spentMs = 0;
   #isScheduled = false;
 
@@ -33,10 +34,8 @@ export class FairQueue<Owner> {
       this.#execute(job);
       return true;
     }
-    const jobs = this.#waiting.get(owner);
-    if (jobs === undefined) this.#waiting.set(owner, [job]);
-    else if (jobs.length >= waitingMax) return false;
-    else jobs.push(job);
+    if (this.#waiting.countOf(owner) >= waitingMax) return false;
+    this.#waiting.add(owner, job);
     return true;
   }
 
@@ -51,22 +50,11 @@ export class FairQueue<Owner> {
     this.#spentMs = 0;
     const { sliceMs } = this.#limits();
     while (this.#spentMs < sliceMs) {
-      const job = this.#takeNext();
+      const job = this.#waiting.takeNext();
       if (job === undefined) return;
       this.#execute(job);
     }
     this.#schedule();
-  }
-
-  /** Removes and returns a job of the first owner in the queue; if more of its jobs wait, the owner moves to the end. */
-  #takeNext(): Job | undefined {
-    for (const [owner, jobs] of this.#waiting) {
-      const job = jobs.shift();
-      this.#waiting.delete(owner);
-      if (jobs.length > 0) this.#waiting.set(owner, jobs);
-      return job;
-    }
-    return undefined;
   }
 
   #execute(job: Job): void {

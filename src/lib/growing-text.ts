@@ -6,10 +6,10 @@ const piecesMin = 32;
  * text: ten times the memory for an answer that comes token by token.
  */
 export class GrowingText {
-  /** The joined text, followed by the pieces that were added since. */
-  #pieces: string[] = [];
+  #joined = '';
+  /** The pieces that were added since; undefined: none. Many texts have only one piece, which needs no list. */
+  #pieces: string[] | undefined;
   #length = 0;
-  #joinedLength = 0;
 
   get length(): number {
     return this.#length;
@@ -17,19 +17,26 @@ export class GrowingText {
 
   append(piece: string): void {
     if (piece === '') return;
-    this.#pieces.push(piece);
     this.#length += piece.length;
+    if (this.#joined === '') {
+      this.#joined = piece;
+      return;
+    }
+    this.#pieces ??= [];
+    this.#pieces.push(piece);
     // Joining only after the text has grown by a quarter copies each character at most a few times.
-    if (this.#pieces.length > piecesMin && this.#length > this.#joinedLength * 1.25) this.#join();
+    if (this.#pieces.length >= piecesMin && this.#length > this.#joined.length * 1.25) this.#join();
   }
 
   toString(): string {
     this.#join();
-    return this.#pieces[0] ?? '';
+    return this.#joined;
   }
 
   #join(): void {
-    if (this.#pieces.length > 1) this.#pieces = [this.#pieces.join('')];
-    this.#joinedLength = this.#length;
+    if (this.#pieces === undefined) return;
+    this.#pieces.unshift(this.#joined);
+    this.#joined = this.#pieces.join('');
+    this.#pieces = undefined;
   }
 }

@@ -3,7 +3,8 @@ import { randomBytes, randomFillSync } from 'node:crypto';
 import type { Clock } from './clock.ts';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-const idPattern = /^req_([0-9A-Za-z]{10})[0-9A-Za-z]{11}$/;
+/** The length of a public id: `req_`, 10 digits of the ledger id, 11 of random bits. */
+const idLength = 25;
 const idMax = 2 ** 53 - 1;
 
 /** The header with a request's id, from an edge to the core. The network listener replaces it in the calls of all others. */
@@ -12,20 +13,23 @@ export const requestIdHeader = 'x-tollgate-request-id';
 /** 62^8, the largest power of 62 whose remainders are safe integers. */
 const digits8 = 62n ** 8n;
 
+/** The digits that `base62` writes. A key has the most, 43. */
+const written = Buffer.alloc(64);
+
 /** Returns an unsigned integer in base62, padded with zeros on the left. */
 export function base62(value: number | bigint, length: number): string {
   let rest = BigInt(value);
-  let text = '';
-  // Eight digits at a time, because each BigInt operation is expensive.
-  while (text.length < length) {
+  // Eight digits at a time, because each BigInt operation is expensive; written as bytes, because each added character would make a string.
+  for (let left = length; left > 0;) {
     let low = rest >= digits8 ? Number(rest % digits8) : Number(rest);
     rest = rest >= digits8 ? rest / digits8 : 0n;
-    for (let digit = 0; digit < 8 && text.length < length; digit += 1) {
-      text = alphabet.charAt(low % 62) + text;
+    for (let digit = 0; digit < 8 && left > 0; digit += 1) {
+      left -= 1;
+      written[left] = alphabet.charCodeAt(low % 62);
       low = Math.floor(low / 62);
     }
   }
-  return text;
+  return written.toString('latin1', 0, length);
 }
 
 /** Returns `length` random base62 characters (5.95 bits each). */
@@ -134,7 +138,7 @@ export function unnumberedRequestId(): string {
  */
 export function requestPart(id: number, requestId: string): bigint | string {
   if (parseLedgerId(requestId) !== id) return requestId;
-  const bits = BigInt(base62Value(requestId.slice(14, 17))) * digits8 + BigInt(base62Value(requestId.slice(17)));
+  const bits = BigInt(base62Value(requestId, 14, 17)) * digits8 + BigInt(base62Value(requestId, 17, 25));
   return bits >> 64n === 0n ? BigInt.asIntN(64, bits) : requestId;
 }
 
@@ -143,16 +147,23 @@ export function formatRequestId(id: number, part: bigint | string): string {
   return typeof part === 'string' ? part : `${requestIdStart(id)}${base62(BigInt.asUintN(64, part), 11)}`;
 }
 
-/** Returns the value of base62 digits; exact up to 2^53. */
-function base62Value(digits: string): number {
+/** The values of the base62 digits by their character codes; undefined for other characters. */
+const digitValues: readonly (number | undefined)[] = Array.from({ length: 128 }, (_, code) => {
+  const value = alphabet.indexOf(String.fromCharCode(code));
+  return value === -1 ? undefined : value;
+});
+
+/** Returns the value of the base62 digits from `start` to before `end`; exact up to 2^53. NaN if there are other characters. */
+function base62Value(text: string, start: number, end: number): number {
   let value = 0;
-  for (const digit of digits) value = value * 62 + alphabet.indexOf(digit);
+  for (let at = start; at < end; at++) value = value * 62 + (digitValues[text.charCodeAt(at)] ?? Number.NaN);
   return value;
 }
 
 /** Returns the ledger id that a public request id contains; undefined if the gateway can't have made the id. */
 export function parseLedgerId(requestId: string): number | undefined {
-  const digits = idPattern.exec(requestId)?.[1];
-  const value = digits === undefined ? Infinity : base62Value(digits);
-  return value <= idMax ? value : undefined;
+  if (requestId.length !== idLength || !requestId.startsWith('req_')) return undefined;
+  const value = base62Value(requestId, 4, 14);
+  const isPublicId = !Number.isNaN(base62Value(requestId, 14, idLength));
+  return isPublicId && value <= idMax ? value : undefined;
 }

@@ -29,7 +29,7 @@ function countUpTo(value: unknown, max: number): number {
     return count;
   }
   const members = value as Readonly<Record<string, unknown>>;
-  for (const name of Object.keys(members)) {
+  for (const name in members) {
     count += name.length + countUpTo(members[name], max - count);
     if (count > max) break;
   }

@@ -47,6 +47,27 @@ test('a waiter beyond the queue’s size is refused at once; one that waits too 
   expect([semaphore.held, semaphore.waiting]).toEqual([1, 0]);
 });
 
+test('owners are served in rotation, and if the queue is full, the owner with the most waiters loses its newest to one with fewer', async () => {
+  const semaphore = new Semaphore({ slots: 1, waitersMax: 3, waitMs: 60_000 });
+  let release = await semaphore.acquire(never);
+  const order: string[] = [];
+  const wait = async (owner: number, name: string): Promise<void> => {
+    const slot = await semaphore.acquire(never, owner);
+    order.push(slot === undefined ? `${name} refused` : name);
+    if (slot !== undefined) release = slot;
+  };
+  const all = [wait(1, 'a1'), wait(1, 'a2'), wait(1, 'a3'), wait(1, 'a4'), wait(2, 'b1'), wait(3, 'c1')];
+  await expect.poll(() => order).toEqual(['a4 refused', 'a3 refused', 'a2 refused']);
+  for (const count of [4, 5, 6]) {
+    release?.();
+    await expect.poll(() => order.length).toBe(count);
+  }
+  await Promise.all(all);
+  expect(order.slice(3)).toEqual(['a1', 'b1', 'c1']);
+  release?.();
+  expect([semaphore.held, semaphore.waiting]).toEqual([0, 0]);
+});
+
 test('an aborted wait rejects with the reason, and the next waiter takes its place', async () => {
   const semaphore = new Semaphore({ slots: 1, waitersMax: 5, waitMs: 60_000 });
   const held = await semaphore.acquire(never);

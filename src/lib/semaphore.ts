@@ -1,10 +1,11 @@
+import { Rotation } from './rotation.ts';
 import { type Runtime, systemRuntime } from './runtime.ts';
 
 /** Limits of a semaphore. */
 export interface SemaphoreLimits {
   /** How many callers may hold a slot at once. */
   readonly slots: number;
-  /** How many callers may wait; further ones are refused. */
+  /** How many callers may wait. If they do, one more is refused, unless its owner has fewer waiting than another: then that owner's newest is refused. */
   readonly waitersMax: number;
   /** How long a caller waits at most. */
   readonly waitMs: number;
@@ -13,11 +14,14 @@ export interface SemaphoreLimits {
 /** Gives the slot back; calling it again does nothing. */
 export type Release = () => void;
 
-/** A counting semaphore: first come, first served, with a bounded queue and abortable waits. */
+/** Called with a slot, or with undefined if there is none for this caller. */
+type Grant = (release: Release | undefined) => void;
+
+/** A counting semaphore with a bounded queue and abortable waits. Owners (accounts) are served in rotation; callers of one owner, in order. */
 export class Semaphore {
   readonly #limits: SemaphoreLimits;
   readonly #runtime: Pick<Runtime, 'after'>;
-  readonly #waiters = new Set<(release: Release) => void>();
+  readonly #waiters = new Rotation<unknown, Grant>();
   #held = 0;
 
   constructor(limits: SemaphoreLimits, runtime: Pick<Runtime, 'after'> = systemRuntime) {
@@ -45,18 +49,22 @@ export class Semaphore {
 
   /**
    * Takes a slot, at once or when one is free. Returns undefined if the queue is full or the wait was too long. Rejects with the signal's
-   * reason if it is aborted; no slot is lost then.
+   * reason if it is aborted; no slot is lost then. `owner`: whom the slot is for (the account); callers without one count as one owner.
    */
-  async acquire(signal: AbortSignal): Promise<Release | undefined> {
+  async acquire(signal: AbortSignal, owner?: unknown): Promise<Release | undefined> {
     signal.throwIfAborted();
     const free = this.take();
     if (free !== undefined) return free;
-    if (this.#waiters.size >= this.#limits.waitersMax) return undefined;
+    if (this.#waiters.size >= this.#limits.waitersMax) {
+      const displaced = this.#waiters.displaceFor(owner);
+      if (displaced === undefined) return undefined;
+      displaced(undefined);
+    }
     const { promise, resolve, reject } = Promise.withResolvers<Release | undefined>();
-    this.#waiters.add(resolve);
+    this.#waiters.add(owner, resolve);
     const leave = (settle: () => void): void => {
       // A caller that has been given a slot is no longer among the waiters, and keeps the slot.
-      if (this.#waiters.delete(resolve)) settle();
+      if (this.#waiters.remove(owner, resolve)) settle();
     };
     const timer = this.#runtime.after(this.#limits.waitMs, () => leave(() => resolve(undefined)));
     const onAbort = (): void => leave(() => reject(signal.reason));
@@ -81,10 +89,8 @@ export class Semaphore {
       if (isReturned) return;
       isReturned = true;
       this.#held -= 1;
-      const [next] = this.#waiters;
-      if (next === undefined) return;
-      this.#waiters.delete(next);
-      next(this.#grant());
+      const next = this.#waiters.takeNext();
+      if (next !== undefined) next(this.#grant());
     };
   }
 }

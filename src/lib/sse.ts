@@ -59,13 +59,13 @@ export class SseReader implements Stepper<Uint8Array, SseMessage> {
       return [];
     }
     // The byte of a line end is never part of another character, so complete lines are complete UTF-8.
-    const messages = this.#lines(this.#text(chunk.subarray(from, end)));
+    const messages = this.#lines(this.#text(chunk, from, end));
     if (end < chunk.length) this.#keep(chunk.subarray(end));
     return messages;
   }
 
   end(): SseMessage[] {
-    if (this.#restSize > 0) this.#line(this.#text(new Uint8Array()));
+    if (this.#restSize > 0) this.#line(this.#text(nothing, 0, 0));
     if (this.#data === undefined) return [];
     const message: SseMessage = { event: this.#event, data: this.#data };
     this.#data = undefined;
@@ -84,15 +84,14 @@ export class SseReader implements Stepper<Uint8Array, SseMessage> {
     if (this.#restSize + (this.#data?.length ?? 0) > this.#sizeMax) throw new SseEventTooLarge(this.#sizeMax);
   }
 
-  /** Returns the bytes of the unfinished line and the given ones as text, without a byte order mark. */
-  #text(bytes: Uint8Array): string {
-    let whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  /** Returns the bytes of the unfinished line and those of `chunk` from `from` to `to` as text, without a byte order mark. */
+  #text(chunk: Uint8Array, from: number, to: number): string {
+    let text: string;
     if (this.#restSize > 0) {
-      whole = Buffer.concat([...this.#rest, whole]);
+      text = Buffer.concat([...this.#rest, chunk.subarray(from, to)]).toString('utf8');
       this.#rest = [];
       this.#restSize = 0;
-    }
-    const text = whole.toString('utf8');
+    } else text = toBuffer(chunk).toString('utf8', from, to);
     if (!this.#atStart) return text;
     this.#atStart = false;
     return text.startsWith(byteOrderMark) ? text.slice(1) : text;
@@ -126,6 +125,12 @@ export class SseReader implements Stepper<Uint8Array, SseMessage> {
     else this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`;
     this.#check();
   }
+}
+
+const nothing = new Uint8Array();
+
+function toBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /** Returns the frame of an event without a name. `data` must not contain line ends; JSON text has none. */

@@ -28,7 +28,7 @@ function makeReader(contentType: string, candidates = 1, codec: UpstreamCodec = 
 
 /** Returns the events of the chunks, and the kind of the failure with which they ended. */
 function read(
-  chunks: readonly Uint8Array[],
+  chunks: readonly Buffer[],
   contentType = 'text/event-stream',
 ): { events: GenerationEvent[]; failure?: string } {
   const reader = makeReader(contentType);
@@ -95,6 +95,15 @@ test('output before a failure in the same chunk is kept', () => {
   expect(failure).toBeInstanceOf(UpstreamFailure);
 });
 
+test('of an event that has a failure nothing is kept, of those before it everything', () => {
+  const frame = (content: string, more: string): Buffer =>
+    Buffer.from(`data: {"choices":[{"index":0,"delta":{"content":"${content}"}}${more}]}\n\n`);
+  const failed = frame('lost', ',{"index":1,"error":{"message":"no"}}');
+  const { events, failure } = makeReader('text/event-stream').push(Buffer.concat([frame('kept', ''), failed]));
+  expect(failure).toMatchObject({ kind: 'reported' });
+  expect(events.map(({ event }) => event.case)).toEqual(['started', 'itemOpened', 'partOpened', 'delta']);
+});
+
 test('an answer is finished when every requested choice has ended, and complete at its formal end', () => {
   const upToFinish = golden.subarray(0, golden.indexOf('\n\n', golden.indexOf('"finish_reason":"tool_calls"')) + 2);
   const [one, two] = [makeReader('text/event-stream'), makeReader('text/event-stream', 2)];
@@ -113,7 +122,7 @@ test('an event that is too large, or an answer that is too large, is malformed',
 });
 
 test('an end without a terminator is truncated, even if the codec does not complain', () => {
-  const silent = { ...chatCodec, parseStream: () => ({ push: () => [], end: () => [] }) };
+  const silent = { ...chatCodec, parseStream: () => ({ push: () => undefined, end: () => undefined }) };
   const reader = makeReader('text/event-stream', 1, silent);
   reader.push(golden);
   expect(reader.end().failure).toMatchObject({ kind: 'truncated' });

@@ -1,9 +1,9 @@
-import type { Json, UpstreamCodec } from '../codecs/codec.ts';
+import type { EventParser, Json, UpstreamCodec } from '../codecs/codec.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { parseExact } from '../lib/exact-json.ts';
+import { withEntry } from '../lib/short-list.ts';
 import { SseEventTooLarge, SseReader, type SseMessage } from '../lib/sse.ts';
-import type { Stepper } from '../lib/stepper.ts';
 import { type AnswerFormat, answerFormat } from './answer-format.ts';
 import { asError } from './as-error.ts';
 import type { BodyReader, ReadBatch } from './http-attempt.ts';
@@ -19,7 +19,7 @@ export interface AnswerReading {
 
 interface AnswerStream {
   readonly sse: SseReader;
-  readonly parser: Stepper<SseMessage, GenerationEvent>;
+  readonly parser: EventParser;
 }
 
 /** Reverts in the answer a change that was made in the request for the upstream's protocol. */
@@ -32,11 +32,12 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   readonly #reading: AnswerReading;
   readonly #candidates: number;
   readonly #restorers: readonly EventRestorer[];
-  readonly #finished: number[] = [];
+  /** The choices that have finished. */
+  #finished: readonly number[] = [];
   #contentType = '';
   #format: AnswerFormat | undefined;
   #stream: AnswerStream | undefined;
-  #held: Uint8Array[] = [];
+  #held: Buffer[] = [];
   #heldBytes = 0;
   /** How many bytes have come since the last event. */
   #idleBytes = 0;
@@ -63,9 +64,9 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   }
 
   /** Returns the events that `chunk` completes. A failure is returned together with the events before it, because those were delivered. */
-  push(chunk: Uint8Array): ReadBatch<GenerationEvent> {
+  push(chunk: Buffer): ReadBatch<GenerationEvent> {
     this.#idleBytes += chunk.length;
-    const batch = this.#read(events => this.#chunk(chunk, events));
+    const batch = this.#read(chunk);
     if (batch.events.length > 0) this.#idleBytes = 0;
     else if (this.#idleBytes > this.#reading.eventBytesMax && batch.failure === undefined) {
       return { events: [], failure: new UpstreamFailure('oversized') };
@@ -77,17 +78,17 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
    * Called when the bytes have ended, or have broken off with `failure`. Returns the last events, and a failure if the answer is incomplete (`truncated` if it ended too early).
    */
   end(failure?: Error): ReadBatch<GenerationEvent> {
-    return this.#read(events => {
-      if (failure !== undefined) throw failure;
-      this.#end(events);
-    });
+    return this.#read(undefined, failure);
   }
 
-  #read(read: (events: GenerationEvent[]) => void): ReadBatch<GenerationEvent> {
+  /** `chunk`: undefined if the bytes have ended, or have broken off with `broken`. */
+  #read(chunk: Buffer | undefined, broken?: Error): ReadBatch<GenerationEvent> {
     let events: GenerationEvent[] = [];
     let failure: Error | undefined;
     try {
-      read(events);
+      if (broken !== undefined) throw broken;
+      if (chunk === undefined) this.#end(events);
+      else this.#chunk(chunk, events);
     } catch (thrown) {
       const isTooLarge = thrown instanceof SseEventTooLarge;
       failure = isTooLarge ? new UpstreamFailure('malformed', { cause: thrown }) : asError(thrown);
@@ -110,36 +111,38 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
       // The last bytes can't be read either.
     }
     try {
-      this.#take(this.#stream.parser.end(), events);
+      this.#parse(this.#stream.parser, undefined, events);
       return undefined;
     } catch (thrown) {
       return asError(thrown);
     }
   }
 
-  #chunk(chunk: Uint8Array, events: GenerationEvent[]): void {
+  #chunk(chunk: Buffer, events: GenerationEvent[]): void {
     if (this.#stream !== undefined) {
       this.#messages(this.#stream.sse.push(chunk), events);
       return;
     }
-    this.#held.push(chunk);
     this.#heldBytes += chunk.length;
     if (this.#heldBytes > this.#reading.eventBytesMax) {
       throw new UpstreamFailure('malformed', { cause: new Error('the answer is too large') });
     }
-    if (this.#format === undefined) this.#decide(events);
+    if (this.#format === undefined) this.#decide(chunk, events);
+    else this.#held.push(chunk);
   }
 
-  #decide(events: GenerationEvent[]): void {
-    const [first] = this.#held;
-    const start = this.#held.length === 1 && first !== undefined ? first : Buffer.concat(this.#held);
+  /** Decides how an answer that begins with the held bytes and `chunk` is read. */
+  #decide(chunk: Buffer, events: GenerationEvent[]): void {
+    const start = this.#held.length === 0 ? chunk : Buffer.concat([...this.#held, chunk]);
     const format = answerFormat(start, this.#contentType);
-    if (format === 'undecided') return;
     if (format === 'foreign') {
       throw new UpstreamFailure('malformed', { cause: new Error('the answer is neither events nor JSON') });
     }
-    this.#format = format;
-    if (format === 'json') return;
+    if (format !== 'undecided') this.#format = format;
+    if (format !== 'events') {
+      this.#held.push(chunk);
+      return;
+    }
     const { codec, provider, eventBytesMax } = this.#reading;
     this.#stream = { sse: new SseReader(eventBytesMax), parser: codec.parseStream(provider) };
     this.#held = [];
@@ -147,7 +150,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   }
 
   #end(events: GenerationEvent[]): void {
-    if (this.#format === 'json') this.#take(this.#whole(), events);
+    if (this.#format === 'json') this.#takeWhole(events);
     else if (!this.#completed && this.#stream !== undefined) this.#endStream(this.#stream, events);
     if (!this.#completed) throw new UpstreamFailure('truncated');
   }
@@ -155,7 +158,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   #endStream({ sse, parser }: AnswerStream, events: GenerationEvent[]): void {
     try {
       this.#messages(sse.end(), events);
-      if (!this.#completed) this.#take(parser.end(), events);
+      if (!this.#completed) this.#parse(parser, undefined, events);
     } catch (thrown) {
       // An event that can't be read because the stream ended in its middle is truncated, not malformed.
       if (!(thrown instanceof UpstreamFailure) || thrown.kind !== 'malformed') throw thrown;
@@ -163,7 +166,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     }
   }
 
-  #whole(): GenerationEvent[] {
+  #takeWhole(events: GenerationEvent[]): void {
     const text = Buffer.concat(this.#held)
       .toString('utf8')
       .replace(/^\uFEFF/, '');
@@ -175,23 +178,38 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     } catch (cause) {
       throw new UpstreamFailure(/[}\]]\s*$/.test(text) ? 'malformed' : 'truncated', { cause });
     }
-    return this.#reading.codec.parseWhole(body, this.#reading.provider);
+    for (const event of this.#reading.codec.parseWhole(body, this.#reading.provider)) events.push(event);
+    this.#note(events, 0);
   }
 
   #messages(messages: readonly SseMessage[], events: GenerationEvent[]): void {
     for (const message of messages) {
       if (this.#completed || this.#stream === undefined) return;
-      this.#take(this.#stream.parser.push(message), events);
+      this.#parse(this.#stream.parser, message, events);
     }
   }
 
-  #take(added: readonly GenerationEvent[], events: GenerationEvent[]): void {
-    for (const event of added) {
-      if (event.event.case === 'completed') this.#completed = true;
-      else if (event.event.case === 'finished' && !this.#finished.includes(event.choice)) {
-        this.#finished.push(event.choice);
+  /** Adds the events of a message, or, if it is undefined, those of the end of the stream. */
+  #parse(parser: EventParser, message: SseMessage | undefined, events: GenerationEvent[]): void {
+    const before = events.length;
+    try {
+      if (message === undefined) parser.end(events);
+      else parser.push(message, events);
+    } catch (thrown) {
+      events.length = before;
+      throw thrown;
+    }
+    this.#note(events, before);
+  }
+
+  /** Notes what the events from `start` on end. */
+  #note(events: readonly GenerationEvent[], start: number): void {
+    for (let at = start; at < events.length; at += 1) {
+      const event = events[at];
+      if (event?.event.case === 'completed') this.#completed = true;
+      else if (event?.event.case === 'finished' && !this.#finished.includes(event.choice)) {
+        this.#finished = withEntry(this.#finished, event.choice);
       }
-      events.push(event);
     }
   }
 }

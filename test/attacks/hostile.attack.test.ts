@@ -26,7 +26,8 @@ import { attackSize } from './scale.ts';
 const seed = Number(process.env['ATTACK_SEED'] ?? 20_261_122);
 /** How many requests run at a time. */
 const together = 24;
-const agent = new Agent({ connections: together, pipelining: 1 });
+// Idle connections are closed long before the gateway does it: on a busy machine a request could otherwise be sent on a connection that is just being closed.
+const agent = new Agent({ connections: together, pipelining: 1, keepAliveMaxTimeout: 1000 });
 
 const valid =
   'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Well"},"finish_reason":null}]}\n\n' +

@@ -53,7 +53,9 @@ export function parseChunks(codec: UpstreamCodec, provider: string, chunks: read
   const reader = new SseReader(1_000_000);
   const parser = codec.parseStream(provider);
   const messages = [...chunks.flatMap(chunk => reader.push(chunk)), ...reader.end()];
-  const parsed = [...messages.flatMap(message => parser.push(message)), ...parser.end()];
+  const parsed: GenerationEvent[] = [];
+  for (const message of messages) parser.push(message, parsed);
+  parser.end(parsed);
   const events: GenerationEvent[] = [];
   const validator = new Validator(events);
   const first = new LastFinish(new Serialiser(validator));

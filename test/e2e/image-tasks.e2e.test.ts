@@ -2,7 +2,16 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { clockAhead } from '../fake-clock.ts';
-import { readBalance, endGateway, type Gateway, heldBy, makeKey, readRecord, startGateway } from '../gateway.ts';
+import {
+  createAccount,
+  readBalance,
+  endGateway,
+  type Gateway,
+  heldBy,
+  makeKey,
+  readRecord,
+  startGateway,
+} from '../gateway.ts';
 import { listImages } from '../stored-content.ts';
 import { fetchImageBytes, getTask, postImages, type TaskBody } from './image-caller.ts';
 import { makePng } from './sample-image.ts';
@@ -142,6 +151,34 @@ describe('a task', () => {
     );
     expect(states).toEqual(states.map(() => 'completed'));
   });
+});
+
+test('an account that fills the queue delays only itself: a tenth of it is for accounts without a waiting task, and tasks of two accounts begin in turn', async () => {
+  const gateway = await startGateway({ config: 'limits: { image_tasks: 1, image_task_queue: 10 }\n' });
+  try {
+    const key = await createAccount(gateway, '1');
+    const prompt = '!sim delay_ms=400\nx';
+    const busy: TaskBody[] = [];
+    // One runs, nine wait.
+    for (let number = 0; number < 10; number += 1) busy.push(await create(gateway, { prompt }));
+    const refused = await postImages(gateway, 'generations', { ...small, prompt });
+    expect(refused.status).toBe(503);
+    const other = await postImages<TaskBody>(gateway, 'generations', { ...small, prompt }, { key });
+    expect(other.status).toBe(202);
+    const readCount = async (): Promise<number> => {
+      const states = await Promise.all(busy.map(async ({ task_id: id }) => (await getTask(gateway, id)).body.status));
+      return states.filter(state => state === 'completed').length;
+    };
+    const before = await readCount();
+    await expect
+      .poll(async () => (await getTask(gateway, other.body.task_id, key)).body.status, { interval: 20 })
+      .toBe('completed');
+    // The one that ran, the one whose turn was next, and one that may have ended since.
+    expect((await readCount()) - before).toBeLessThanOrEqual(3);
+    for (const { task_id: id } of busy) expect((await ended(gateway, id)).status).toBe('completed');
+  } finally {
+    await endGateway(gateway);
+  }
 });
 
 describe('a gateway that is ended', () => {

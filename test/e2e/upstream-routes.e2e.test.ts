@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { clockAhead } from '../fake-clock.ts';
-import { endGateway, type Gateway, makeKey, readRecord, startGateway } from '../gateway.ts';
+import { createAccount, endGateway, type Gateway, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from '../upstreams/raw-upstream.ts';
 import { type Answer, ask, complete, stream, type Streamed } from './chat-client.ts';
 import { eventually } from './upstream-callers.ts';
@@ -61,7 +61,7 @@ class Changing {
 }
 
 const keyedNames = ['keyed', 'keyed401', 'keyed403', 'refused', 'limited'] as const;
-const names = ['first', 'second', 'alone', 'heavy', 'light', 'narrow', 'moody', ...keyedNames] as const;
+const names = ['first', 'second', 'alone', 'heavy', 'light', 'narrow', 'shared', 'moody', ...keyedNames] as const;
 type Name = (typeof names)[number];
 const upstreams = new Map<Name, Changing>();
 for (const name of names) upstreams.set(name, await Changing.start());
@@ -74,12 +74,14 @@ const routesByModel: Record<string, string> = {
   // The state of a key belongs to its provider, so each test has a separate provider.
   ...Object.fromEntries(keyedNames.map(name => [name, `[{ provider: ${name}, model: m }]`])),
   narrow: '[{ provider: narrow, model: m }]',
+  shared: '[{ provider: shared, model: m }]',
   moody: '[{ provider: moody, model: m }]',
 };
 const settings: Partial<Record<Name, string>> = {
   ...Object.fromEntries(keyedNames.map(name => [name, 'api_key: [key-a, key-b, key-c]'])),
   // Nothing may give up waiting before the test has seen who waits.
   narrow: 'concurrency: 3, queue: 2, queue_timeout: 60s',
+  shared: 'concurrency: 1, queue: 4, queue_timeout: 60s',
 };
 /** The gateway’s wall clock, with which its circuit breakers count. */
 const clock = clockAhead(0);
@@ -348,6 +350,39 @@ test('no more calls run at once than the provider’s limit: further ones wait i
   const all = await Promise.all(calls);
   for (const answer of all.filter(({ status }) => status === 200)) await paidOnce(answer);
   expect([all.filter(({ status }) => status === 200).length, most]).toEqual([5, 3]);
+});
+
+test('an account that fills the queue of a provider delays only itself: another account’s request takes a place from it, and is sent next but one', async () => {
+  const shared = findUpstream('shared');
+  const other = { ...gateway, apiKey: await createAccount(gateway, '1') };
+  const held: (() => void)[] = [];
+  const sent: string[] = [];
+  shared.now = async (socket, request) => {
+    sent.push(/busy \d|other/.exec(request.body.toString())?.[0] ?? '');
+    await new Promise<void>(resolve => {
+      held.push(resolve);
+    });
+    await answers(socket, request);
+  };
+  const busy: Promise<Answer>[] = [];
+  for (let number = 0; number < 5; number += 1) {
+    busy.push(complete(gateway, ask(`busy ${number}`, { model: 'acme/shared' })));
+    // They wait in this order.
+    if (number === 0) await expect.poll(() => sent).toEqual(['busy 0']);
+    else await sleep(50);
+  }
+  const others = complete(other, ask('other', { model: 'acme/shared' }));
+  const displaced = await busy[4];
+  expect([displaced?.status, displaced === undefined ? '' : readErrorCode(displaced)]).toEqual([503, 'overloaded']);
+  for (let freed = 0; freed < 5; freed += 1) {
+    await expect.poll(() => held.length).toBeGreaterThan(freed);
+    held[freed]?.();
+  }
+  const statuses = (await Promise.all([...busy.slice(0, 4), others])).map(({ status }) => status);
+  expect([statuses, sent]).toEqual([
+    [200, 200, 200, 200, 200],
+    ['busy 0', 'busy 1', 'other', 'busy 2', 'busy 3'],
+  ]);
 });
 
 describe('a request that is tried again', () => {

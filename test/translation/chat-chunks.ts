@@ -28,7 +28,10 @@ export const events = (...frames: string[]): GenerationEvent[] =>
 export const parsed = (...frames: string[]): GenerationEvent[] => {
   const parser = chatCodec.parseStream('acme');
   const messages = frames.map(each => ({ event: '', data: each.replace(/^data: /, '').trimEnd() }));
-  return [...messages.flatMap(message => parser.push(message)), ...parser.end()];
+  const added: GenerationEvent[] = [];
+  for (const message of messages) parser.push(message, added);
+  parser.end(added);
+  return added;
 };
 /** Returns the items of a stream’s only choice. */
 export const foldItems = (...frames: string[]): readonly Item[] =>

@@ -65,21 +65,17 @@ interface OpenItem {
  */
 export class ChoiceParser implements ChoiceReader {
   readonly #index: number;
-  readonly #provider: string;
-  readonly #calls: ToolCallsParser;
+  readonly #context: ChoiceContext;
+  /** Undefined until a call comes. */
+  #calls: ToolCallsParser | undefined;
   #items = 0;
   #open: OpenItem | undefined;
   /** The upstream's latest finish reason; undefined until the first one. */
   #native: string | undefined;
 
-  constructor({ index, provider, answerId }: ChoiceContext) {
-    this.#index = index;
-    this.#provider = provider;
-    const openItem = (events: GenerationEvent[]): number => {
-      this.#closeOpen(ItemStatus.COMPLETED, events);
-      return this.#nextItem();
-    };
-    this.#calls = new ToolCallsParser({ choice: index, provider, answerId, openItem });
+  constructor(context: ChoiceContext) {
+    this.#index = context.index;
+    this.#context = context;
   }
 
   get isFinished(): boolean {
@@ -93,7 +89,7 @@ export class ChoiceParser implements ChoiceReader {
   end(events: GenerationEvent[]): void {
     const native = this.#native ?? '';
     this.#close(parseFinishReason(native), events);
-    if (parseFinishReason(native) === FinishReason.TOOL_CALLS && this.#calls.count === 0) {
+    if (parseFinishReason(native) === FinishReason.TOOL_CALLS && (this.#calls?.count ?? 0) === 0) {
       throw malformed(`finish_reason ${native} without a call`);
     }
   }
@@ -116,9 +112,23 @@ export class ChoiceParser implements ChoiceReader {
     const annotations = written['annotations'];
     if (annotations !== undefined) this.#annotate(listIn(annotations), events);
     const calls = written['tool_calls'];
-    if (calls !== undefined) this.#calls.push(listIn(calls), events);
+    if (calls != null) this.#pushCalls(listIn(calls), events);
     const legacy = objectIn(written['function_call']);
-    if (legacy !== undefined) this.#calls.push([{ index: 0, function: legacy }], events);
+    if (legacy !== undefined) this.#pushCalls([{ index: 0, function: legacy }], events);
+  }
+
+  #pushCalls(entries: readonly Json[], events: GenerationEvent[]): void {
+    this.#calls ??= this.#openCalls();
+    this.#calls.push(entries, events);
+  }
+
+  #openCalls(): ToolCallsParser {
+    const { index, provider, answerId } = this.#context;
+    const openItem = (events: GenerationEvent[]): number => {
+      this.#closeOpen(ItemStatus.COMPLETED, events);
+      return this.#nextItem();
+    };
+    return new ToolCallsParser({ choice: index, provider, answerId, openItem });
   }
 
   #annotate(annotations: readonly Json[], events: GenerationEvent[]): void {
@@ -145,7 +155,7 @@ export class ChoiceParser implements ChoiceReader {
   }
 
   #detail(detail: ReasoningDetail, events: GenerationEvent[]): void {
-    const opaque = readDetailOpaque(detail, this.#provider);
+    const opaque = readDetailOpaque(detail, this.#context.provider);
     const text = detail.text ?? '';
     const summary = detail.summary ?? '';
     if (opaque === undefined && text === '' && summary === '') return;
@@ -200,7 +210,7 @@ export class ChoiceParser implements ChoiceReader {
   }
 
   #openItem(kind: OpenItem['kind'], content: Item, events: GenerationEvent[], block?: number): OpenItem {
-    this.#calls.closeWhole(events);
+    this.#calls?.closeWhole(events);
     this.#closeOpen(ItemStatus.COMPLETED, events);
     const open: OpenItem = { item: this.#nextItem(), kind, block, parts: 0, partKind: undefined };
     this.#open = open;
@@ -227,7 +237,7 @@ export class ChoiceParser implements ChoiceReader {
   #close(reason: FinishReason, events: GenerationEvent[]): void {
     const wasCut = reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
     this.#closeOpen(wasCut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED, events);
-    this.#calls.finish(wasCut, events);
+    this.#calls?.finish(wasCut, events);
   }
 
   #finish(native: string, choice: JsonObject, events: GenerationEvent[]): void {

@@ -3,8 +3,7 @@ import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
-import type { Stepper } from '../../lib/stepper.ts';
-import type { Json, JsonObject } from '../codec.ts';
+import type { EventParser, Json, JsonObject } from '../codec.ts';
 import { completedWith } from '../completed-with.ts';
 import { countIn, listIn, objectIn, objectsIn, parsedJson, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
@@ -18,7 +17,7 @@ import { parseUsage } from './usage.ts';
  * with its bytes. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it does not follow the protocol, `truncated` if a candidate never
  * finished. Source: docs/providers.md "The Gemini protocol"; translation cases GE-07, FI-14, SS-14, US-11.
  */
-export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> {
+export class GeminiStreamParser implements EventParser {
   readonly #provider: string;
   readonly #candidates = new Map<number, CandidateParser>();
   readonly #usage: JsonObject = {};
@@ -30,34 +29,31 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     this.#provider = provider;
   }
 
-  push({ event, data }: SseMessage): GenerationEvent[] {
-    if (this.#state === 'completed' || data.trim() === '') return [];
+  push({ event, data }: SseMessage, events: GenerationEvent[]): void {
+    if (this.#state === 'completed' || data.trim() === '') return;
     const body = objectIn(parsedJson(data));
-    if (body !== undefined) return this.response(body);
+    if (body !== undefined) return this.response(body, events);
     // A proxy between the provider and the gateway may send other events.
-    if (event !== '' && event !== 'message') return [];
+    if (event !== '' && event !== 'message') return;
     throw malformed('the data of an event is not a JSON object');
   }
 
-  end(): GenerationEvent[] {
-    if (this.#state === 'completed') return [];
+  end(events: GenerationEvent[]): void {
+    if (this.#state === 'completed') return;
     const candidates = [...this.#candidates.values()];
     if (candidates.length === 0 || candidates.some(({ isFinished }) => !isFinished)) {
       throw new UpstreamFailure('truncated');
     }
-    const events: GenerationEvent[] = [];
     for (const candidate of candidates) candidate.closeAtEnd(events);
     this.#state = 'completed';
     events.push(completedWith(parseUsage(this.#usage), this.#tier));
-    return events;
   }
 
   /** Parses one response: the whole answer, or its next part. */
-  response(body: JsonObject): GenerationEvent[] {
+  response(body: JsonObject, events: GenerationEvent[]): void {
     if (body['error'] != null) throw toReportedFailure(body);
     const isResponse = ['candidates', 'promptFeedback', 'usageMetadata'].some(name => objectOrList(body[name]));
-    if (!isResponse) return [];
-    const events: GenerationEvent[] = [];
+    if (!isResponse) return;
     if (this.#state === 'new') {
       this.#state = 'started';
       events.push(started({}));
@@ -70,7 +66,6 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     const blocked = textIn(objectIn(body['promptFeedback'])?.['blockReason']);
     if (blocked !== '' && this.#candidates.size === 0) this.#candidate(0).block(blocked, events);
     this.#count(objectIn(body['usageMetadata']), events);
-    return events;
   }
 
   #candidate(index: number): CandidateParser {
@@ -104,9 +99,11 @@ function objectOrList(value: Json | undefined): boolean {
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const responses = objectsIn(Array.isArray(body) ? body : [body]);
   const parser = new GeminiStreamParser(provider);
-  const events = responses.flatMap(response => parser.response(response));
+  const events: GenerationEvent[] = [];
+  for (const response of responses) parser.response(response, events);
   try {
-    return [...events, ...parser.end()];
+    parser.end(events);
+    return events;
   } catch (cause) {
     throw new UpstreamFailure('malformed', { cause });
   }

@@ -5,8 +5,7 @@ import { finished, started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { exactText } from '../../lib/exact-json.ts';
 import type { SseMessage } from '../../lib/sse.ts';
-import type { Stepper } from '../../lib/stepper.ts';
-import type { Json, JsonObject } from '../codec.ts';
+import type { EventParser, Json, JsonObject } from '../codec.ts';
 import { completedWith } from '../completed-with.ts';
 import { extend, extendFrame } from '../extras.ts';
 import { countIn, defined, frameJson, listIn, objectIn, textIn } from '../json.ts';
@@ -37,7 +36,7 @@ const knownDeltaMembers = new Set(['stop_reason', 'stop_sequence', 'stop_details
  * follow the protocol, `truncated` if `message_stop` never came. Source: docs/interfaces/messages.md "Stream"; translation cases FI-08, FI-18, LI-03, SV-03,
  * TS-14.
  */
-export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent> {
+export class MessagesStreamParser implements EventParser {
   readonly #blocks: BlockParser;
   #usage: JsonObject = {};
   #tier: ServiceTier = ServiceTier.UNSPECIFIED;
@@ -53,27 +52,26 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     this.#blocks = new BlockParser(provider);
   }
 
-  push({ event, data }: SseMessage): GenerationEvent[] {
-    if (this.#state === 'completed') return [];
+  push({ event, data }: SseMessage, events: GenerationEvent[]): void {
+    if (this.#state === 'completed') return;
     const body = objectIn(frameJson(data, this.#judge));
     if (body === undefined) {
       if (event === 'error') throw toReportedFailure(data);
       // Some servers send other events between those of the protocol.
-      if (event !== '' && event !== 'message') return [];
-      if (data.trim() === '' || data.trim() === '[DONE]') return [];
+      if (event !== '' && event !== 'message') return;
+      if (data.trim() === '' || data.trim() === '[DONE]') return;
       throw malformed('the data of an event is not a JSON object');
     }
-    return this.#event(textIn(body['type']) || event, body);
+    this.#event(textIn(body['type']) || event, body, events);
   }
 
-  end(): GenerationEvent[] {
+  end(): void {
     if (this.#state !== 'completed') throw new UpstreamFailure('truncated');
-    return [];
   }
 
   /** Converts an answer that was not streamed to the events of a stream. */
   whole(message: JsonObject): GenerationEvent[] {
-    const events = this.#start({ message });
+    const events = [this.#start({ message })];
     for (const [index, block] of listIn(message['content']).entries()) {
       const content = objectIn(block);
       if (content === undefined) continue;
@@ -89,14 +87,15 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     return events;
   }
 
-  #event(type: string, body: JsonObject): GenerationEvent[] {
-    const events: GenerationEvent[] = [];
+  #event(type: string, body: JsonObject, events: GenerationEvent[]): void {
     if (type === 'error') throw toReportedFailure(body);
     if (type === 'message_start') {
       // A second start is a retry by the upstream itself: it belongs to the same answer (translation case TS-20).
-      return this.#state === 'new' ? this.#start(body) : [];
+      if (this.#state === 'new') events.push(this.#start(body));
+      return;
     }
-    if (!/^(content_block_(start|delta|stop)|message_(delta|stop))$/.test(type)) return this.#unknown(type, body);
+    if (!/^(content_block_(start|delta|stop)|message_(delta|stop))$/.test(type))
+      return this.#unknown(type, body, events);
     if (this.#state === 'new') {
       throw malformed(`${type} before message_start`);
     }
@@ -111,26 +110,23 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     else if (type === 'content_block_stop') this.#blocks.stop(index, events);
     else if (type === 'message_delta') this.#finish(objectIn(body['delta']) ?? {}, body['usage'], events);
     else this.#complete(events);
-    return events;
   }
 
   /** Passes on an event of an unknown type, for clients of the protocol. */
-  #unknown(type: string, body: JsonObject): GenerationEvent[] {
-    if (this.#state === 'new' || type === '' || type === 'ping') return [];
-    const events: GenerationEvent[] = [];
+  #unknown(type: string, body: JsonObject, events: GenerationEvent[]): void {
+    if (this.#state === 'new' || type === '' || type === 'ping') return;
     extend(events, 0, ExtensionScope.EVENT, extras.of({ ...body, type }));
-    return events;
   }
 
   /** Reads `message_start`; `frame` contains the message as it is at its beginning. */
-  #start(frame: JsonObject): GenerationEvent[] {
+  #start(frame: JsonObject): GenerationEvent {
     const message = objectIn(frame['message']) ?? {};
     this.#state = 'started';
     this.#count(message['usage']);
     const usage = parseUsage(this.#usage);
     const rest = findUnknownMembers(frame, startShape);
     const extra = rest === undefined ? undefined : extras.of(rest);
-    return [started({ model: textIn(message['model']), ...defined({ usage, extra }) })];
+    return started({ model: textIn(message['model']), ...defined({ usage, extra }) });
   }
 
   /** Reads usage. Counts are cumulative: a later count replaces an earlier one, and stays if no other comes. */

@@ -3,8 +3,7 @@ import { ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/to
 import { extension, finished, started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
-import type { Stepper } from '../../lib/stepper.ts';
-import type { Json, JsonObject } from '../codec.ts';
+import type { EventParser, Json, JsonObject } from '../codec.ts';
 import { completedWith } from '../completed-with.ts';
 import { extend, extendFrame } from '../extras.ts';
 import { countIn, defined, frameJson, objectIn, objectsIn, textIn } from '../json.ts';
@@ -34,7 +33,7 @@ const beginning = makeShape('type sequence_number', { response: responseShape })
  * follow the protocol, `truncated` if no terminal event came. Source: docs/interfaces/responses.md "Stream"; docs/errors.md "Errors of providers";
  * translation cases LI-05, LI-06, SV-02, TS-22, FI-17.
  */
-export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEvent> {
+export class ResponsesStreamParser implements EventParser {
   readonly #items: ItemParser;
   #state: 'new' | 'started' | 'completed' = 'new';
 
@@ -46,24 +45,21 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     this.#items = new ItemParser(provider);
   }
 
-  push({ event, data }: SseMessage): GenerationEvent[] {
-    if (this.#state === 'completed') return [];
+  push({ event, data }: SseMessage, events: GenerationEvent[]): void {
+    if (this.#state === 'completed') return;
     const body = objectIn(frameJson(data, this.#checkPlain));
     if (body === undefined) {
       if (event === 'error') throw toReportedFailure(data);
       // Some servers send other events between those of the protocol.
       const isOther = event !== '' && event !== 'message' && !event.startsWith('response.');
-      if (isOther || data.trim() === '' || data.trim() === '[DONE]') return [];
+      if (isOther || data.trim() === '' || data.trim() === '[DONE]') return;
       throw malformed('the data of an event is not a JSON object');
     }
-    const events: GenerationEvent[] = [];
     this.#event(textIn(body['type']) || event, body, events);
-    return events;
   }
 
-  end(): GenerationEvent[] {
+  end(): void {
     if (this.#state !== 'completed') throw new UpstreamFailure('truncated');
-    return [];
   }
 
   /** Converts an answer that was not streamed to the events of a stream. */

@@ -56,7 +56,8 @@ export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
   }
 
   protected async make(): Promise<KeptDrawing> {
-    if (!this.#areFilesDecoded) await decodeFiles(this.requested.prepared.request, this.signal);
+    const { prepared, admitted } = this.requested;
+    if (!this.#areFilesDecoded) await decodeFiles(prepared.request, admitted.accountId, this.signal);
     return this.#keep(await this.#draw());
   }
 

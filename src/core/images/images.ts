@@ -209,7 +209,7 @@ export class Images {
     signal: AbortSignal,
     answerStore?: AnswerStore<CreateTaskResponse>,
   ): Promise<CreateTaskResponse> {
-    const release = this.#tasks.reserve();
+    const release = this.#tasks.reserve(input.credential.accountId);
     try {
       const admitted = await this.#admit(input, { durable: true });
       await this.#decodeAdmitted(admitted, signal);
@@ -280,9 +280,9 @@ export class Images {
   }
 
   /** Decodes the files of an admitted task. If one is damaged, or the signal is aborted, voids the hold and throws. */
-  async #decodeAdmitted({ id, prepared }: AdmittedImages, signal: AbortSignal): Promise<void> {
+  async #decodeAdmitted({ id, prepared, admitted }: AdmittedImages, signal: AbortSignal): Promise<void> {
     try {
-      await decodeFiles(prepared.request, signal);
+      await decodeFiles(prepared.request, admitted.accountId, signal);
     } catch (thrown) {
       await this.#dependencies.ledger.void(id, signal.aborted ? 'cancelled' : 'rejected');
       throw thrown;

@@ -28,11 +28,15 @@ export function checkFiles({ images, mask }: ImageRequest): void {
 }
 
 /**
- * Decodes the files of an edit fully. Call it only after the admission, because it can take seconds. Throws `validation_error` with the name of the first damaged file; if the signal is aborted, its reason.
+ * Decodes the files of an edit fully, those of several accounts in rotation. Call it only after the admission, because it can take seconds. Throws `validation_error` with the name of the first damaged file; if the signal is aborted, its reason.
  */
-export async function decodeFiles({ images, mask }: ImageRequest, signal: AbortSignal): Promise<void> {
-  for (const [index, file] of images.entries()) await decode(file, `images.${index}`, signal);
-  if (mask !== undefined) await decode(mask, 'mask', signal);
+export async function decodeFiles(
+  { images, mask }: ImageRequest,
+  accountId: number,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const [index, file] of images.entries()) await decode(file, `images.${index}`, { accountId, signal });
+  if (mask !== undefined) await decode(mask, 'mask', { accountId, signal });
 }
 
 /** Checks the size that a file declares, without decoding it. */
@@ -46,9 +50,13 @@ function claimedSize(file: Uint8Array, param: string): ImageSize {
   return size;
 }
 
-async function decode(file: Uint8Array, param: string, signal: AbortSignal): Promise<void> {
+async function decode(
+  file: Uint8Array,
+  param: string,
+  { accountId, signal }: { readonly accountId: number; readonly signal: AbortSignal },
+): Promise<void> {
   const { default: sharp } = await import('sharp');
-  const release = await decoding.acquire(signal);
+  const release = await decoding.acquire(signal, accountId);
   try {
     // Reduces the image to one pixel, the mean of all, so that every row is read and none is kept.
     await sharp(file, { limitInputPixels: pixelsMax, failOn: 'error', sequentialRead: true })

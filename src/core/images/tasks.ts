@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../gen/tollgate/v1/error_pb.ts';
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
+import { Rotation } from '../../lib/rotation.ts';
 import { neverAborted } from '../starting-call.ts';
 import type { Timer } from '../../lib/runtime.ts';
 import { keyRevoked, type RunningRequests } from '../running-requests.ts';
@@ -37,11 +38,11 @@ interface WaitingTask {
 }
 
 /**
- * The image tasks of this process: first come, first served, a limited number at once. A task is stored before the client gets its id, so that the next process can resume it if this one ends first. Source: docs/interfaces/images.md "Tasks".
+ * The image tasks of this process: a limited number at once, those of several accounts in rotation. A task is stored before the client gets its id, so that the next process can resume it if this one ends first. Source: docs/interfaces/images.md "Tasks".
  */
 export class ImageTasks {
   readonly #dependencies: TaskDependencies;
-  readonly #queue: WaitingTask[] = [];
+  readonly #queue = new Rotation<number, WaitingTask>();
   #busy = 0;
   /** The ids of tasks that are being stored or drawn. */
   readonly #inProgress = new Set<string>();
@@ -70,17 +71,18 @@ export class ImageTasks {
   async #queueUnfinished(): Promise<void> {
     const left = await this.#dependencies.store.unfinished();
     if (this.#isDraining) return;
-    const known = new Set([...this.#inProgress, ...this.#queue.map(({ id }) => id)]);
-    for (const { id } of left) if (!known.has(id)) this.#queue.push({ id });
+    const known = new Set([...this.#inProgress, ...this.#queue.list().map(({ id }) => id)]);
+    for (const { id, accountId } of left) if (!known.has(id)) this.#queue.add(accountId, { id });
     this.#startNext();
   }
 
   /**
-   * Reserves a place in the queue until the returned function is called; call it once. Throws `overloaded` if too many tasks are running and waiting.
+   * Reserves a place in the queue until the returned function is called; call it once. Throws `overloaded` if too many tasks are running and waiting. The last tenth of the places is only for accounts that have no task waiting.
    */
-  reserve(): () => void {
+  reserve(accountId: number): () => void {
     const { slots, waitersMax } = this.#dependencies;
-    if (this.#busy + this.#queue.length + this.#reserved >= slots + waitersMax) {
+    const kept = this.#queue.countOf(accountId) === 0 ? 0 : Math.floor(waitersMax / 10);
+    if (this.#busy + this.#queue.size + this.#reserved >= slots + waitersMax - kept) {
       throw new GatewayError('overloaded', 'Too many image tasks are waiting. Try again later.', {
         retryAfterMs: 10_000,
       });
@@ -113,7 +115,7 @@ export class ImageTasks {
     try {
       await beforeStored?.();
       await this.#dependencies.store.create(task);
-      this.#queue.push({ id: taskId, requested });
+      this.#queue.add(task.accountId, { id: taskId, requested });
     } catch (thrown) {
       await this.#dependencies.ledger.void(id, 'gateway_failure');
       throw thrown;
@@ -127,7 +129,7 @@ export class ImageTasks {
   async drain(): Promise<void> {
     this.#isDraining = true;
     this.#pollTimer?.cancel();
-    const waiting = this.#queue.splice(0);
+    const waiting = this.#queue.takeAll();
     const admitted = waiting.flatMap(({ requested }) => requested ?? []);
     // A hold that can't be voided now is voided at the next start.
     await Promise.allSettled(admitted.map(({ id }) => this.#dependencies.ledger.void(id, 'gateway_failure')));
@@ -135,7 +137,7 @@ export class ImageTasks {
 
   #startNext(): void {
     if (this.#isDraining || this.#busy >= this.#dependencies.slots) return;
-    const waiting = this.#queue.shift();
+    const waiting = this.#queue.takeNext();
     if (waiting === undefined) return;
     this.#busy += 1;
     this.#inProgress.add(waiting.id);

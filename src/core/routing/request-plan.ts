@@ -183,7 +183,7 @@ export class RequestPlan {
   }
 
   async #whenFree(route: LiveRoute, semaphore: NonNullable<LiveRoute['semaphore']>): Promise<NextAttempt> {
-    this.#slot = await this.#wait(signal => semaphore.acquire(signal));
+    this.#slot = await this.#wait(signal => semaphore.acquire(signal, this.#caller.hold.accountId));
     if (this.#slot !== undefined) return this.#planAttempt(route);
     this.#busy = true;
     this.#leaveRoute();

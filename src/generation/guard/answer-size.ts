@@ -28,9 +28,9 @@ export function textMost(outputTokensMax: number | undefined): number {
 /** Measures everything that an upstream sends for an answer, so that no answer can grow without limit. */
 export class AnswerSize {
   readonly #bounds: AnswerBounds;
-  /** By choice. */
-  readonly #bytes: number[] = [];
-  readonly #texts: number[] = [];
+  /** By choice. They begin with the one choice of most answers, because an empty list would grow to room for 17. */
+  readonly #bytes = [0];
+  readonly #texts = [0];
   #total = 0;
 
   constructor(bounds: AnswerBounds) {

@@ -18,13 +18,13 @@ export function keepsStop({ endpoint, toolChoice }: GenerateRequest): boolean {
  * success for an answer with an incomplete call. Items must not interleave.
  */
 export class CallCheck implements EventStep {
-  readonly #choices: PerChoice<CheckedChoice>;
+  readonly #choices: PerChoice<CheckedChoice, boolean>;
   readonly #next: EventStep;
 
   /** `stopStays`: see `keepsStop`. */
   constructor(next: EventStep, stopStays: boolean) {
     this.#next = next;
-    this.#choices = new PerChoice(() => new CheckedChoice(stopStays));
+    this.#choices = new PerChoice(newCheckedChoice, stopStays);
   }
 
   push(event: GenerationEvent): void {
@@ -55,6 +55,8 @@ export class CallCheck implements EventStep {
     }
   }
 }
+
+const newCheckedChoice = (_: number, stopStays: boolean): CheckedChoice => new CheckedChoice(stopStays);
 
 class CheckedChoice {
   readonly #stopStays: boolean;

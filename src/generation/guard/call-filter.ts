@@ -18,14 +18,10 @@ export interface CallRules {
 export function callRules(request: GenerateRequest): CallRules {
   const { toolChoice } = request;
   const named = toolChoice?.mode === ToolChoiceMode.NAMED || toolChoice?.restricted === true;
-  const limits = [
-    toolChoice?.mode === ToolChoiceMode.NONE ? 0 : Infinity,
-    request.parallelToolCalls === false ? 1 : Infinity,
-    request.maxToolCalls ?? Infinity,
-  ];
+  const most = request.parallelToolCalls === false ? 1 : Infinity;
   return {
     candidates: request.candidates ?? 1,
-    callsMax: Math.min(...limits),
+    callsMax: toolChoice?.mode === ToolChoiceMode.NONE ? 0 : Math.min(most, request.maxToolCalls ?? Infinity),
     callable: named ? new Set(toolChoice.tools.map(tool => tool.name)) : undefined,
   };
 }
@@ -38,7 +34,7 @@ export class CallFilter implements EventStep {
   readonly #rules: CallRules;
   /** True if calls are limited. */
   readonly #isFiltering: boolean;
-  readonly #choices = new PerChoice(newChoice);
+  readonly #choices = new PerChoice(newChoice, undefined);
 
   constructor(next: EventStep, rules: CallRules) {
     this.#next = next;

@@ -9,13 +9,17 @@ interface Ending {
   open: number;
 }
 
+function newEnding(): Ending {
+  return { finish: undefined, open: 0 };
+}
+
 /**
  * Keeps the finish event of each choice until the answer is complete. Some upstreams send text, calls and further finish events after a finish event; the last one counts. Source:
  * docs/interfaces/README.md "Finish reasons".
  */
 export class LastFinish implements EventStep {
   readonly #next: EventStep;
-  readonly #choices = new PerChoice<Ending>(() => ({ finish: undefined, open: 0 }));
+  readonly #choices = new PerChoice(newEnding, undefined);
   #waiting = 0;
 
   constructor(next: EventStep) {

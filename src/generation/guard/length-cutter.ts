@@ -14,17 +14,17 @@ export class LengthCutter implements EventStep {
   #limit: number;
   /** The UTF-8 bytes of all announced text, which is an upper bound of its tokens in any tokenizer. */
   #bytes = 0;
-  readonly #choices: PerChoice<LengthChoice>;
+  readonly #choices: PerChoice<LengthChoice, EventStep>;
 
   /** `limit`: in tokens per choice; Infinity: none. */
   constructor(next: EventStep, limit: number, tolerance = 1) {
     this.#next = next;
     this.#limit = Math.floor(limit * tolerance);
-    this.#choices = new PerChoice(choice => new LengthChoice(next, choice));
+    this.#choices = new PerChoice(newLengthChoice, next);
   }
 
   get hasCut(): boolean {
-    return this.#choices.all().some(choice => choice.end.isCut);
+    return this.#choices.some(isCut);
   }
 
   /** Lowers the limit from now on, without tolerance. A higher value than the current limit has no effect. */
@@ -58,6 +58,9 @@ function textBytes(events: readonly GenerationEvent[]): number {
   }
   return bytes;
 }
+
+const newLengthChoice = (choice: number, next: EventStep): LengthChoice => new LengthChoice(next, choice);
+const isCut = ({ end }: LengthChoice): boolean => end.isCut;
 
 class LengthChoice {
   readonly end = new ChoiceEnd();

@@ -9,11 +9,11 @@ import type { EventStep } from './step.ts';
  */
 export class Serialiser implements EventStep {
   readonly #next: EventStep;
-  readonly #choices: PerChoice<SerialChoice>;
+  readonly #choices: PerChoice<SerialChoice, EventStep>;
 
   constructor(next: EventStep) {
     this.#next = next;
-    this.#choices = new PerChoice(() => new SerialChoice(next));
+    this.#choices = new PerChoice(newSerialChoice, next);
   }
 
   push(event: GenerationEvent): void {
@@ -52,6 +52,8 @@ interface Waiting {
   readonly item: number;
   readonly events: GenerationEvent[];
 }
+
+const newSerialChoice = (_: number, next: EventStep): SerialChoice => new SerialChoice(next);
 
 class SerialChoice {
   readonly #next: EventStep;

@@ -10,16 +10,16 @@ import type { EventStep } from './step.ts';
  */
 export class StopCutter implements EventStep {
   readonly #next: EventStep;
-  readonly #choices: PerChoice<StopChoice>;
+  readonly #choices: PerChoice<StopChoice, StopContext>;
 
   /** `stop`: the stop sequences, at least one. */
   constructor(next: EventStep, stop: readonly string[]) {
     this.#next = next;
-    this.#choices = new PerChoice(choice => new StopChoice(next, choice, stop));
+    this.#choices = new PerChoice(newStopChoice, { next, stop });
   }
 
   get hasCut(): boolean {
-    return this.#choices.all().some(choice => choice.end.isCut);
+    return this.#choices.some(isCut);
   }
 
   push(event: GenerationEvent): void {
@@ -28,6 +28,14 @@ export class StopCutter implements EventStep {
     else this.#choices.get(event.choice).push(event);
   }
 }
+
+interface StopContext {
+  readonly next: EventStep;
+  readonly stop: readonly string[];
+}
+
+const newStopChoice = (choice: number, { next, stop }: StopContext): StopChoice => new StopChoice(next, choice, stop);
+const isCut = ({ end }: StopChoice): boolean => end.isCut;
 
 class StopChoice {
   readonly end = new ChoiceEnd();

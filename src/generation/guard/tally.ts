@@ -8,6 +8,7 @@ import {
 } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { GrowingText } from '../../lib/growing-text.ts';
+import { withEntry } from '../../lib/short-list.ts';
 import { countInPieces, countInputInPieces } from '../count-input.ts';
 import { type TextKind, TextSample } from '../text-kind.ts';
 import { estimateTokens, loadTokenizer, type Tokenizer } from '../tokens.ts';
@@ -63,7 +64,7 @@ export class Tally {
   #afterFinish: Usage | undefined;
   /** Usage that was reported at the end of the answer. */
   #final: Usage | undefined;
-  #finished: number[] = [];
+  #finished: readonly number[] = [];
   #output = new GrowingText();
   #outputHigh = 0;
   /** The part of that which is reasoning. */
@@ -146,7 +147,7 @@ export class Tally {
     this.#final = undefined;
     this.#finished = [];
     this.#running = undefined;
-    this.#output = new GrowingText();
+    if (this.#output.length > 0) this.#output = new GrowingText();
     this.#outputHigh = 0;
     this.#reasoningHigh = 0;
     this.#hasAnswer = false;
@@ -245,7 +246,7 @@ export class Tally {
 
   #finish(choice: number): void {
     if (this.#finished.length < this.#limits.candidates && !this.#finished.includes(choice))
-      this.#finished.push(choice);
+      this.#finished = withEntry(this.#finished, choice);
   }
 
   #takeOpened(content: Item['content'] | undefined): void {

@@ -22,11 +22,12 @@ export interface ToolReport {
 export class ToolCallCount {
   readonly #terms: readonly ToolTerm[];
   readonly #candidates: number;
-  #items = new Map<string, number>();
+  /** Undefined: none. */
+  #items: Map<string, number> | undefined;
   /** Fields of the request that the upstream did not get. */
   #dropped: readonly string[] = [];
   /** The counts of earlier attempts of the same answer, which was continued after a pause. */
-  readonly #before = new Map<string, number>();
+  #before: Map<string, number> | undefined;
 
   constructor(request: GenerateRequest, pricing: Pricing | undefined) {
     this.#terms = pricing === undefined ? [] : readToolTerms(request, pricing);
@@ -46,18 +47,21 @@ export class ToolCallCount {
       if (event.case !== 'itemOpened') continue;
       const content = event.value.content?.content;
       const feature = content?.case === 'serverTool' ? findPricedFeature(content.value) : undefined;
-      if (feature !== undefined) this.#items.set(feature, (this.#items.get(feature) ?? 0) + 1);
+      if (feature === undefined) continue;
+      this.#items ??= new Map();
+      this.#items.set(feature, (this.#items.get(feature) ?? 0) + 1);
     }
   }
 
   /** Forgets the calls of an attempt whose output was not delivered. */
   restart(): void {
-    this.#items = new Map();
+    this.#items = undefined;
   }
 
   /** Keeps the counts of an attempt that has ended, because the answer continues in another attempt. */
   carry(report: ToolReport): void {
-    for (const { tool, calls } of this.charges(report)) this.#before.set(tool, calls);
+    const charges = this.charges(report);
+    this.#before = new Map(charges.map(({ tool, calls }) => [tool, calls]));
     this.restart();
   }
 
@@ -67,13 +71,13 @@ export class ToolCallCount {
     const candidates = this.#candidates;
     const readCount = reportedCountReader(extra);
     return this.#terms.flatMap(({ tool, nanoUsd, callsMax = callsPerRequestMax, member }) => {
-      const seen = this.#items.get(tool) ?? 0;
+      const seen = this.#items?.get(tool) ?? 0;
       const reportedCount = readCount(tool);
       const isSure = member !== undefined && !isEmpty && !this.#dropped.includes(member);
       const least = isSure ? candidates : 0;
       // Several candidates may come from several upstream requests, of whose reports only one is known.
       const now = candidates > 1 ? Math.max(reportedCount ?? 0, seen) : (reportedCount ?? seen);
-      const made = (this.#before.get(tool) ?? 0) + (reportedCount === undefined ? Math.max(now, least) : now);
+      const made = (this.#before?.get(tool) ?? 0) + (reportedCount === undefined ? Math.max(now, least) : now);
       const calls = Math.min(made, callsMax * candidates, callsPerRequestMax);
       return calls === 0 ? [] : [{ tool, calls, nanoUsd }];
     });

@@ -12,7 +12,7 @@ export class Validator implements EventStep {
   readonly #next: EventStep;
   readonly #candidates: number;
   #state: 'new' | 'started' | 'completed' = 'new';
-  readonly #choices = new PerChoice(() => new ValidChoice());
+  readonly #choices = new PerChoice(newValidChoice, undefined);
 
   /** `candidates`: how many choices, from number 0 on, must have finished at the end. */
   constructor(next: EventStep, candidates = 0) {
@@ -44,9 +44,8 @@ export class Validator implements EventStep {
   }
 
   #complete(): void {
-    const choices = this.#choices.all();
-    if (choices.length === 0) throw malformed('completed without a finish');
-    if (choices.some(choice => !choice.isFinished)) throw malformed('completed before every choice finished');
+    if (!this.#choices.some(isAny)) throw malformed('completed without a finish');
+    if (this.#choices.some(isUnfinished)) throw malformed('completed before every choice finished');
     for (let choice = 0; choice < this.#candidates; choice += 1) {
       if (!this.#choices.get(choice).isFinished) throw malformed(`no choice ${choice}`);
     }
@@ -75,6 +74,10 @@ function mayHave(item: Item['content']['case'], part: Part['content']['case']): 
   const isReasoning = part === 'reasoningText' || part === 'summaryText';
   return isReasoning ? item === 'reasoning' : item === 'message';
 }
+
+const newValidChoice = (): ValidChoice => new ValidChoice();
+const isAny = (): boolean => true;
+const isUnfinished = (choice: ValidChoice): boolean => !choice.isFinished;
 
 class ValidChoice {
   isFinished = false;

@@ -42,7 +42,7 @@ export function settle(context: Context, settlement: ResolvedSettle, nowMs: numb
   const usage = makeUsage(settlement, hold, { cost, writtenOff: total - cost, planTokens });
   // If the upstream failed, the free daily request that pays is returned to the plan.
   const freeTaken = settlement.state !== 'upstream_failed';
-  releaseHold(rows, hold, { debit: cost, planTokens, freeTaken, tally: tallyUsage(usage), bound }, nowMs);
+  releaseHold(rows, hold, { debit: cost, planTokens, freeTaken, tally: () => tallyUsage(usage), bound }, nowMs);
   rows.usage.put(usage);
   for (const sum of listSums(rows, usage)) rows.raiseSum(sum);
   if (total > cost) {

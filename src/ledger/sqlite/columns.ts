@@ -55,9 +55,13 @@ export const list: Codec<readonly string[]> = {
   write: value => JSON.stringify(value),
 };
 
-/** Returns the statement that adds a row with values for these columns. */
-export function insertText(table: string, columns: readonly string[]): string {
-  return `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`;
+/** Returns the statement that adds a row with values for these columns. `places`: the values; absent: all are bound. */
+export function insertText(
+  table: string,
+  columns: readonly string[],
+  places: readonly string[] = columns.map(() => '?'),
+): string {
+  return `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${places.join(', ')})`;
 }
 
 /** Reads rows of a table and makes their values, both in the order of its columns. */
