@@ -8,6 +8,7 @@ import {
 } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { GrowingText } from '../../lib/growing-text.ts';
+import { withEntry } from '../../lib/short-list.ts';
 import { countInPieces, countInputInPieces } from '../count-input.ts';
 import { type TextKind, TextSample } from '../text-kind.ts';
 import { estimateTokens, loadTokenizer, type Tokenizer } from '../tokens.ts';
@@ -245,7 +246,7 @@ export class Tally {
 
   #finish(choice: number): void {
     if (this.#finished.length < this.#limits.candidates && !this.#finished.includes(choice))
-      this.#finished = [...this.#finished, choice];
+      this.#finished = withEntry(this.#finished, choice);
   }
 
   #takeOpened(content: Item['content'] | undefined): void {
