@@ -78,10 +78,13 @@ type Shares = Pick<Usage, 'payers' | 'planTokens' | 'discountPermille'>;
 function sumMoneyCost(settlement: ResolvedSettle, lines: readonly CostLine[], shares: Shares): bigint {
   const { payers, planTokens, discountPermille } = shares;
   if (payers === 'free_request') return 0n;
-  const shared = shareLines(lines, { tokens: planTokens, first: payers !== 'money_plan' });
   if (settlement.costNanoUsd !== undefined) return settlement.costNanoUsd;
+  const ofTools = costOfTools(settlement.tools ?? []);
+  // Nearly always.
+  if (planTokens === 0 && discountPermille === 0) return sumCost(lines) + ofTools;
+  const shared = shareLines(lines, { tokens: planTokens, first: payers !== 'money_plan' });
   const byMoney = shared.filter(line => !line.byPlan).map(line => ({ ...line, discountPermille }));
-  return sumCost(byMoney) + costOfTools(settlement.tools ?? []);
+  return sumCost(byMoney) + ofTools;
 }
 
 /**
