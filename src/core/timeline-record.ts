@@ -1,4 +1,5 @@
 import { type HoldExtension, type RequestAttempt, writeTimeline } from '../ledger/timeline.ts';
+import { withEntry } from '../lib/short-list.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import type { RouteReason } from '../telemetry/request-telemetry.ts';
 import type { AttemptOutcome, RouteName } from './routing/observer.ts';
@@ -7,7 +8,7 @@ import type { AttemptOutcome, RouteName } from './routing/observer.ts';
 export class TimelineRecord {
   readonly #runtime: Pick<Runtime, 'monotonicMs'>;
   readonly #startedAtMs: number;
-  readonly #attempts: RequestAttempt[] = [];
+  #attempts: readonly RequestAttempt[] = [];
   readonly #extensions: HoldExtension[] = [];
   #began: Pick<RequestAttempt, 'provider' | 'model' | 'reason' | 'startedMs'> | undefined;
 
@@ -23,7 +24,10 @@ export class TimelineRecord {
 
   /** Called when the attempt has ended. */
   attemptEnded({ result, status, firstEventMs, durationMs }: AttemptOutcome): void {
-    if (this.#began !== undefined) this.#attempts.push({ ...this.#began, firstEventMs, durationMs, result, status });
+    if (this.#began === undefined) return;
+    const { provider, model, reason, startedMs } = this.#began;
+    const attempt = { provider, model, reason, startedMs, firstEventMs, durationMs, result, status };
+    this.#attempts = withEntry(this.#attempts, attempt);
     this.#began = undefined;
   }
 

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { rememberBody } from '../codecs/sent-body.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
+import { ArrivingBytes } from './arriving-bytes.ts';
 import { readComparedPath } from './call.ts';
 import { ClientGone } from './client-watch.ts';
 import type { Edge } from './edge.ts';
@@ -71,14 +72,14 @@ export function receiveJson(edge: Edge, options: BodyOptions, receive: (body: Js
     Number(request.headers['content-length'] ?? Infinity) <= unscannedBytes
       ? undefined
       : new BoundsScan(options.bounds ?? edge.options.bounds);
-  let chunks: Buffer[] = [];
+  const expected = Number(request.headers['content-length'] ?? NaN);
+  const arriving = new ArrivingBytes({ smallMax: largeBytes, expected: expected > 0 ? expected : undefined });
   let size = 0;
   let isOver = false;
-  const finish = (body: readonly Buffer[] | Error): void => {
+  const refuse = (error: Error): void => {
     isOver = true;
-    chunks = [];
-    if (body instanceof Error) receive(body);
-    else parseBody(edge.parser, { chunks: body, size, comparedPath: options.comparedPath }, receive);
+    arriving.drop();
+    receive(error);
   };
   const judge = (chunk: Buffer): GatewayError | undefined => {
     if (size > bytesMax) return tooLarge(bytesMax);
@@ -88,18 +89,19 @@ export function receiveJson(edge: Edge, options: BodyOptions, receive: (body: Js
   request.on('data', (chunk: Buffer) => {
     if (isOver) return;
     size += chunk.length;
-    chunks.push(chunk);
     const problem = judge(chunk);
-    if (problem === undefined) return;
+    if (problem === undefined) return arriving.push(chunk);
     request.pause();
-    finish(problem);
+    refuse(problem);
   });
   request.on('end', () => {
-    if (!isOver) finish(chunks);
+    if (isOver) return;
+    isOver = true;
+    parseBody(edge.parser, { chunks: arriving.take(), size, comparedPath: options.comparedPath }, receive);
   });
   // Without a listener for errors, this is the only sign of an aborted request.
   request.on('close', () => {
-    if (!isOver) finish(new ClientGone());
+    if (!isOver) refuse(new ClientGone());
   });
 }
 
@@ -194,7 +196,7 @@ export async function parseBytes(
   body: Uint8Array,
   bounds: JsonBounds = { depthMax: edgeDepthMax, valuesMax: Infinity, entriesMax: Infinity },
 ): Promise<JsonBody> {
-  const chunks = body.length > largeBytes ? await copyInTurns(body) : [toBuffer(body)];
+  const chunks = [body.length > largeBytes ? await copyInTurns(body) : toBuffer(body)];
   return new Promise((resolve, reject) => {
     parseBody(parser, { chunks, size: body.length, bounds }, parsed => {
       if (parsed instanceof Error) reject(parsed);
@@ -207,14 +209,14 @@ function toBuffer({ buffer, byteOffset, length }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, length);
 }
 
-/** Returns copies of bytes that can move to the thread. */
-async function copyInTurns(body: Uint8Array): Promise<Buffer[]> {
-  const chunks: Buffer[] = [];
+/** Returns a copy of bytes that can move to the thread. */
+async function copyInTurns(body: Uint8Array): Promise<Buffer> {
+  const copy = Buffer.allocUnsafeSlow(body.length);
   for (let at = 0; at < body.length; at += copyBytes) {
     if (at > 0) await new Promise(setImmediate);
-    chunks.push(toBuffer(new Uint8Array(body.subarray(at, at + copyBytes))));
+    copy.set(body.subarray(at, at + copyBytes), at);
   }
-  return chunks;
+  return copy;
 }
 
 /** Checks the bounds of a body and parses it, and calls `receive` with the body or with `invalid_request`. The caller must not use the chunks afterwards. */

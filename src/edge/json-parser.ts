@@ -1,8 +1,10 @@
 import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { exactMark } from '../lib/exact-json.ts';
+import { ownMemory } from '../lib/own-memory.ts';
 import type { Runtime, Timer } from '../lib/runtime.ts';
 import { siblingModule } from '../lib/sibling-module.ts';
+import { fillPlaces, type MovedText, readTexts, type TextPlace, type TextRange } from './cut-texts.ts';
 import type { JsonBounds } from './json-bounds.ts';
 import type { BoundedText } from './json-text.ts';
 
@@ -38,28 +40,36 @@ export interface UnparsedBody {
 
 /** The message to the thread. */
 export interface ParseTask {
-  readonly chunks: readonly Uint8Array[];
+  readonly chunks: readonly Uint8Array<ArrayBuffer>[];
   readonly bounds: JsonBounds | undefined;
   readonly comparedPath: string | undefined;
 }
 
 /**
- * The thread's reply: the parsed text, its bytes in one piece, their hash if there is a path to compare, and whether parsing lost precision.
- * If it did, the thread also sends the result of `parseExact`, once it receives `restRequest`.
+ * The thread's reply. If parsing lost precision, the thread also sends the result of `parseExact`, once it receives `restRequest`.
  */
-export type ParseReply = readonly [
-  parsed: BoundedText,
-  bytes: Uint8Array,
-  fingerprint: string | undefined,
-  isLossy: boolean,
-];
+export interface ParseReply {
+  /** The parsed text; a value without its long texts. */
+  readonly parsed: BoundedText;
+  /** The bytes of the body in one piece. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** The hash of path and body, if there is a path to compare. */
+  readonly fingerprint: string | undefined;
+  /** The long texts: those that are read from `bytes`, the others, and where they belong in the value. */
+  readonly ranges: readonly TextRange[];
+  readonly moved: readonly MovedText[];
+  readonly places: readonly TextPlace[];
+  readonly isLossy: boolean;
+}
 
 /** The thread's second reply. */
 export interface ParseRest {
   readonly exact: unknown;
+  /** Where the long texts belong in `exact`. */
+  readonly places: readonly TextPlace[];
 }
 
-/** Requests the second reply. The replies are separate, because receiving each long text takes a turn of the event loop. */
+/** Requests the second reply. The replies are separate, because receiving each value takes a turn of the event loop. */
 export const restRequest = 'rest';
 
 interface ParseCall extends UnparsedBody {
@@ -77,7 +87,7 @@ export class JsonParser {
   #worker: Worker | undefined;
   #current: ParseCall | undefined;
   /** The thread's first reply, while the second is awaited. */
-  #partial: (BoundedText & Omit<HashedBytes, 'exact'>) | undefined;
+  #partial: ParseReply | undefined;
 
   constructor(limits: ParserLimits, runtime: Runtime) {
     this.#limits = limits;
@@ -106,8 +116,7 @@ export class JsonParser {
     this.#current = call;
     if (call === undefined) return this.#timer.cancel();
     this.#worker ??= this.#start();
-    // The memory of a chunk that shares it with no other is transferred to the thread. Other chunks are copied, because a transfer would take all of the shared memory.
-    const chunks = call.chunks.map(chunk => ownMemory(chunk) ?? new Uint8Array(chunk));
+    const chunks = call.chunks.map(toMovable);
     const task: ParseTask = { chunks, bounds: call.bounds, comparedPath: call.comparedPath };
     this.#worker.postMessage(
       task,
@@ -123,11 +132,9 @@ export class JsonParser {
     });
     worker.unref();
     worker.on('message', (reply: ParseReply | ParseRest) => {
-      if ('exact' in reply) return this.#end(reply.exact);
-      const [parsed, bytes, fingerprint, isLossy] = reply;
-      const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-      this.#partial = { ...parsed, raw, fingerprint };
-      if (isLossy) setImmediate(() => setImmediate(() => worker.postMessage(restRequest)));
+      if ('exact' in reply) return this.#end(reply);
+      this.#partial = reply;
+      if (reply.isLossy) setImmediate(() => setImmediate(() => worker.postMessage(restRequest)));
       else this.#end(undefined);
     });
     worker.on('error', () => {
@@ -137,13 +144,15 @@ export class JsonParser {
   }
 
   /** Ends the current call with both replies of the thread. */
-  #end(exact: unknown): void {
+  #end(rest: ParseRest | undefined): void {
     const call = this.#current;
     const partial = this.#partial;
     this.#partial = undefined;
     this.#next();
+    if (call === undefined || partial === undefined) return;
     // An immediate still belongs to the turn in which the message came; one that it sets does not.
-    if (partial !== undefined) setImmediate(() => setImmediate(() => call?.receive({ ...partial, exact })));
+    const receive = (parsed: LargeText): void => void setImmediate(() => setImmediate(() => call.receive(parsed)));
+    void toLargeText(partial, rest).then(receive);
   }
 
   /** Refuses the current body, because the thread has ended or must be ended. */
@@ -163,8 +172,17 @@ export class JsonParser {
   }
 }
 
-/** Returns a chunk whose memory no other bytes share; undefined: others do. */
-function ownMemory({ buffer, byteOffset, length }: Buffer): Uint8Array<ArrayBuffer> | undefined {
-  const isOwn = buffer instanceof ArrayBuffer && byteOffset === 0 && length === buffer.byteLength;
-  return isOwn ? new Uint8Array(buffer) : undefined;
+/** Returns a chunk that can move to the thread. One that shares its memory with other bytes is copied, because they would move too. */
+function toMovable(chunk: Buffer): Uint8Array<ArrayBuffer> {
+  return ownMemory(chunk) ?? new Uint8Array(chunk);
+}
+
+/** Puts the long texts into the parsed values. */
+async function toLargeText(reply: ParseReply, rest: ParseRest | undefined): Promise<LargeText> {
+  const { parsed, bytes, fingerprint, places } = reply;
+  const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  const texts = await readTexts(raw, reply);
+  const exact = rest && fillPlaces(rest.exact, rest.places, texts);
+  const whole = 'value' in parsed ? { value: fillPlaces(parsed.value, places, texts) } : parsed;
+  return { ...whole, raw, fingerprint, exact };
 }

@@ -8,16 +8,24 @@ export type ParsedText = { readonly value: unknown } | { readonly problem: strin
 /** A parsed text, or the bound that it exceeds, as a text for the client. */
 export type BoundedText = ParsedText | { readonly exceeded: string };
 
+/** Returns the bound that a JSON text exceeds, as a text for the client; undefined: none, or `bounds` is absent. */
+export function findExceeded(raw: Buffer, bounds: JsonBounds | undefined): string | undefined {
+  return bounds === undefined ? undefined : new BoundsScan(bounds).push(raw);
+}
+
 /** Checks the bounds of a JSON text, unless they are absent, and parses it. */
 export function parseWithin(raw: Buffer, bounds: JsonBounds | undefined): BoundedText {
-  const exceeded = bounds === undefined ? undefined : new BoundsScan(bounds).push(raw);
+  const exceeded = findExceeded(raw, bounds);
   return exceeded === undefined ? parseText(raw) : { exceeded };
 }
 
 /** Parses the bytes of a JSON text. */
 export function parseText(raw: Buffer): ParsedText {
-  if (!isUtf8(raw)) return { problem: 'The body is not valid UTF-8.' };
-  const text = raw.toString('utf8');
+  return isUtf8(raw) ? parseJson(raw.toString('utf8')) : { problem: 'The body is not valid UTF-8.' };
+}
+
+/** Parses a JSON text. */
+export function parseJson(text: string): ParsedText {
   try {
     return { value: JSON.parse(text) as unknown };
   } catch {

@@ -4,6 +4,7 @@ import type { Completed, Usage } from '../gen/tollgate/v1/event_pb.ts';
 import { dollarsNumber, knownDollars } from '../lib/dollars.ts';
 import { redactTokens } from '../telemetry/redaction.ts';
 import { describeError } from '../telemetry/logger.ts';
+import type { TelemetryRoute } from '../telemetry/request-telemetry.ts';
 import type { RequestSample, TokenCounts } from '../telemetry/metrics.ts';
 import type { Call } from './call.ts';
 import type { Edge } from './edge.ts';
@@ -39,14 +40,17 @@ export interface RecordedRequest extends Pick<FastifyRequest, 'call' | 'method'>
 export function recordRequest(edge: Edge, request: RecordedRequest, outcome: RequestOutcome): void {
   const { status, code, firstEventMs, completed, repeats } = outcome;
   const { call, routeOptions } = request;
-  const { settled, route } = call;
+  const { settled } = call;
   const costNanoUsd = completed?.costNanoUsd ?? outcome.costNanoUsd ?? settled?.costNanoUsd;
   // The usage in a repeated answer was already counted for the earlier request.
   const isCounted = repeats === undefined;
+  const endpoint = routeOptions.url === undefined || routeOptions.url === '' ? unknownName : routeOptions.url;
+  const model = outcome.model ?? call.model ?? (call.sendsLimitHeaders ? unknownName : undefined);
+  const usual = findUsual(request, endpoint, model);
   const sample: RequestSample = {
-    endpoint: routeOptions.url === undefined || routeOptions.url === '' ? unknownName : routeOptions.url,
-    model: outcome.model ?? call.model ?? (call.sendsLimitHeaders ? unknownName : undefined),
-    route: route === undefined ? undefined : `${route.provider}/${route.model}`,
+    endpoint,
+    model,
+    route: usual.routeName,
     status,
     code,
     durationMs: call.elapsedMs(),
@@ -60,7 +64,7 @@ export function recordRequest(edge: Edge, request: RecordedRequest, outcome: Req
   if (code !== undefined && credential !== undefined) {
     edge.options.failed?.(credential.accountId, credential.keyId, code);
   }
-  edge.options.logger.line(outcome.error?.facets.log ?? 'info', lineMembers(request, outcome, sample));
+  edge.options.logger.line(outcome.error?.facets.log ?? 'info', lineMembers(request, outcome, sample, usual));
   const { method } = request;
   call.trace?.ended(call, {
     endpoint: sample.endpoint,
@@ -80,21 +84,18 @@ function readTokens(completed: Completed | undefined, { settled }: Call): TokenC
 }
 
 /** Returns the members of the log line as JSON text. Concatenating is much faster than building and serialising an object. */
-function lineMembers(request: RecordedRequest, outcome: RequestOutcome, sample: RequestSample): string {
+function lineMembers(
+  { call }: RecordedRequest,
+  outcome: RequestOutcome,
+  sample: RequestSample,
+  usual: UsualFacts,
+): string {
   const { status, code, error, finish, repeats } = outcome;
-  const { call } = request;
-  const { endpoint, durationMs, model, route, firstEventMs, tokens, costUsd } = sample;
+  const { durationMs, firstEventMs, tokens, costUsd } = sample;
   return (
     word('request_id', call.id) +
     member('client_request_id', call.clientRequestId) +
-    number('account_id', call.accountId ?? call.credential?.accountId) +
-    number('key_id', call.keyId ?? call.credential?.keyId) +
-    member('model', model === unknownName ? undefined : model) +
-    word('endpoint', endpoint) +
-    // An unknown path has no pattern, so the path itself is logged.
-    (endpoint === unknownName ? member('method', request.method) + member('path', shownPath(request.url)) : '') +
-    member('provider', call.route?.provider) +
-    member('route', route) +
+    usual.members +
     word('route_reason', call.routeReason) +
     (call.sendsLimitHeaders || call.attempts > 0 ? `,"attempts":${call.attempts}` : '') +
     `,"status":${status}` +
@@ -115,6 +116,46 @@ function lineMembers(request: RecordedRequest, outcome: RequestOutcome, sample: 
     member('error', status >= 500 && error?.cause !== undefined ? describeError(error.cause) : undefined) +
     ',"msg":"request"'
   );
+}
+
+/** What a key's requests to one route have in common. */
+interface UsualFacts {
+  readonly accountId: number | bigint | undefined;
+  readonly keyId: number | bigint | undefined;
+  readonly model: string | undefined;
+  readonly endpoint: string;
+  readonly route: TelemetryRoute | undefined;
+  /** The route's name in log and metrics. */
+  readonly routeName: string | undefined;
+  /** The members of the log line for all of this. */
+  readonly members: string;
+}
+
+/** The latest facts, by the last bits of their key's id: a request is mostly like the one before of its key, and then nothing is written again. */
+const latest: (UsualFacts | undefined)[] = Array.from({ length: 256 });
+
+function findUsual(request: RecordedRequest, endpoint: string, model: string | undefined): UsualFacts {
+  const { call } = request;
+  const { route } = call;
+  const accountId = call.accountId ?? call.credential?.accountId;
+  const keyId = call.keyId ?? call.credential?.keyId;
+  const place = Number(keyId ?? 0) % latest.length;
+  const known = latest[place];
+  const isSameCaller = known?.keyId === keyId && known?.accountId === accountId;
+  if (known?.endpoint === endpoint && isSameCaller && known.model === model && known.route === route) return known;
+  const routeName = route === undefined ? undefined : `${route.provider}/${route.model}`;
+  const members =
+    number('account_id', accountId) +
+    number('key_id', keyId) +
+    member('model', model === unknownName ? undefined : model) +
+    word('endpoint', endpoint) +
+    // An unknown path has no pattern, so the path itself is logged.
+    (endpoint === unknownName ? member('method', request.method) + member('path', shownPath(request.url)) : '') +
+    member('provider', route?.provider) +
+    member('route', routeName);
+  const facts = { accountId, keyId, model, endpoint, route, routeName, members };
+  if (endpoint !== unknownName) latest[place] = facts;
+  return facts;
 }
 
 function member(name: string, value: unknown): string {

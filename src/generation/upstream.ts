@@ -16,8 +16,8 @@ export interface AttemptWatch {
 
 /** Gets copies of the bytes of an attempt. */
 export interface WireTap {
-  /** Called with the body of the request. */
-  sent(body: Uint8Array): void;
+  /** Called with each piece of the request's body, in order, when it is sent first. */
+  sent(bytes: Uint8Array): void;
   /** Called with each piece of the answer's body, in order. */
   received(bytes: Uint8Array): void;
 }

@@ -3,7 +3,8 @@ import { randomBytes, randomFillSync } from 'node:crypto';
 import type { Clock } from './clock.ts';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-const idPattern = /^req_[0-9A-Za-z]{21}$/;
+/** The length of a public id: `req_`, 10 digits of the ledger id, 11 of random bits. */
+const idLength = 25;
 const idMax = 2 ** 53 - 1;
 
 /** The header with a request's id, from an edge to the core. The network listener replaces it in the calls of all others. */
@@ -17,18 +18,26 @@ const written = Buffer.alloc(64);
 
 /** Returns an unsigned integer in base62, padded with zeros on the left. */
 export function base62(value: number | bigint, length: number): string {
-  let rest = BigInt(value);
-  // Eight digits at a time, because each BigInt operation is expensive; written as bytes, because each added character would make a string.
-  for (let left = length; left > 0;) {
-    let low = rest >= digits8 ? Number(rest % digits8) : Number(rest);
-    rest = rest >= digits8 ? rest / digits8 : 0n;
-    for (let digit = 0; digit < 8 && left > 0; digit += 1) {
-      left -= 1;
-      written[left] = alphabet.charCodeAt(low % 62);
-      low = Math.floor(low / 62);
-    }
+  let rest = value;
+  let left = length;
+  // Eight digits at a time, because each BigInt operation is expensive.
+  while (typeof rest === 'bigint' && rest >= digits8 && left > 0) {
+    const count = Math.min(left, 8);
+    writeDigits(Number(rest % digits8), left, count);
+    left -= count;
+    rest /= digits8;
   }
+  writeDigits(Number(rest), left, left);
   return written.toString('latin1', 0, length);
+}
+
+/** Writes the last `count` digits of a value so that they end before `end`. They are written as bytes, because adding characters to a text would make a text for each. */
+function writeDigits(value: number, end: number, count: number): void {
+  let rest = value;
+  for (let at = end - 1; at >= end - count; at -= 1) {
+    written[at] = alphabet.charCodeAt(rest % 62);
+    rest = Math.floor(rest / 62);
+  }
 }
 
 /** Returns `length` random base62 characters (5.95 bits each). */
@@ -126,6 +135,11 @@ export function requestIdStart(id: number): string {
   return `req_${base62(id, 10)}`;
 }
 
+/** Returns a request id without `req_`, from which the ids of answers are made. */
+export function requestIdEnd(requestId: string): string {
+  return requestId.startsWith('req_') ? requestId.slice(4) : requestId;
+}
+
 /** Returns a public request id without a ledger id, for requests that arrive while no id can be made. */
 export function unnumberedRequestId(): string {
   return `req_z${randomBase62(20)}`;
@@ -146,15 +160,23 @@ export function formatRequestId(id: number, part: bigint | string): string {
   return typeof part === 'string' ? part : `${requestIdStart(id)}${base62(BigInt.asUintN(64, part), 11)}`;
 }
 
-/** Returns the value of the base62 digits from `start` to `end`; exact up to 2^53. */
+/** The values of the base62 digits by their character codes; undefined for other characters. */
+const digitValues: readonly (number | undefined)[] = Array.from({ length: 128 }, (_, code) => {
+  const value = alphabet.indexOf(String.fromCharCode(code));
+  return value === -1 ? undefined : value;
+});
+
+/** Returns the value of the base62 digits from `start` to before `end`; exact up to 2^53. NaN if there are other characters. */
 function base62Value(text: string, start: number, end: number): number {
   let value = 0;
-  for (let at = start; at < end; at += 1) value = value * 62 + alphabet.indexOf(text.charAt(at));
+  for (let at = start; at < end; at++) value = value * 62 + (digitValues[text.charCodeAt(at)] ?? Number.NaN);
   return value;
 }
 
 /** Returns the ledger id that a public request id contains; undefined if the gateway can't have made the id. */
 export function parseLedgerId(requestId: string): number | undefined {
-  const value = idPattern.test(requestId) ? base62Value(requestId, 4, 14) : Infinity;
-  return value <= idMax ? value : undefined;
+  if (requestId.length !== idLength || !requestId.startsWith('req_')) return undefined;
+  const value = base62Value(requestId, 4, 14);
+  const isPublicId = !Number.isNaN(base62Value(requestId, 14, idLength));
+  return isPublicId && value <= idMax ? value : undefined;
 }

@@ -5,8 +5,6 @@ import { restoreExact } from './exact-json.ts';
 const largeLength = 1024 ** 2;
 /** How many characters are written at once, which takes less than a millisecond. */
 const sliceLength = 262_144;
-/** How many bytes are copied at once. */
-const copyBytes = 4 * 1024 ** 2;
 /** The character with which a mark of `parseExact` begins. A text that begins with it is not split. */
 const markCode = 0xf8ff;
 
@@ -31,7 +29,7 @@ function countUpTo(value: unknown, max: number): number {
     return count;
   }
   const members = value as Readonly<Record<string, unknown>>;
-  for (const name of Object.keys(members)) {
+  for (const name in members) {
     count += name.length + countUpTo(members[name], max - count);
     if (count > max) break;
   }
@@ -43,20 +41,52 @@ function countUpTo(value: unknown, max: number): number {
  * that are undefined are left out.
  */
 export async function writeInTurns(value: unknown, isSealed: SealedObjects): Promise<Buffer> {
-  const written: Buffer[] = [];
-  let waiting = '';
-  const flush = (): void => {
-    written.push(Buffer.from(waiting));
-    waiting = '';
-  };
-  for (const piece of pieces(value, isSealed, false)) {
-    waiting += piece;
-    if (waiting.length < sliceLength) continue;
-    flush();
-    await nextTurn();
+  const json = await LargeJson.measure(value, isSealed);
+  const written = Buffer.allocUnsafeSlow(json.length);
+  let at = 0;
+  for await (const slice of json.slices()) at += slice.copy(written, at);
+  return written;
+}
+
+/** A JSON value of megabytes that is written while it is sent, as `writeInTurns` writes it: never is all of it in memory. The value must not change meanwhile. */
+export class LargeJson {
+  readonly #value: unknown;
+  readonly #isSealed: SealedObjects;
+  /** In bytes. */
+  readonly length: number;
+
+  private constructor(value: unknown, isSealed: SealedObjects, length: number) {
+    this.#value = value;
+    this.#isSealed = isSealed;
+    this.length = length;
   }
-  flush();
-  return joinInTurns(written);
+
+  /** Measures a value, in turns of the event loop. */
+  static async measure(value: unknown, isSealed: SealedObjects): Promise<LargeJson> {
+    let length = 0;
+    let waiting = 0;
+    for (const piece of pieces(value, isSealed, false)) {
+      length += Buffer.byteLength(piece);
+      waiting += piece.length;
+      if (waiting < sliceLength) continue;
+      waiting = 0;
+      await nextTurn();
+    }
+    return new LargeJson(value, isSealed, length);
+  }
+
+  /** Yields the JSON in slices, each in a turn of the event loop; every call begins from the start. */
+  async *slices(): AsyncGenerator<Buffer, void, undefined> {
+    let waiting = '';
+    for (const piece of pieces(this.#value, this.#isSealed, false)) {
+      waiting += piece;
+      if (waiting.length < sliceLength) continue;
+      yield Buffer.from(waiting);
+      waiting = '';
+      await nextTurn();
+    }
+    if (waiting !== '') yield Buffer.from(waiting);
+  }
 }
 
 /** Yields the JSON of a value, piece by piece. */
@@ -98,18 +128,4 @@ function* textPieces(text: string, sealed: boolean): Generator<string> {
     at = end;
   }
   yield '"';
-}
-
-async function joinInTurns(parts: readonly Buffer[]): Promise<Buffer> {
-  const joined = Buffer.allocUnsafeSlow(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  let copied = 0;
-  for (const part of parts) {
-    at += part.copy(joined, at);
-    copied += part.length;
-    if (copied < copyBytes) continue;
-    copied = 0;
-    await nextTurn();
-  }
-  return joined;
 }

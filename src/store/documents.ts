@@ -57,6 +57,8 @@ export interface NewDocument extends DocumentFacts {
   readonly parentId?: string;
   /** The first chunks of its log. */
   readonly chunks?: readonly Chunk[];
+  /** True if the store gets the memory of the body and the chunks, and the caller does not use it afterwards: a large one then needs no copy. */
+  readonly handsOver?: boolean;
 }
 
 /** A change of a document. An absent field stays as it is. */
@@ -69,6 +71,8 @@ export interface DocumentChange extends DocumentName {
   readonly body?: Uint8Array;
   /** Chunks to append to the log. `update` throws `internal` if one of their numbers exists already. */
   readonly chunks?: readonly Chunk[];
+  /** See `NewDocument`. */
+  readonly handsOver?: boolean;
 }
 
 /**

@@ -7,12 +7,12 @@ export interface FamilySpec {
 }
 
 /** The value of a counter, which only grows, or of a gauge, which goes up and down. */
-interface Plain {
+export interface Plain {
   value: number;
 }
 
 /** Counts values between bounds, and sums them up. */
-class Histogram {
+export class Histogram {
   /** The upper bounds, ascending. */
   readonly bounds: readonly number[];
   /** For each bound: how many values are at most this bound and above the previous one. */

@@ -65,7 +65,8 @@ function createTimestamp(clock: Clock): () => string {
       keptSecond = second;
       begun = `,"time":"${isoTime(second * 1000).slice(0, -4)}`;
     }
-    return `${begun}${String(now - second * 1000).padStart(3, '0')}Z"`;
+    const ms = now - second * 1000;
+    return `${begun}${ms < 10 ? '00' : ms < 100 ? '0' : ''}${ms}Z"`;
   };
 }
 

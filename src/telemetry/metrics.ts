@@ -1,4 +1,4 @@
-import { Histograms, Numbers } from './families.ts';
+import { type Histogram, Histograms, Numbers, type Plain } from './families.ts';
 import { processFamilies } from './process-families.ts';
 
 /** The content type of the metrics' text. */
@@ -39,6 +39,12 @@ const tokenKinds = ['input', 'cache_read', 'cache_write_5m', 'cache_write_1h', '
 
 /** Tokens by kind; the kinds do not overlap. */
 export type TokenCounts = Readonly<Partial<Record<(typeof tokenKinds)[number], number>>>;
+
+/** Series that a request counts in, each looked up when a request first counts in it: that is most of the work of counting one. */
+interface AnsweredSeries extends Partial<Record<(typeof tokenKinds)[number] | 'cost', Plain>> {
+  duration?: Histogram;
+  firstEvent?: Histogram;
+}
 
 /** One attempt at a route of a model. Names come from the configuration. */
 export interface AttemptSample {
@@ -192,6 +198,8 @@ export class Metrics {
   });
   readonly #ledgerWait = this.#ledgerWaits.of();
   readonly #ledgerQueue = this.#ledgerQueues.of();
+  /** The series that requests with the same labels also count in, by their series of `#requests`. */
+  readonly #beside = new Map<Plain, AnsweredSeries>();
   #sources: GaugeSources | undefined;
   readonly #further: (() => string)[] = [];
 
@@ -229,23 +237,35 @@ export class Metrics {
   }
 
   /** Counts an answered request. */
-  answered({ endpoint, status, code = '', durationMs, firstEventMs, tokens, ...sample }: RequestSample): void {
+  answered(sample: RequestSample): void {
+    const { endpoint, status, code = '', durationMs, firstEventMs, tokens, costUsd, providerCostUsd } = sample;
     const model = this.#models.label(sample.model ?? '');
     const route = this.#routes.label(sample.route ?? '');
-    this.#requests.of(model, endpoint, route, status, code).value += 1;
-    this.#duration.of(endpoint, status).observe(durationMs / 1000);
-    if (firstEventMs !== undefined) this.#firstEvent.of(endpoint, model).observe(firstEventMs / 1000);
+    const requests = this.#requests.of(model, endpoint, route, status, code);
+    requests.value += 1;
+    const series = this.#seriesBeside(requests);
+    series.duration ??= this.#duration.of(endpoint, status);
+    series.duration.observe(durationMs / 1000);
+    if (firstEventMs !== undefined) {
+      series.firstEvent ??= this.#firstEvent.of(endpoint, model);
+      series.firstEvent.observe(firstEventMs / 1000);
+    }
     if (tokens !== undefined) {
       for (const kind of tokenKinds) {
         const count = tokens[kind] ?? 0;
-        if (count > 0) this.#tokens.of(endpoint, model, kind).value += count;
+        if (count > 0) (series[kind] ??= this.#tokens.of(endpoint, model, kind)).value += count;
       }
     }
-    const { costUsd = 0, providerCostUsd } = sample;
-    if (sample.costUsd !== undefined) this.#cost.of(endpoint, model).value += costUsd;
+    if (costUsd !== undefined) (series.cost ??= this.#cost.of(endpoint, model)).value += costUsd;
     if (providerCostUsd === undefined) return;
     this.#providerCost.of(endpoint, model, route).value += providerCostUsd;
-    this.#margin.of(endpoint, model, route).value += costUsd - providerCostUsd;
+    this.#margin.of(endpoint, model, route).value += (costUsd ?? 0) - providerCostUsd;
+  }
+
+  #seriesBeside(requests: Plain): AnsweredSeries {
+    let series = this.#beside.get(requests);
+    if (series === undefined) this.#beside.set(requests, (series = {}));
+    return series;
   }
 
   /** Counts a stream that has begun. Call the returned function when the stream has ended. */

@@ -2,6 +2,7 @@ import type { EventParser, Json, UpstreamCodec } from '../codecs/codec.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { parseExact } from '../lib/exact-json.ts';
+import { withEntry } from '../lib/short-list.ts';
 import { SseEventTooLarge, SseReader, type SseMessage } from '../lib/sse.ts';
 import { type AnswerFormat, answerFormat } from './answer-format.ts';
 import { asError } from './as-error.ts';
@@ -207,7 +208,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
       const event = events[at];
       if (event?.event.case === 'completed') this.#completed = true;
       else if (event?.event.case === 'finished' && !this.#finished.includes(event.choice)) {
-        this.#finished = [...this.#finished, event.choice];
+        this.#finished = withEntry(this.#finished, event.choice);
       }
     }
   }

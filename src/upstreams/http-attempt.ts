@@ -1,11 +1,14 @@
+import type { Readable } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
 import type { UpstreamCodec } from '../codecs/codec.ts';
 import { type AttemptWatch, type RunningAttempt, UpstreamFailure, type WireTap } from '../generation/upstream.ts';
+import { LargeJson } from '../lib/large-json.ts';
 import { asError } from './as-error.ts';
 import { Deadlines, type Phase } from './deadlines.ts';
 import { readRequestId, type ResponseHead, statusFailure } from './error-answer.ts';
 import type { HttpTarget } from './http-target.ts';
 import { toLogMessage } from './log-message.ts';
+import type { OutgoingBody } from './outgoing-json.ts';
 
 /** A request to an upstream. It is sent with one key after the other until a key is accepted. */
 export interface OutgoingRequest {
@@ -18,7 +21,7 @@ export interface OutgoingRequest {
   /** For each key, by its index, the headers as a list of alternating names and values. */
   readonly headers: readonly string[][];
   /** The body of a POST; null: the request is a GET. */
-  readonly body: Buffer | null;
+  readonly body: OutgoingBody | null;
   /** True if the answer is not streamed. It then counts as begun when its head has come. */
   readonly whole: boolean;
   readonly codec: Pick<UpstreamCodec, 'parseError'>;
@@ -86,6 +89,8 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   #phase: Phase | 'over' = 'connecting';
   #controller: Dispatcher.DispatchController | undefined;
   #keyIndex = 0;
+  /** How many bytes of the body the tap has got: it gets each once, although the body is sent again with every key. */
+  #tappedBytes = 0;
   /** When the request was first sent; undefined: it was not sent yet. */
   #sentAtMs: number | undefined;
   /** True if the head of an answer with a 2xx status has come. */
@@ -189,7 +194,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   }
 
   #send(): void {
-    const { keyUser, model, path, headers, body } = this.#request;
+    const { keyUser, model, path, body } = this.#request;
     const { keys, origin } = this.#target;
     const index = keys.pick(keyUser, model);
     if (index === undefined) {
@@ -204,7 +209,33 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     this.#bytes = 0;
     this.#enter('connecting');
     const method = body === null ? 'GET' : 'POST';
-    this.#connections.dispatch({ origin, path, method, headers: this.#headers(headers[index] ?? []), body }, this);
+    const own = this.#headers(this.#request.headers[index] ?? []);
+    // Without a length undici would send the slices in chunks, which some providers refuse.
+    const headers = body instanceof LargeJson ? [...own, 'content-length', String(body.length)] : own;
+    this.#connections.dispatch({ origin, path, method, headers, body: this.#sentBody(body) }, this);
+  }
+
+  #sentBody(body: OutgoingBody | null): Buffer | Readable | null {
+    // undici also sends iterables, which its types do not say.
+    if (body instanceof LargeJson) return this.#slices(body) as unknown as Readable;
+    if (body !== null) this.#tap(body, 0);
+    return body;
+  }
+
+  async *#slices(body: LargeJson): AsyncGenerator<Buffer, void, undefined> {
+    let at = 0;
+    for await (const slice of body.slices()) {
+      this.#tap(slice, at);
+      at += slice.length;
+      yield slice;
+    }
+  }
+
+  /** `at`: how many bytes of the body come before these. */
+  #tap(bytes: Buffer, at: number): void {
+    if (at < this.#tappedBytes) return;
+    this.#tappedBytes = at + bytes.length;
+    this.#request.tap?.sent(bytes);
   }
 
   /** Returns the provider's headers, and those headers of the request that the configuration does not override. */

@@ -25,7 +25,7 @@ import { filterBody, filterHeaders, type Passthrough, withoutExtras } from './pa
 import { RunningTimings } from './running-timings.ts';
 import { listOwnModels } from './own-models.ts';
 import { countByTemplate } from './template-count.ts';
-import { outgoingBody } from './outgoing-json.ts';
+import { type OutgoingBody, outgoingBody } from './outgoing-json.ts';
 import { ToolNames } from './tool-names.ts';
 import { WritingAttempt } from './writing-attempt.ts';
 import type { UpstreamProtocol } from './protocols.ts';
@@ -165,7 +165,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     const { codec } = lane.reading;
     const isOwn = request.source?.protocol === codec.protocol;
     let outgoing: Omit<OutgoingRequest, 'body'>;
-    let body: Buffer | Promise<Buffer>;
+    let body: ReturnType<typeof outgoingBody>;
     let restorers: EventRestorer[];
     try {
       const beganMs = this.#target.runtime.monotonicMs();
@@ -186,10 +186,8 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       return failedAttempt(asError(thrown), receiver);
     }
     const reader = new AnswerReader(lane.reading, request.candidates ?? 1, restorers);
-    const start = (written: Buffer): RunningAttempt => {
-      tap?.sent(written);
-      return new HttpAttempt(this.#target, { ...outgoing, body: written }, reader, receiver);
-    };
+    const start = (written: OutgoingBody): RunningAttempt =>
+      new HttpAttempt(this.#target, { ...outgoing, body: written }, reader, receiver);
     return body instanceof Promise ? new WritingAttempt(body, start, receiver) : start(body);
   }
 
@@ -284,7 +282,9 @@ const protocolNames: Readonly<Partial<Record<Protocol, string>>> = namesByProtoc
 
 /** Returns true if the client has requested llama.cpp's timings in every chunk. */
 function asksForTimings({ source }: GenerateRequest): boolean {
-  return source !== undefined && Buffer.from(source.body).includes('"timings_per_token"');
+  if (source === undefined) return false;
+  const { buffer, byteOffset, length } = source.body;
+  return Buffer.from(buffer, byteOffset, length).includes('"timings_per_token"');
 }
 
 /**

@@ -1,4 +1,4 @@
-import { outgoingBody } from './outgoing-json.ts';
+import { type OutgoingBody, outgoingBody } from './outgoing-json.ts';
 import { createHash } from 'node:crypto';
 import { encodeEdit, encodeForm, encodeGeneration } from '../codecs/images/encode-request.ts';
 import { parseAnswer, type ParsedImage, parseError } from '../codecs/images/parse-answer.ts';
@@ -86,7 +86,7 @@ export class ImagesProvider implements ImageUpstream {
     { hold, model, watch }: ImageCall,
     below: string,
     type: string,
-    body: Buffer,
+    body: OutgoingBody,
   ): Omit<OutgoingRequest, 'whole'> {
     const defaults = { accept: 'application/json', 'user-agent': 'tollgate' };
     const headers = this.#target.headers(defaults, { 'content-type': type });

@@ -1,8 +1,9 @@
+import type { OutgoingBody } from './outgoing-json.ts';
 import type { Json } from '../codecs/codec.ts';
 import { parsedJson } from '../codecs/json.ts';
 import { redactTokens } from '../telemetry/redaction.ts';
 
-/** If the request is larger than this, it is not compared with the message, and nothing of the message is logged. */
+/** If a request is larger than this, it is not compared with the message, and nothing of the message is logged. */
 const bodyBytesMax = 1 << 20;
 /** A run of this many characters that also occurs in the request is a quotation. */
 const quotedMin = 12;
@@ -26,9 +27,9 @@ const quotation = '[…]';
 /**
  * Returns a provider's message for the log, without quotations of the request and without possible secrets; undefined if nothing of it is safe. Addresses and credentials must have been removed from `message` before.
  */
-export function toLogMessage(message: string, body: Buffer | null, model: string): string | undefined {
+export function toLogMessage(message: string, body: OutgoingBody | null, model: string): string | undefined {
   if (message === '') return undefined;
-  if (body !== null && body.length > bodyBytesMax) return undefined;
+  if (body !== null && (!Buffer.isBuffer(body) || body.length > bodyBytesMax)) return undefined;
   const texts = body === null ? [] : readTexts(parsedJson(body.toString('utf8')), model);
   return redactTokens(withoutQuotations(message, texts)) || undefined;
 }

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../codecs/codec.ts';
 import { restoreExact } from '../lib/exact-json.ts';
-import { isLargeJson, writeInTurns } from '../lib/large-json.ts';
+import { isLargeJson, LargeJson } from '../lib/large-json.ts';
 
 /**
  * Writes a body for an upstream as well-formed Unicode. Half a surrogate pair becomes U+FFFD, because providers would refuse the body, and every later request of the conversation. Signed or encrypted content is unchanged. Marks that `parseExact` made when it read the JSON are replaced by their content. Source: docs/interfaces/README.md "Translation".
@@ -13,9 +13,12 @@ export function outgoingJson(body: JsonObject): Buffer {
   return Buffer.from(restoreExact(written));
 }
 
-/** Writes a body as `outgoingJson` does: synchronously, or in several turns of the event loop if it is large. */
-export function outgoingBody(body: JsonObject): Buffer | Promise<Buffer> {
-  return isLargeJson(body) ? writeInTurns(body, object => isSealed(object as JsonObject)) : outgoingJson(body);
+/** The body of a request to an upstream. A large one is written while it is sent. */
+export type OutgoingBody = Buffer | LargeJson;
+
+/** Writes a body as `outgoingJson` does: synchronously. A large one is only measured, in several turns of the event loop. */
+export function outgoingBody(body: JsonObject): Buffer | Promise<LargeJson> {
+  return isLargeJson(body) ? LargeJson.measure(body, object => isSealed(object as JsonObject)) : outgoingJson(body);
 }
 
 const loneEscape = /(?<!\\)(?:\\\\)*\\ud[89a-f][0-9a-f]{2}/;

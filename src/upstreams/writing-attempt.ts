@@ -1,14 +1,14 @@
 import type { RunningAttempt, UpstreamReceiver } from '../generation/upstream.ts';
 import { asError } from './as-error.ts';
 
-/** An attempt whose body is still being written. It starts when the body is complete. */
-export class WritingAttempt implements RunningAttempt {
+/** An attempt whose body is still being written or measured. It starts when that is done. */
+export class WritingAttempt<Body> implements RunningAttempt {
   #attempt: RunningAttempt | undefined;
   #isCancelled = false;
   #isPaused = false;
 
   /** `start` sends the written body. */
-  constructor(body: Promise<Buffer>, start: (body: Buffer) => RunningAttempt, receiver: UpstreamReceiver) {
+  constructor(body: Promise<Body>, start: (body: Body) => RunningAttempt, receiver: UpstreamReceiver) {
     body
       .then(written => {
         if (this.#isCancelled) return;

@@ -5,6 +5,7 @@ import { fillRecords } from '../../bench/ledger.ts';
 import { AccountService, AnalyticsGranularity, AnalyticsGroup } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { endGateway, isOnPostgres, makeHome, openTransport, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
+import { testPeak } from './peak-memory.ts';
 import { attackSize } from './scale.ts';
 
 const config = 'simulator: { tokens_per_second: 0 }\n';
@@ -67,3 +68,5 @@ test.skipIf(isOnPostgres)(
   },
   300_000,
 );
+
+testPeak(gateway);

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, expect, test } from 'vitest';
 import { readBalance, endGateway, readRecord, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
+import { testPeak } from './peak-memory.ts';
 import { attackSize } from './scale.ts';
 
 const mebibyte = 1024 ** 2;
@@ -137,3 +138,5 @@ test('the client’s output limit ends an endless answer like any other answer, 
     expect(buckets.find(({ kind }) => kind === 'output')?.tokens).toBe(50n);
   }
 });
+
+testPeak(gateway);

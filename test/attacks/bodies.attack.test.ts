@@ -3,6 +3,7 @@ import { afterAll, expect, test } from 'vitest';
 import { SocketClient } from '../e2e/socket-client.ts';
 import { createAccount, endGateway, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
+import { testPeak } from './peak-memory.ts';
 import { attackSize, isFullSize } from './scale.ts';
 
 const holds = new LoopHolds();
@@ -171,3 +172,5 @@ if (isFullSize)
     );
     expect(heldMs).toBeLessThan(heldMsMax);
   });
+
+testPeak(gateway);

@@ -16,6 +16,7 @@ import { fromConnectError } from '../../src/rpc/errors.ts';
 import { SocketClient } from '../e2e/socket-client.ts';
 import { createAccount, endGateway, type Gateway, heldBy, makeKey, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
+import { testPeak } from './peak-memory.ts';
 
 const tight = await startGateway({
   balance: '1000',
@@ -490,3 +491,5 @@ function makeTool(name: string, schema: object): object {
 function withSchema(schema: object): object {
   return { response_format: { type: 'json_schema', json_schema: { name: 'x', schema } } };
 }
+
+testPeak(slow);

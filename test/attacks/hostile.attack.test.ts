@@ -19,6 +19,7 @@ import { ResponseService } from '../../src/gen/tollgate/v1/response_pb.ts';
 import { readBalance, endGateway, type Gateway, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
 import { Chance, mutateBytes, mutateJson } from './mutations.ts';
+import { testPeak } from './peak-memory.ts';
 import { attackSize } from './scale.ts';
 
 /** The environment variables `ATTACK_SEED` and `ATTACK_REQUESTS` select other requests and their number. */
@@ -349,3 +350,5 @@ test('no hostile request causes a defect of the gateway, and nothing is charged 
   expect(unknown).toEqual([]);
   expect(before - (await readFunds())).toBe(charged);
 }, 36_000_000);
+
+testPeak(gateway);

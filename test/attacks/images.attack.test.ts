@@ -6,6 +6,7 @@ import { newAccount, newKey } from '../e2e/account-client.ts';
 import { post } from '../e2e/chat-client.ts';
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { endGateway, heldBy, startGateway } from '../gateway.ts';
+import { testPeak } from './peak-memory.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\ndaily_limit_unit: requests\n' });
 afterAll(() => endGateway(gateway));
@@ -105,3 +106,5 @@ test('while others’ images are decoded, refusals do not wait for that; a revok
   for (const outcome of await Promise.all(decoding)) expect(outcome).toEqual([401, 'invalid_api_key', undefined]);
   expect(await heldBy(gateway)).toBe(0n);
 });
+
+testPeak(gateway);

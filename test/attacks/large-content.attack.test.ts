@@ -13,6 +13,7 @@ import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { SocketClient } from '../e2e/socket-client.ts';
 import { endGateway, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
+import { PeakMemory, testPeak } from './peak-memory.ts';
 import { attackSize } from './scale.ts';
 
 const mebibyte = 1024 ** 2;
@@ -67,6 +68,8 @@ afterAll(async () => {
   holds.remove();
 });
 
+const peak = new PeakMemory(gateway.pid);
+
 const bytes = attackSize(60, 8) * mebibyte;
 const base64 = 'A'.repeat(bytes);
 const url = `data:image/png;base64,${base64}`;
@@ -108,6 +111,19 @@ async function attack(path: string, body: object, headers: Record<string, string
   }
   return [status, await holds.longest(gateway.url, sinceMs)];
 }
+
+test('a body of tens of megabytes with an image takes a few times its size', async () => {
+  const size = attackSize(60, 24) * mebibyte;
+  const withImage = (length: number): string =>
+    JSON.stringify(chat('far/eyes', [image(`data:image/png;base64,${'A'.repeat(length)}`)]));
+  // The first bodies compile their path.
+  for (let count = 0; count < 5; count += 1) expect((await post(withImage(2 * mebibyte))).status).toBe(200);
+  const before = peak.restart();
+  expect((await post(withImage(size))).status).toBe(200);
+  const copies = (peak.recent - before) / size;
+  if (process.env['ATTACK_SHOW'] !== undefined) console.log('copies', copies);
+  expect(copies).toBeLessThan(4);
+});
 
 test.each<[name: string, path: string, body: object, status: number, headers?: Record<string, string>]>([
   ['an image', '/v1/chat/completions', chat('far/eyes', [image(url)]), 200],
@@ -312,3 +328,5 @@ test('a large body with an Idempotency-Key can be repeated, and another body wit
   expect((await post(body.replace('AAAA', 'AAAB'), headers)).status).toBe(422);
   expect((await post(JSON.stringify(chat('far/eyes', 'x')), headers)).status).toBe(422);
 });
+
+testPeak(gateway, peak);

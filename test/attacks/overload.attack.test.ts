@@ -7,6 +7,7 @@ import { afterAll, expect, test } from 'vitest';
 import { createAccount, endGateway, startGateway } from '../gateway.ts';
 import { write } from '../e2e/scripted-answers.ts';
 import { ScriptedUpstream } from '../e2e/scripted-upstream.ts';
+import { testPeak } from './peak-memory.ts';
 import { attackSize, isFullSize } from './scale.ts';
 
 // Any delay of the event loop counts as overload, so that the tests overload the gateway on any machine.
@@ -138,3 +139,5 @@ function medianMs(seen: readonly { readonly tookMs: number }[]): number {
   const times = seen.map(({ tookMs }) => tookMs).toSorted((a, b) => a - b);
   return times[Math.floor(times.length / 2)] ?? 0;
 }
+
+testPeak(gateway);

@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, test } from 'vitest';
 import { createAccount, endGateway, heldBy, startGateway } from '../gateway.ts';
+import { testPeak } from './peak-memory.ts';
 import { attackSize } from './scale.ts';
 
 const gateway = await startGateway({
@@ -126,3 +127,5 @@ test('too many connections without a key from one address are closed at once', a
   // The eight that are answered are cut after two seconds.
   expect(closedAfterMs.filter(ms => ms > 1_900).length).toBe(8);
 });
+
+testPeak(gateway);

@@ -6,6 +6,7 @@ import { ask, complete } from '../e2e/chat-client.ts';
 import { readPage } from '../e2e/exposition.ts';
 import { dataFrame, type Scripted, ScriptedUpstream } from '../e2e/scripted-upstream.ts';
 import { endGateway, startGateway } from '../gateway.ts';
+import { testPeak } from './peak-memory.ts';
 
 /** Returns an answer for which the provider reports that many input tokens, whatever it was sent. */
 function answerWith(tokens: number): Scripted {
@@ -130,3 +131,5 @@ test('after it was resumed, only new write-offs count', async () => {
   expect((await send(key, 'dear')).outcome).toEqual(ok);
   expect(await suspensions()).toBe(before + 2);
 });
+
+testPeak(gateway);

@@ -27,6 +27,25 @@ test('a stored document is read with all its fields, also after a restart', asyn
   expect({ ...found, body: document.body }).toEqual(document);
 });
 
+test('a large content that is handed over is stored, and its memory belongs to the store', async () => {
+  const [body, content] = [new Uint8Array(2 ** 21).fill(7), new Uint8Array(2 ** 20).fill(8)];
+  const kept = new Uint8Array(2 ** 21).fill(9);
+  const small = toBytes('small');
+  await fixture.documents.put(fixture.make('a', { body, chunks: [{ seq: 1, content }], handsOver: true }));
+  await fixture.documents.put(fixture.make('b', { body: kept }));
+  await fixture.documents.put(fixture.make('c', { body: small, handsOver: true }));
+  expect([body, content, kept, small].map(({ length }) => length)).toEqual([0, 0, 2 ** 21, 5]);
+  const stored = await fixture.documents.find(named('a'));
+  expect(stored?.body).toEqual(new Uint8Array(2 ** 21).fill(7));
+  const [chunk] = await fixture.documents.chunks(named('a'), 0, 1);
+  expect(Buffer.from(chunk?.content ?? []).equals(Buffer.alloc(2 ** 20, 8))).toBe(true);
+  const change = new Uint8Array(2 ** 20).fill(3);
+  await fixture.documents.update({ ...named('a'), body: change, handsOver: true });
+  expect(change).toHaveLength(0);
+  expect((await fixture.documents.find(named('a')))?.body[0]).toBe(3);
+  expect(toText((await fixture.documents.find(named('c')))?.body)).toBe('small');
+});
+
 test('an id can be used once for each kind: the second put returns the stored document', async () => {
   await fixture.documents.put(fixture.make('a'));
   const second = await fixture.documents.put(fixture.make('a', { body: toBytes('other') }));

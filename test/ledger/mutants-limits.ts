@@ -122,8 +122,8 @@ export const limitMutants: readonly Mutant[] = [
   {
     mistake: 'a change of a rolling minute is entered at the current time',
     file: 'rules/holds.ts',
-    from: 'changeUses(rows, release.bound, { before: tallyHold(hold), after: tally }, atMs);',
-    to: 'changeUses(rows, release.bound, { before: tallyHold(hold), after: { ...tally, admittedAtMs: atMs } }, atMs);',
+    from: 'changeUses(rows, bound, { before: tallyHold(hold), after: tally() }, atMs);',
+    to: 'changeUses(rows, bound, { before: tallyHold(hold), after: { ...tally(), admittedAtMs: atMs } }, atMs);',
   },
   {
     mistake: 'an alert refuses',

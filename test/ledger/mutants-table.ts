@@ -245,8 +245,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'the sums miss one kind of token',
     file: 'sqlite/sum-raises.ts',
-    from: 'const added = [1, failed, input, cacheRead, cacheWrite5m, cacheWrite1h,',
-    to: 'const added = [1, failed, input, cacheRead, cacheWrite5m, 0,',
+    from: 'counts.cacheWrite1h += cacheWrite1h;',
+    to: 'counts.cacheWrite1h += 0;',
   },
   {
     mistake: 'a repeat with other tokens of the same cost is taken for the same settle',

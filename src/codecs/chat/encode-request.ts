@@ -68,11 +68,13 @@ function patchSeed(body: JsonObject, { sampling }: GenerateRequest): void {
   if (seed !== undefined && body['seed'] !== seed) body['seed'] = seed;
 }
 
+/** The names of the output limit; newer upstreams require the first one. */
+const limitNames = ['max_completion_tokens', 'max_tokens'] as const;
+
 /** Sets the output limit under the name that the client used; if the client set none, under the name that newer upstreams require. */
 function patchLimit(body: JsonObject, limit: number | undefined, quirks: readonly UpstreamQuirk[]): void {
-  const named = ['max_completion_tokens', 'max_tokens'].filter(name => typeof body[name] === 'number');
   if (limit === undefined) {
-    for (const name of named) delete body[name];
+    for (const name of limitNames) if (typeof body[name] === 'number') delete body[name];
     return;
   }
   if (quirks.includes('max_tokens')) {
@@ -80,7 +82,8 @@ function patchLimit(body: JsonObject, limit: number | undefined, quirks: readonl
     body['max_tokens'] = limit;
     return;
   }
-  for (const name of named.length === 0 ? ['max_completion_tokens'] : named) body[name] = limit;
+  const named = limitNames.filter(name => typeof body[name] === 'number');
+  for (const name of named.length === 0 ? [limitNames[0]] : named) body[name] = limit;
 }
 
 /** Returns the options of a stream: usage at its end, and running usage if the server supports it. */

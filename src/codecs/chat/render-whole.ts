@@ -19,8 +19,7 @@ export function renderWhole(events: readonly GenerationEvent[], decoded: Decoded
   assert(started !== undefined && completed !== undefined, 'the generation ended without completed');
   const { id, created, model, fingerprint } = toIdentity(started);
   const legacy = decoded.legacyFunctions === true;
-  return {
-    ...renderExtensions(choices),
+  const answer = {
     id,
     object: 'chat.completion',
     created,
@@ -30,11 +29,16 @@ export function renderWhole(events: readonly GenerationEvent[], decoded: Decoded
     service_tier: renderServiceTier(completed.serviceTier),
     system_fingerprint: fingerprint,
   };
+  // A spread makes a slower object than a literal, and few answers need one; the same in the other functions here.
+  return choices.some(hasExtensions) ? { ...renderExtensions(choices), ...answer } : answer;
+}
+
+function hasExtensions({ extensions }: FoldedChoice): boolean {
+  return extensions.length > 0;
 }
 
 /** Returns the members of the whole answer that only Chat has. */
 function renderExtensions(choices: readonly FoldedChoice[]): JsonObject {
-  if (choices.every(({ extensions }) => extensions.length === 0)) return {};
   return extras.ofExtensions(
     choices.flatMap(choice => choice.extensions),
     ExtensionScope.RESPONSE,
@@ -44,19 +48,29 @@ function renderExtensions(choices: readonly FoldedChoice[]): JsonObject {
 function renderChoice(choice: FoldedChoice, index: number, legacy: boolean): JsonObject {
   const { items, finished } = choice;
   assert(finished !== undefined, `choice ${index} never finished`);
-  const hasCalls = items.some(item => item.content.case === 'toolCall');
-  const reason = renderFinishReason(finished, hasCalls);
+  const reason = renderFinishReason(finished, items.some(isCall));
   const parts = listParts(items);
-  return {
+  const message = renderMessage(items, parts, legacy);
+  const rendered = {
     index,
-    message: {
-      ...extras.ofExtensions(choice.extensions, ExtensionScope.DELTA),
-      ...renderMessage(items, parts, legacy),
-    },
+    message,
     logprobs: renderLogprobs(parts),
     finish_reason: legacy && reason === 'tool_calls' ? 'function_call' : reason,
+  };
+  if (!hasExtensions(choice)) return rendered;
+  return {
+    ...rendered,
+    message: { ...extras.ofExtensions(choice.extensions, ExtensionScope.DELTA), ...message },
     ...extras.ofExtensions(choice.extensions, ExtensionScope.CHOICE),
   };
+}
+
+function isCall({ content }: Item): boolean {
+  return content.case === 'toolCall';
+}
+
+function isReasoning({ content }: Item): boolean {
+  return content.case === 'reasoning';
 }
 
 function listParts(items: readonly Item[]): readonly Part[] {
@@ -80,22 +94,20 @@ function renderMessage(items: readonly Item[], parts: readonly Part[], legacy: b
       if (rendered !== undefined) annotations.push(rendered);
     }
   }
-  const calls = items.flatMap(renderCall);
+  const calls = items.some(isCall) ? items.flatMap(renderCall) : [];
   const isSilent = text === '' && (calls.length > 0 || refusal !== '');
-  return {
+  const message: JsonObject = {
     role: 'assistant',
     content: isSilent ? null : text.toWellFormed(),
     refusal: refusal === '' ? null : refusal.toWellFormed(),
-    ...renderReasoning(items),
-    ...(annotations.length === 0 ? {} : { annotations }),
-    ...renderCalls(calls, legacy),
   };
+  if (items.some(isReasoning)) Object.assign(message, renderReasoning(items));
+  if (annotations.length > 0) message['annotations'] = annotations;
+  return calls.length === 0 ? message : Object.assign(message, renderCalls(calls, legacy));
 }
 
 function renderReasoning(items: readonly Item[]): JsonObject {
-  const blocks = items.filter(item => item.content.case === 'reasoning');
-  if (blocks.length === 0) return {};
-  const text = blocks
+  const text = items
     .flatMap(({ content }) => (content.case === 'reasoning' ? content.value.parts.map(readReasoningText) : []))
     .join('');
   return {

@@ -73,6 +73,7 @@ export class ConversationLog {
       endsAtMs: nowMs + lifetimeMs,
       body: toBinary(ConversationSchema, conversation),
       chunks: items.length === 0 ? [] : [await this.#chunk({ added: [...items] })],
+      handsOver: true,
     });
     return conversation;
   }
@@ -130,7 +131,7 @@ export class ConversationLog {
   async #change({ id }: ConversationReference, change: Pick<DocumentChange, 'body' | 'chunks'>): Promise<void> {
     const { documents, clock, lifetimeMs } = this.#dependencies;
     const endsAtMs = clock.now() + lifetimeMs;
-    const outcome = await documents.update({ kind: 'conversation', id, endsAtMs, ...change });
+    const outcome = await documents.update({ kind: 'conversation', id, endsAtMs, ...change, handsOver: true });
     if (outcome !== 'updated') throw noConversation(id);
   }
 

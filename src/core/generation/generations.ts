@@ -14,7 +14,7 @@ import { loadTokenizer, measureInTurns, type MeasuredInput } from '../../generat
 import { type IdSource, parseLedgerId, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
-import type { Credential } from '../../ledger/ledger.ts';
+import type { Admitted, Credential } from '../../ledger/ledger.ts';
 import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
 import type { BodyStore } from '../bodies/body-store.ts';
@@ -31,6 +31,7 @@ import { countInputInPieces } from '../../generation/count-input.ts';
 import { inputTokensHeld, readBatchTerms } from './funds.ts';
 import { Generation, type GenerationDependencies, type RunningFacts } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
+import type { AdmittedRequest } from './output-limit.ts';
 import { checkCountedLength, isNearLimit, truncateToContext } from './truncation.ts';
 
 interface GenerationsDependencies extends GenerationDependencies {
@@ -63,6 +64,9 @@ interface CheckedRequest extends Resolved {
   readonly request: GenerateRequest;
   readonly bounds: MeasuredInput;
 }
+
+/** A request that will be admitted. */
+type RequestedGeneration = Omit<AdmittedRequest, 'admitted' | 'bodies'>;
 
 /** The most choices that may run at once, because each takes memory until its answer ends. */
 export interface ChoiceLimits {
@@ -167,50 +171,74 @@ export class Generations {
    * Checks and admits a request; the caller then starts the generation. Throws the client's error; in that case nothing is held.
    */
   async begin(ask: GenerationStart): Promise<Generation> {
-    const { credential, requestId: named, freeIfInterrupted, durable, batchId, telemetry } = ask;
     if (this.#isDraining) throw stopping();
-    if (batchId === undefined) this.#begun += 1;
+    if (ask.batchId === undefined) this.#begun += 1;
     this.#running.beginning();
     try {
-      const { ledger, router, runtime, ids } = this.#dependencies;
-      const checking = this.#check(ask.request, credential);
+      const checking = this.#check(ask.request, ask.credential);
       const checked = checking instanceof Promise ? await checking : checking;
-      const { model, bounds } = checked;
-      const batch = batchId === undefined ? undefined : { id: batchId, ...readBatchTerms(model) };
-      const tier = batch?.tier ?? checked.tier;
-      const request = batch === undefined ? checked.request : { ...checked.request, serviceTier: tier };
-      if (!model.available) throw modelUnavailable(model.id, router.restMs(model.id));
+      const { request, model, bounds } = checked;
+      if (!model.available) throw modelUnavailable(model.id, this.#dependencies.router.restMs(model.id));
       if (isNearLimit(request, model, bounds)) await checkCountedLength(request, model);
-      const id = (named === null ? undefined : parseLedgerId(named)) ?? ids.next();
-      const { keyId, accountId } = credential;
-      const requestId = named ?? publicRequestId(id);
-      const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
-      const admission = { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch };
-      const admittedAtMs = runtime.now();
-      const choices = request.candidates ?? 1;
-      const outcome = this.#choices.take(accountId, choices);
-      if (outcome !== 'taken') throw tooManyChoices(outcome);
+      const requested = this.#toRequested(ask, checked);
+      const { accountId, keyId } = requested;
+      this.#takeChoices(requested);
       try {
-        telemetry?.admissionBegan({ accountId, keyId, model: model.id });
-        const admitted = await ledger.admit(toAdmitCommand(admission));
-        if (admitted.kind === 'denied') {
-          telemetry?.admissionEnded(undefined, admitted.code);
-          throw await refusal(ledger, admitted, admission);
-        }
-        telemetry?.admissionEnded(admitted.heldNanoUsd);
-        const keep = credential.keepBodies;
-        const bodies = this.#dependencies.bodies?.begin({ requestId, keyId, accountId, keep }, request, telemetry);
-        const requested = { ...admission, admitted, admittedAtMs, freeIfInterrupted, telemetry, bodies, input: bounds };
-        const generation = new Generation(this.#dependencies, requested, this.#ended);
-        this.#running.add(generation);
-        return generation;
+        ask.telemetry?.admissionBegan({ accountId, keyId, model: model.id });
+        const admitted = await this.#dependencies.ledger.admit(toAdmitCommand(requested));
+        if (admitted.kind !== 'denied') return this.#open(requested, admitted, ask.credential.keepBodies);
+        ask.telemetry?.admissionEnded(undefined, admitted.code);
+        throw await refusal(this.#dependencies.ledger, admitted, requested);
       } catch (thrown) {
-        this.#choices.give(accountId, choices);
+        this.#choices.give(accountId, requested.request.candidates ?? 1);
         throw thrown;
       }
     } finally {
       this.#running.begun();
     }
+  }
+
+  /** Returns a checked request as it will be admitted. */
+  #toRequested(ask: GenerationStart, checked: CheckedRequest): RequestedGeneration {
+    const { router, runtime, ids } = this.#dependencies;
+    const { requestId: named, batchId } = ask;
+    const { model, bounds } = checked;
+    const batch = batchId === undefined ? undefined : { id: batchId, ...readBatchTerms(model) };
+    const tier = batch?.tier ?? checked.tier;
+    const request = batch === undefined ? checked.request : { ...checked.request, serviceTier: tier };
+    const id = (named === null ? undefined : parseLedgerId(named)) ?? ids.next();
+    return {
+      id,
+      requestId: named ?? publicRequestId(id),
+      keyId: ask.credential.keyId,
+      accountId: ask.credential.accountId,
+      request,
+      model,
+      tier,
+      measured: { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) },
+      durable: ask.durable,
+      batch,
+      admittedAtMs: runtime.now(),
+      freeIfInterrupted: ask.freeIfInterrupted,
+      telemetry: ask.telemetry,
+      input: bounds,
+    };
+  }
+
+  /** Takes room for the choices of a request. Throws if there is none. */
+  #takeChoices({ accountId, request }: RequestedGeneration): void {
+    const outcome = this.#choices.take(accountId, request.candidates ?? 1);
+    if (outcome !== 'taken') throw tooManyChoices(outcome);
+  }
+
+  /** Makes the generation of an admitted request. */
+  #open(requested: RequestedGeneration, admitted: Admitted, keep: Credential['keepBodies']): Generation {
+    const { requestId, keyId, accountId, request, telemetry } = requested;
+    telemetry?.admissionEnded(admitted.heldNanoUsd);
+    const bodies = this.#dependencies.bodies?.begin({ requestId, keyId, accountId, keep }, request, telemetry);
+    const generation = new Generation(this.#dependencies, { ...requested, admitted, bodies }, this.#ended);
+    this.#running.add(generation);
+    return generation;
   }
 
   /**

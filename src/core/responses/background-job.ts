@@ -44,6 +44,9 @@ export interface BackgroundDependencies extends WriterDependencies {
 /** The waits between attempts to store the end of a job; the last one is repeated. */
 const waitsMs = [100, 300, 1_000, 3_000];
 
+/** The change that ends a response. */
+type Ending = Pick<DocumentChange, 'state' | 'finished' | 'body' | 'handsOver'>;
+
 /**
  * A background response, from its admission until its end is stored. It does not depend on any connection. Events are stored before anyone sees them, so that a client that follows the response never sees events that a restart would lose.
  */
@@ -188,7 +191,7 @@ export class BackgroundJob implements GenerationSink {
   }
 
   /** Returns the change that ends a response whose whole answer is not stored: only its state, if its output can't be encoded. */
-  async #endingOrState(facts: EndFacts): Promise<Pick<DocumentChange, 'state' | 'finished' | 'body'>> {
+  async #endingOrState(facts: EndFacts): Promise<Ending> {
     try {
       return await this.#ending(facts, this.#waiting);
     } catch (thrown) {
@@ -198,12 +201,9 @@ export class BackgroundJob implements GenerationSink {
   }
 
   /** Returns the change that ends the response: its state, and a body with the stored events and `rest`. */
-  async #ending(
-    { state, failure }: EndFacts,
-    rest: readonly GenerationEvent[],
-  ): Promise<Pick<DocumentChange, 'state' | 'finished' | 'body'>> {
+  async #ending({ state, failure }: EndFacts, rest: readonly GenerationEvent[]): Promise<Ending> {
     const answer = toAnswer(this.#facts.head.id, [...this.#log.read(), ...rest]);
-    return { state, finished: true, body: await encodeBody({ ...this.#facts, answer, failure }) };
+    return { state, finished: true, body: await encodeBody({ ...this.#facts, answer, failure }), handsOver: true };
   }
 
   /** Changes the document. Throws `not_found` if the response was deleted. */

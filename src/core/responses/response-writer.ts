@@ -36,7 +36,8 @@ export async function storeResponse(
     }
     const owner = { accountId: credential.accountId, apiKeyId: credential.keyId };
     const times = { createdAtMs, endsAtMs: createdAtMs + lifetimeMs };
-    return documents.put({ kind: 'response', id, ...owner, state, finished, ...times, body, ...defined({ parentId }) });
+    const document = { kind: 'response', id, ...owner, state, finished, ...times, body, handsOver: true } as const;
+    return documents.put({ ...document, ...defined({ parentId }) });
   };
   const { parentId, before } = conversation;
   const inherited = parentId === undefined ? before : [];

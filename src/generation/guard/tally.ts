@@ -8,6 +8,7 @@ import {
 } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { GrowingText } from '../../lib/growing-text.ts';
+import { withEntry } from '../../lib/short-list.ts';
 import { countInPieces, countInputInPieces } from '../count-input.ts';
 import { type TextKind, TextSample } from '../text-kind.ts';
 import { estimateTokens, loadTokenizer, type Tokenizer } from '../tokens.ts';
@@ -29,11 +30,11 @@ export interface CallLimits {
 /** Corrects the gateway's count if the upstream has reported none. */
 export interface CountCorrection {
   /** Returns the input tokens of one call; undefined: unknown. Never rejects. */
-  readonly input: () => Promise<number | undefined>;
+  input(): Promise<number | undefined>;
   /** Returns the output tokens of a text; undefined: unknown. */
-  readonly output: (text: MeasuredText) => number | undefined;
+  output(text: MeasuredText): number | undefined;
   /** Returns all reasoning tokens so far, shown or not; `isShown`: some of it was shown. Undefined: unknown. */
-  readonly reasoning: (isShown: boolean) => number | undefined;
+  reasoning(isShown: boolean): number | undefined;
 }
 
 /** A measured text of the output. */
@@ -245,7 +246,7 @@ export class Tally {
 
   #finish(choice: number): void {
     if (this.#finished.length < this.#limits.candidates && !this.#finished.includes(choice))
-      this.#finished = [...this.#finished, choice];
+      this.#finished = withEntry(this.#finished, choice);
   }
 
   #takeOpened(content: Item['content'] | undefined): void {

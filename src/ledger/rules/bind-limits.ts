@@ -49,6 +49,8 @@ function bindScope(rows: Rows, [scope, scopeId]: readonly [LimitScope, number], 
     for (const index of known.separateIndexes) bindOne(rows, limits[index], windows.each[index], binding);
     return;
   }
+  // Nothing to count together.
+  if (limits.length === 1) return bindOne(rows, limits[0], windows.each[0], binding);
   const all: BoundLimit[] = [];
   for (const [index, limit] of limits.entries()) bindOne(rows, limit, windows.each[index], { ...binding, bound: all });
   bound.push(...joinLimits(rows, all, scoped));

@@ -13,8 +13,8 @@ export interface Release {
   readonly debit: bigint;
   readonly planTokens: number;
   readonly freeTaken: boolean;
-  /** What the request adds to limits after its end. */
-  readonly tally: Tally;
+  /** Returns what the request adds to limits after its end. */
+  readonly tally: () => Tally;
   readonly bound: readonly BoundLimit[];
 }
 
@@ -28,6 +28,7 @@ function countHold(
   [before, after]: readonly [Before, Hold],
   nowMs: number,
 ): void {
+  if (bound.length === 0) return;
   changeUses(rows, bound, { before: before && tallyHold(before), after: tallyHold(after) }, nowMs);
 }
 
@@ -58,8 +59,8 @@ export function raiseHold(
  * of a removed group, moves to the account.
  */
 export function releaseHold(rows: Rows, hold: Hold, release: Release, atMs: number): void {
-  const { debit, planTokens, freeTaken, tally } = release;
-  changeUses(rows, release.bound, { before: tallyHold(hold), after: tally }, atMs);
+  const { debit, planTokens, freeTaken, tally, bound } = release;
+  if (bound.length > 0) changeUses(rows, bound, { before: tallyHold(hold), after: tally() }, atMs);
   rows.holds.remove(hold.id);
   changePeriod(rows, hold, -hold.planHeld, planTokens);
   if (hold.payers === 'free_request' && !freeTaken) countFreeRequest(rows, hold, -hold.requests);
@@ -71,7 +72,7 @@ export function releaseHold(rows: Rows, hold: Hold, release: Release, atMs: numb
 /** Voids a hold. */
 export function voidHold(rows: Rows, hold: Hold, reason: VoidReason, atMs: number): void {
   const bound = bindRequest(rows, hold, atMs);
-  const tally = tallyAdmission(hold);
+  const tally = (): Tally => tallyAdmission(hold);
   releaseHold(rows, hold, { debit: 0n, planTokens: 0, freeTaken: false, tally, bound }, atMs);
   const { id, accountId, keyId, modelId, free, admittedAtMs, held, requests, endUserId, groups } = hold;
   const number = (rows.voided.get(id)?.number ?? 0) + 1;

@@ -68,10 +68,11 @@ export function joinLimits(
 ): readonly BoundLimit[] {
   const [first] = limits;
   if (first === undefined || rows.joint === undefined || isWatched) return bound;
-  const separateIndexes = [...limits.keys()].filter(index => !isPlain(limits[index]));
   const plain = bound.filter(({ limit }) => isPlain(limit));
+  if (plain.length < 2) return bound;
   const leads = [...Map.groupBy(plain, ({ limit }) => limit.unit).values()].map(toLead);
   if (leads.length === plain.length || !leads.every(isOpen)) return bound;
+  const separateIndexes = [...limits.keys()].filter(index => !isPlain(limits[index]));
   const ends = limits.flatMap(({ raisedUntilMs }) => raisedUntilMs ?? []);
   const fromMs = Math.max(Number.NEGATIVE_INFINITY, ...ends.filter(end => end <= nowMs));
   const untilMs = Math.min(Number.POSITIVE_INFINITY, ...ends.filter(end => end > nowMs));

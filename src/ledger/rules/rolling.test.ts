@@ -73,6 +73,12 @@ test('each of many amounts expires 60 to 61 s after its admission, and the list 
   );
 });
 
+test('an amount that is added to a time before the minute does not count', () => {
+  const rolling = withAdmission(none, 5000);
+  expect(countAdmissions(rolling, 65_000)).toBe(0);
+  expect(countAdmissions(addToRolling(rolling, 5000, { used: 1, held: 0 }, 65_000), 65_000)).toBe(0);
+});
+
 test('many amounts of one millisecond are counted, and a clock that steps back repeatedly does not make the list grow', () => {
   let admissions = none;
   for (let count = 0; count < 10_000; count++) admissions = withAdmission(admissions, 5000);

@@ -32,15 +32,21 @@ export function countTimes(rolling: Rolling): number {
   return rolling.length / width;
 }
 
+/** The last result of `sumRolling`: an admission asks several times for the same minute. */
+let lastSum: { readonly rolling: Rolling; readonly nowMs: number; readonly amounts: Amounts } | undefined;
+
 /** Returns the amounts that count now. */
 export function sumRolling(rolling: Rolling, nowMs: number): Amounts {
+  if (lastSum?.rolling === rolling && lastSum.nowMs === nowMs) return lastSum.amounts;
   let used = 0;
   let held = 0;
   for (let at = rolling.length - width; at >= 0 && (rolling[at] ?? 0) > nowMs - minuteMs; at -= width) {
     used += rolling[at + 1] ?? 0;
     held += rolling[at + 2] ?? 0;
   }
-  return { used, held };
+  const amounts = { used, held };
+  lastSum = { rolling, nowMs, amounts };
+  return amounts;
 }
 
 /**
@@ -85,10 +91,15 @@ export function opensAtMs(rolling: Rolling, fits: number, nowMs: number): number
 
 /** Returns the minute with the amounts of an admission added. */
 export function addToRolling(before: Rolling, atMs: number, amounts: Amounts, nowMs: number): Rolling {
-  const place = findTime(before, atMs);
-  return place === undefined
-    ? insert(before, [atMs, amounts.used, amounts.held], nowMs)
-    : raise(before, place, amounts);
+  // A list that is full has rounded times. Without this, each admission would be inserted and then rounded, which moves the whole list.
+  const isFull = countTimes(before) >= exactMax;
+  const place = findTime(before, atMs) ?? (isFull ? findTime(before, ceilTime(atMs)) : undefined);
+  if (place === undefined) return insert(before, [atMs, amounts.used, amounts.held], nowMs);
+  const after = raise(before, place, amounts);
+  if (lastSum?.rolling !== before || lastSum.nowMs !== nowMs || (before[place] ?? 0) <= nowMs - minuteMs) return after;
+  const { used, held } = lastSum.amounts;
+  lastSum = { rolling: after, nowMs, amounts: { used: used + amounts.used, held: held + amounts.held } };
+  return after;
 }
 
 /** Returns the minute with `change` added to the amounts of the admission at `atMs`; unchanged if those amounts were dropped. */

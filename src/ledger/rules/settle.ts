@@ -42,7 +42,7 @@ export function settle(context: Context, settlement: ResolvedSettle, nowMs: numb
   const usage = makeUsage(settlement, hold, { cost, writtenOff: total - cost, planTokens });
   // If the upstream failed, the free daily request that pays is returned to the plan.
   const freeTaken = settlement.state !== 'upstream_failed';
-  releaseHold(rows, hold, { debit: cost, planTokens, freeTaken, tally: tallyUsage(usage), bound }, nowMs);
+  releaseHold(rows, hold, { debit: cost, planTokens, freeTaken, tally: () => tallyUsage(usage), bound }, nowMs);
   rows.usage.put(usage);
   for (const sum of listSums(rows, usage)) rows.raiseSum(sum);
   if (total > cost) {
@@ -78,10 +78,13 @@ type Shares = Pick<Usage, 'payers' | 'planTokens' | 'discountPermille'>;
 function sumMoneyCost(settlement: ResolvedSettle, lines: readonly CostLine[], shares: Shares): bigint {
   const { payers, planTokens, discountPermille } = shares;
   if (payers === 'free_request') return 0n;
-  const shared = shareLines(lines, { tokens: planTokens, first: payers !== 'money_plan' });
   if (settlement.costNanoUsd !== undefined) return settlement.costNanoUsd;
+  const ofTools = costOfTools(settlement.tools ?? []);
+  // Nearly always.
+  if (planTokens === 0 && discountPermille === 0) return sumCost(lines) + ofTools;
+  const shared = shareLines(lines, { tokens: planTokens, first: payers !== 'money_plan' });
   const byMoney = shared.filter(line => !line.byPlan).map(line => ({ ...line, discountPermille }));
-  return sumCost(byMoney) + costOfTools(settlement.tools ?? []);
+  return sumCost(byMoney) + ofTools;
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Query } from '../../lib/sqlite/database.ts';
 import { insertText, RowCodec, type Stored, type TableSpec } from './columns.ts';
+import { InsertStatements } from './insert-statements.ts';
 import type { Sql } from './sql.ts';
 
 /** Rows of a table to which rows are only added. A batch's rows are kept until `write`; others are read each time, because that is rare. */
@@ -12,7 +13,7 @@ export class AddedTable<R> {
   /** No row with a higher key is stored. */
   #highest: number;
   readonly #find: Query<(number | string)[], Stored[]>;
-  readonly #insert: Query<Stored[], unknown>;
+  readonly #insert: InsertStatements;
 
   /** `highest`: the highest stored key. */
   constructor(sql: Sql, spec: TableSpec<R>, highest = Number.POSITIVE_INFINITY) {
@@ -26,7 +27,8 @@ export class AddedTable<R> {
     this.#find = sql.prepareRaw(
       `SELECT ${this.#codec.names.join(', ')} FROM ${spec.table} WHERE ${column(first)} = ? ORDER BY ${column(second)} DESC LIMIT 1`,
     );
-    this.#insert = sql.prepare(insertText(spec.table, this.#codec.names));
+    const { names } = this.#codec;
+    this.#insert = new InsertStatements(sql, names.length, places => insertText(spec.table, names, places));
   }
 
   /** The number of rows that the batch has added. */
@@ -63,7 +65,7 @@ export class AddedTable<R> {
 
   /** Writes the batch's added rows. */
   write(): void {
-    for (const row of this.#added) this.#insert.run(...this.#codec.write(row));
+    for (const row of this.#added) this.#insert.run(this.#codec.write(row));
   }
 
   /** The batch is stored. */

@@ -2,15 +2,18 @@ import assert from 'node:assert/strict';
 import { SlotMap } from '../../lib/slot-map.ts';
 import type { Query } from '../../lib/sqlite/database.ts';
 import { insertText, RowCodec, type Stored, type TableSpec } from './columns.ts';
+import { DeleteStatements } from './delete-statements.ts';
+import { InsertStatements } from './insert-statements.ts';
 import type { Sql } from './sql.ts';
+import { UpdateStatements } from './update-statements.ts';
 
 /** A row in memory; undefined: it does not exist. */
 export interface Entry<R> {
   readonly name: number | string;
   readonly key: readonly (number | string)[];
   row: R | undefined;
-  /** The file has a row with this key. */
-  isStored: boolean;
+  /** The row in the file; undefined: there is none. */
+  stored: R | undefined;
   /** True if it changed in this batch. */
   isChanged: boolean;
   /** True if it was removed in this batch; another row may have taken its place. */
@@ -32,10 +35,10 @@ export class CachedTable<R> {
   /** Passing rows that this batch looked up and did not find. */
   readonly #absent: Entry<R>[] = [];
   readonly #find: Query<(number | string)[], Stored[]>;
-  readonly #insert: Query<Stored[], unknown>;
-  readonly #update: Query<Stored[], unknown>;
-  readonly #delete: Query<(number | string)[], unknown>;
-  readonly #changing: readonly number[];
+  readonly #insert: InsertStatements;
+  readonly #update: UpdateStatements<R>;
+  /** undefined: rows are never removed. */
+  readonly #delete: DeleteStatements | undefined;
   readonly #isPassing: boolean;
   /** No passing row has ever had a higher key. */
   #highest: number;
@@ -46,18 +49,14 @@ export class CachedTable<R> {
     this.#key = spec.key;
     this.#entries = passing === undefined ? new Map() : (new SlotMap<Entry<R>>() as unknown as Entries<R>);
     this.#isPassing = passing !== undefined;
+    const [first = 'id' as keyof R & string] = spec.key;
+    this.#delete = passing && new DeleteStatements(sql, spec.table, spec.columns[first][0]);
     this.#highest = passing?.highest ?? 0;
     const { names } = this.#codec;
-    const properties = Object.keys(spec.columns) as (keyof R & string)[];
-    const isFixed = (property: keyof R & string): boolean =>
-      spec.key.includes(property) || spec.fixed?.includes(property) === true;
-    this.#changing = properties.flatMap((property, index) => (isFixed(property) ? [] : [index]));
     const where = spec.key.map(property => `${spec.columns[property][0]} = ?`).join(' AND ');
-    const set = this.#changing.map(index => `${names[index] ?? ''} = ?`).join(', ');
     this.#find = sql.prepareRaw(`SELECT ${names.join(', ')} FROM ${spec.table} WHERE ${where}`);
-    this.#insert = sql.prepare(insertText(spec.table, names));
-    this.#update = sql.prepare(`UPDATE ${spec.table} SET ${set} WHERE ${where}`);
-    this.#delete = sql.prepare(`DELETE FROM ${spec.table} WHERE ${where}`);
+    this.#insert = new InsertStatements(sql, names.length, places => insertText(spec.table, names, places));
+    this.#update = new UpdateStatements(sql, spec);
   }
 
   get(first: number | string, second?: number, third?: number): R | undefined {
@@ -89,6 +88,7 @@ export class CachedTable<R> {
   }
 
   remove(first: number | string): void {
+    assert(this.#delete !== undefined, 'only passing rows are removed');
     const entry = this.entry(first);
     entry.isRemoved = true;
     this.replace(entry, undefined);
@@ -111,20 +111,27 @@ export class CachedTable<R> {
 
   /** Writes the batch's changed rows. */
   write(): void {
-    for (const entry of this.#changed) {
-      const { row, isStored, isRemoved } = entry;
-      if (isStored && isRemoved) this.#delete.run(...entry.key);
+    this.#delete?.run(this.#listRemoved());
+    for (const { row, stored, isRemoved, key } of this.#changed) {
       if (row === undefined) continue;
-      const values = this.#codec.write(row);
-      if (!isStored || isRemoved) this.#insert.run(...values);
-      else this.#update.run(...this.#changing.map(index => values[index] ?? null), ...entry.key);
+      if (stored === undefined || isRemoved) this.#insert.run(this.#codec.write(row));
+      else this.#update.run(row, stored, key);
     }
+  }
+
+  /** Returns the keys of the stored rows that this batch has removed. */
+  #listRemoved(): Stored[] {
+    const removed: Stored[] = [];
+    for (const { stored, isRemoved, key } of this.#changed) {
+      if (stored !== undefined && isRemoved) removed.push(key[0] ?? null);
+    }
+    return removed;
   }
 
   /** The batch is stored. */
   settle(): void {
     for (const entry of this.#changed) {
-      entry.isStored = entry.row !== undefined;
+      entry.stored = entry.row;
       entry.isChanged = false;
       entry.isRemoved = false;
       if (entry.row === undefined) this.#entries.delete(entry.name);
@@ -148,7 +155,7 @@ export class CachedTable<R> {
     if (isNew) this.#highest = name;
     const stored = isNew ? undefined : this.#find.get(...key);
     const row = stored === undefined ? undefined : this.#codec.read(stored);
-    const entry: Entry<R> = { name, key, row, isStored: row !== undefined, isChanged: false, isRemoved: false };
+    const entry: Entry<R> = { name, key, row, stored: row, isChanged: false, isRemoved: false };
     this.#entries.set(name, entry);
     if (this.#isPassing && row === undefined) this.#absent.push(entry);
     return entry;

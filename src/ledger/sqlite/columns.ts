@@ -20,6 +20,8 @@ export interface TableSpec<R> {
   /** True if it is never changed after the row is added, like the key. */
   readonly fixed?: readonly (keyof R & string)[];
   readonly columns: Columns<R>;
+  /** Returns the values of all properties, in the order of `columns`; absent: they are read one by one. */
+  readonly listValues?: (row: R) => unknown[];
   /** True if other gateways may end a row that an engine has cached: PostgreSQL's engine notices when it changes the row. */
   readonly guarded?: true;
 }
@@ -40,7 +42,10 @@ export const flag: Codec<boolean> = { read: stored => stored === 1n, write: Numb
 export function orNull<T>(codec: Codec<T>): Codec<T | null> {
   return {
     read: stored => (stored === null ? null : codec.read(stored)),
-    write: value => (value === null ? null : codec.write(value)),
+    write:
+      codec.write === identity
+        ? (identity as Codec<T | null>['write'])
+        : value => (value === null ? null : codec.write(value)),
   };
 }
 
@@ -55,9 +60,13 @@ export const list: Codec<readonly string[]> = {
   write: value => JSON.stringify(value),
 };
 
-/** Returns the statement that adds a row with values for these columns. */
-export function insertText(table: string, columns: readonly string[]): string {
-  return `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`;
+/** Returns the statement that adds a row with values for these columns. `places`: the values; absent: all are bound. */
+export function insertText(
+  table: string,
+  columns: readonly string[],
+  places: readonly string[] = columns.map(() => '?'),
+): string {
+  return `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${places.join(', ')})`;
 }
 
 /** Reads rows of a table and makes their values, both in the order of its columns. */
@@ -66,11 +75,16 @@ export class RowCodec<R> {
   readonly names: readonly string[];
   readonly #properties: readonly (keyof R & string)[];
   readonly #codecs: readonly Codec<unknown>[];
+  readonly #listValues: (row: R) => unknown[];
+  /** The indexes of values that are not stored as they are. */
+  readonly #converted: readonly number[];
 
-  constructor({ columns }: Pick<TableSpec<R>, 'columns'>) {
+  constructor({ columns, listValues }: Pick<TableSpec<R>, 'columns' | 'listValues'>) {
     this.#properties = Object.keys(columns) as (keyof R & string)[];
     this.names = this.#properties.map(property => columns[property][0]);
     this.#codecs = this.#properties.map(property => columns[property][1] as Codec<unknown>);
+    this.#listValues = listValues ?? (row => this.#properties.map(property => row[property]));
+    this.#converted = [...this.#codecs.keys()].filter(index => this.#codecs[index]?.write !== identity);
   }
 
   read(stored: readonly Stored[]): R {
@@ -82,11 +96,8 @@ export class RowCodec<R> {
   }
 
   write(row: R): Stored[] {
-    const values: Stored[] = [];
-    for (let index = 0; index < this.#properties.length; index++) {
-      const property = this.#properties[index] as keyof R;
-      values.push((this.#codecs[index] as Codec<unknown>).write(row[property]));
-    }
-    return values;
+    const values = this.#listValues(row);
+    for (const index of this.#converted) values[index] = this.#codecs[index]?.write(values[index]);
+    return values as Stored[];
   }
 }

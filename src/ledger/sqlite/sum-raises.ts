@@ -1,3 +1,4 @@
+import type { UsageBuckets } from '../ledger.ts';
 import type { SumChange } from '../rows.ts';
 import { codes, encode } from './codes.ts';
 
@@ -29,10 +30,17 @@ export const sumKeyCount = 5;
 const numberMax = 2 ** 21;
 const groupedMax = 8;
 
+/** The sums of a record's counts. */
+interface Counts extends Record<keyof UsageBuckets, number> {
+  requests: number;
+  failed: number;
+  latencyMs: number;
+}
+
 /** The amounts that a batch adds to one sum. */
 interface Raise {
   readonly sum: SumChange;
-  readonly counts: number[];
+  readonly counts: Counts;
   cost: bigint;
   writtenOff: bigint;
   /** Over the records with a known provider cost. */
@@ -44,8 +52,8 @@ interface Raise {
 /** Returns the total of changes: each sum once, as values of `sumColumns`. */
 export function sumUp(changes: readonly SumChange[]): (number | bigint)[][] {
   return groupChanges(changes).map(({ sum, counts, cost, writtenOff, providerCost, margin }) => {
-    const [requests = 0, failed = 0, input = 0, cacheRead = 0, cacheWrite5m = 0, cacheWrite1h = 0, ...rest] = counts;
-    const [output = 0, reasoning = 0, images = 0, latencyMs = 0] = rest;
+    const { requests, failed, input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images, latencyMs } =
+      counts;
     const place = [encode(codes.period, sum.period), encode(codes.grouped, sum.grouped), sum.number, sum.valueId];
     const tokens = [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images];
     const money = [cost, writtenOff, latencyMs, providerCost, margin];
@@ -64,7 +72,7 @@ function groupChanges(changes: readonly SumChange[]): Raise[] {
     let raise = groups.get(sum.valueId);
     if (raise === undefined) {
       const money = { cost: 0n, writtenOff: 0n, providerCost: 0n, margin: 0n };
-      raise = { sum, counts: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ...money };
+      raise = { sum, counts: noCounts(), ...money };
       groups.set(sum.valueId, raise);
       raises.push(raise);
     }
@@ -73,12 +81,24 @@ function groupChanges(changes: readonly SumChange[]): Raise[] {
   return raises;
 }
 
+function noCounts(): Counts {
+  const tokens = { input: 0, cacheRead: 0, cacheWrite5m: 0, cacheWrite1h: 0, output: 0, reasoning: 0, images: 0 };
+  return { ...tokens, requests: 0, failed: 0, latencyMs: 0 };
+}
+
 function addTo(raise: Raise, { usage }: SumChange): void {
   const { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images, latencyMs } = usage;
-  const failed = usage.state === 'upstream_failed' ? 1 : 0;
-  const added = [1, failed, input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images, latencyMs];
-  for (let index = 0; index < added.length; index++)
-    raise.counts[index] = (raise.counts[index] ?? 0) + (added[index] ?? 0);
+  const { counts } = raise;
+  counts.requests += 1;
+  if (usage.state === 'upstream_failed') counts.failed += 1;
+  counts.input += input;
+  counts.cacheRead += cacheRead;
+  counts.cacheWrite5m += cacheWrite5m;
+  counts.cacheWrite1h += cacheWrite1h;
+  counts.output += output;
+  counts.reasoning += reasoning;
+  counts.images += images;
+  counts.latencyMs += latencyMs;
   raise.cost += usage.cost;
   raise.writtenOff += usage.writtenOff;
   if (usage.providerCost === null) return;

@@ -2,6 +2,8 @@ import { toDay } from '../rules/calendar.ts';
 import type { SumChange } from '../rows.ts';
 import type { Query } from '../../lib/sqlite/database.ts';
 import { codes, encode } from './codes.ts';
+import { insertText } from './columns.ts';
+import { InsertStatements } from './insert-statements.ts';
 import type { Labels } from './labels.ts';
 import type { Sql } from './sql.ts';
 import { sumColumns, sumKeyCount, sumUp } from './sum-raises.ts';
@@ -15,7 +17,7 @@ const countsKnownMax = 1000;
 export class SumTable {
   readonly #labels: Labels;
   readonly #changes: SumChange[] = [];
-  readonly #raise: Query<(number | bigint)[], unknown>;
+  readonly #raise: InsertStatements;
   readonly #has: Query<number[], unknown>;
   readonly #count: Query<number[], { count: bigint }>;
   /** The number of end users and of tags per account and day. */
@@ -26,11 +28,7 @@ export class SumTable {
     const of = 'FROM usage_sum WHERE account_id = ? AND period = ? AND grouped = ? AND number = ?';
     this.#has = sql.prepare(`SELECT 1 ${of} AND group_id = ?`);
     this.#count = sql.prepare(`SELECT count(*) AS count ${of}`);
-    const raised = sumColumns.slice(sumKeyCount).map(count => `${count} = ${count} + excluded.${count}`);
-    const places = sumColumns.map(() => '?').join(', ');
-    this.#raise = sql.prepare(
-      `INSERT INTO usage_sum (${sumColumns.join(', ')}) VALUES (${places}) ON CONFLICT DO UPDATE SET ${raised.join(', ')}`,
-    );
+    this.#raise = new InsertStatements(sql, sumColumns.length, raiseText);
   }
 
   add(change: SumChange): void {
@@ -39,7 +37,7 @@ export class SumTable {
 
   /** Writes the batch's additions. */
   write(): void {
-    for (const values of sumUp(this.#changes)) this.#raise.run(...values);
+    for (const values of sumUp(this.#changes)) this.#raise.run(values);
   }
 
   /** The batch is stored. */
@@ -69,6 +67,13 @@ export class SumTable {
     this.#counts.set(name, count + 1);
     return change;
   }
+}
+
+/** Returns the statement that adds a sum, or raises it by the values that are not 0. */
+function raiseText(places: readonly string[]): string {
+  const raised = sumColumns.filter((_, index) => index >= sumKeyCount && places[index] !== '0');
+  const raises = raised.map(column => `${column} = ${column} + excluded.${column}`);
+  return `${insertText('usage_sum', sumColumns, places)} ON CONFLICT DO UPDATE SET ${raises.join(', ')}`;
 }
 
 function isSameDay(one: SumChange, two: SumChange): boolean {

@@ -42,6 +42,7 @@ import {
   type TableSpec,
   text,
 } from './columns.ts';
+import { listHold, listUsage } from './row-values.ts';
 import { decodeRolling, encodeRolling } from './schema.ts';
 
 /** Maps the tables of the file to the rows of `src/ledger/rows.ts`. The schema checks columns that have a fixed set of words. */
@@ -264,6 +265,7 @@ const requestColumns: Columns<Request> = {
 export const holdTable: TableSpec<Hold> = {
   table: 'hold',
   key: ['id'],
+  listValues: listHold,
   guarded: true,
   fixed: [
     ...(Object.keys(requestColumns).filter(name => name !== 'id' && name !== 'expiresAtMs') as (keyof Request)[]),
@@ -286,6 +288,7 @@ export const holdTable: TableSpec<Hold> = {
 export const usageTable: TableSpec<Usage> = {
   table: 'usage',
   key: ['id'],
+  listValues: listUsage,
   columns: {
     ...requestColumns,
     admittedAtMs: ['created_at_ms', int],

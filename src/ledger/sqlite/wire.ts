@@ -202,10 +202,10 @@ function encodeText(text: TextEstimate | undefined): TextValues | null {
 }
 
 /** Decodes an admit. */
-export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
+export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]): DecodedAdmit {
   const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs] = wire;
   const [, , , , , , , , , , , text, requests, endUser, endpoint, tags, batchId] = wire;
-  return {
+  const admission: DecodedAdmit = {
     id,
     requestId,
     model,
@@ -214,12 +214,25 @@ export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
     funds: funds === null ? undefined : decodeFunds(funds),
     requests,
     endpoint,
-    ...(tags === undefined ? {} : { tags }),
-    ...(batchId === undefined ? {} : { batchId }),
-    ...(text === null ? {} : { text: decodeText(text) }),
-    ...(endUser === undefined ? {} : { endUser }),
-    ...(expiresAtMs === null ? {} : { expiresAtMs }),
   };
+  // Not spread, which takes ten times as long for fields that are absent.
+  if (tags !== undefined) admission.tags = tags;
+  if (batchId !== undefined) admission.batchId = batchId;
+  if (text !== null) admission.text = decodeText(text);
+  if (endUser !== undefined) admission.endUser = endUser;
+  if (expiresAtMs !== null) admission.expiresAtMs = expiresAtMs;
+  return admission;
+}
+
+/** An admit without the hash of its key. */
+interface DecodedAdmit extends Omit<AdmitCommand, 'key' | 'durable'> {
+  readonly owner: KeyOwner;
+  readonly endpoint: string;
+  tags?: Tags;
+  batchId?: string;
+  text?: TextEstimate;
+  endUser?: string;
+  expiresAtMs?: number;
 }
 
 function decodeText([inputTokens, outputTokensMin, outputTokensWanted]: TextValues): TextEstimate {
@@ -260,11 +273,11 @@ export function encodeSettle(command: SettleCommand, nowMs: number): WireCommand
 }
 
 /** Decodes a settle; `prices` stays a text. */
-export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
+export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]): DecodedSettle {
   const [, , id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs, provider, attempts] = wire;
   const [, , , , , , , , , , , prices, multiplierPermille, costNanoUsd, providerCostNanoUsd, timeline, tools] = wire;
   const [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images] = tokens;
-  return {
+  const settlement: DecodedSettle = {
     id,
     state,
     usageSource,
@@ -276,11 +289,19 @@ export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
     prices,
     multiplierPermille,
     usage: { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images },
-    ...(costNanoUsd === undefined ? {} : { costNanoUsd }),
     providerCostNanoUsd,
-    ...(timeline === undefined ? {} : { timeline }),
-    ...(tools === null ? {} : { tools: readToolCharges(tools) }),
+    timeline,
   };
+  if (costNanoUsd !== undefined) settlement.costNanoUsd = costNanoUsd;
+  if (tools !== null) settlement.tools = readToolCharges(tools);
+  return settlement;
+}
+
+/** A settle whose prices are a text. */
+interface DecodedSettle extends Omit<SettleCommand, 'prices'> {
+  readonly prices: string;
+  costNanoUsd?: bigint;
+  tools?: SettleCommand['tools'];
 }
 
 /** The texts of price sheets. The catalogue makes one sheet for all requests of a model. */

@@ -23,6 +23,8 @@ export interface CallPolicy<C, Reply> {
   readonly takeBatch?: (waiting: C[], max: number) => C[];
   /** Returns whether the thread replies to a call with `later`. It posts no `now` for a message that has only such calls. Absent: the reply to every call is announced or comes with `now`. */
   readonly repliesLater?: (call: C) => boolean;
+  /** Returns the memory of a call's request that moves to the thread instead of being copied; absent: all is copied. */
+  readonly movedMemory?: (call: C) => readonly ArrayBuffer[];
   /** Called after `onReply` was called for all replies of a message. */
   onBatch?(batch: BatchFacts): void;
   /** Called with the thread's messages that are not replies. */
@@ -147,7 +149,9 @@ export class CallThread<C extends Call<unknown>, Reply> {
     // Not `map`: see `toDense`.
     const requests: unknown[] = [];
     for (const { request } of batch) requests.push(request);
-    worker.postMessage(requests);
+    const { movedMemory } = this.#policy;
+    if (movedMemory === undefined) worker.postMessage(requests);
+    else worker.postMessage(requests, batch.flatMap(movedMemory));
   }
 
   #onReplies([kind, replies]: Replies<Reply>): void {

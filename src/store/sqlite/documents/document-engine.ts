@@ -2,6 +2,7 @@ import { crc32 } from 'node:zlib';
 import type { Chunk, DocumentChange, DocumentName, NewDocument, PutOutcome } from '../../documents.ts';
 import { type Connection, isStorageFailure, mayLoseWrites, type Query } from '../../../lib/sqlite/database.ts';
 import { StorageLost } from '../../../lib/sqlite/storage-lost.ts';
+import { ownMemory } from '../../../lib/own-memory.ts';
 import { type DocumentOwner, Eviction, type SpaceMax } from './eviction.ts';
 import { DocumentRows, sumLength, measureSize } from './rows.ts';
 
@@ -26,6 +27,20 @@ export interface TimedCommand {
 export type DocumentReply =
   | { readonly outcome: 'done'; readonly value: unknown }
   | { readonly outcome: 'failed' | 'storage' | 'full'; readonly message: string };
+
+/** Copying fewer bytes costs less than moving them. */
+const movedBytesMin = 1024 ** 2;
+
+/** Returns the large contents of a command whose memory the caller does not use any more. */
+export function handedOver(command: DocumentCommand): Uint8Array<ArrayBuffer>[] {
+  const content = command.kind === 'put' ? command.document : command.kind === 'update' ? command.change : undefined;
+  if (content?.handsOver !== true) return [];
+  const { body, chunks = [] } = content;
+  const large = [body, ...chunks.map(chunk => chunk.content)].filter(
+    each => each !== undefined && each.length >= movedBytesMin,
+  );
+  return large.map(each => each && ownMemory(each)).filter(each => each !== undefined);
+}
 
 /** Thrown if there is no room for a document, even after everything that may be evicted. */
 class StoreFull extends Error {

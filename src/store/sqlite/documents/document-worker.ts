@@ -2,11 +2,12 @@ import { workerData } from 'node:worker_threads';
 import { type Connection, mayLoseWrites, openForWriting } from '../../../lib/sqlite/database.ts';
 import { checkpoint, logBytes, refuseDamaged, refusingDamage } from '../../../lib/sqlite/log-file.ts';
 import { isStorageLost, StorageLost } from '../../../lib/sqlite/storage-lost.ts';
+import { freeMemory } from '../../../lib/own-memory.ts';
 import { migrate } from '../../../lib/sqlite/migrations.ts';
 import { documentMigrations } from './document-migrations.ts';
 import { serveCalls } from '../../../lib/threads/serve-calls.ts';
 import type { SpaceMax } from './eviction.ts';
-import { DocumentEngine, type DocumentReply, type TimedCommand } from './document-engine.ts';
+import { DocumentEngine, type DocumentReply, handedOver, type TimedCommand } from './document-engine.ts';
 
 /** The data with which the writer of documents starts. */
 export interface DocumentWriterData {
@@ -64,6 +65,7 @@ serveCalls<TimedCommand, DocumentReply>({
   run(batch, post) {
     lastMs = batch.at(-1)?.nowMs ?? lastMs;
     post('now', engine.run(batch));
+    for (const { command } of batch) for (const content of handedOver(command)) freeMemory(content);
     if (logBytes(path) > logBytesMax) emptyLog();
     quiet.refresh();
   },

@@ -4,7 +4,7 @@ import { overloaded } from '../../../errors/overloaded.ts';
 import { LedgerStartError, startErrorCode } from '../../../lib/sqlite/start-error.ts';
 import { isStorageLost } from '../../../lib/sqlite/storage-lost.ts';
 import { type Call, CallThread } from '../../../lib/threads/call-thread.ts';
-import type { DocumentCommand, DocumentReply, TimedCommand } from './document-engine.ts';
+import { type DocumentCommand, type DocumentReply, handedOver, type TimedCommand } from './document-engine.ts';
 import type { DocumentWriterData } from './document-worker.ts';
 
 /** The most commands that may wait; further ones are refused. */
@@ -36,6 +36,7 @@ export class DocumentWriter {
         this.#notice(reply);
         answer(call, reply);
       },
+      movedMemory: ({ request }) => handedOver(request.command).map(({ buffer }) => buffer),
       onEnd: (lost, cause) => {
         if (isStorageLost(cause)) this.lose(cause);
         for (const { reject } of lost) reject(overloaded('Content can’t be stored now.', cause));
