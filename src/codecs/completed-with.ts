@@ -4,5 +4,7 @@ import { completed } from '../generation/events.ts';
 
 /** Returns the event `completed` with the usage that the upstream reported; without a usage, the gateway counts the tokens. */
 export function completedWith(usage: Usage | undefined, serviceTier: ServiceTier): GenerationEvent {
-  return completed({ ...(usage === undefined ? {} : { usage, usageSource: UsageSource.REPORTED }), serviceTier });
+  return usage === undefined
+    ? completed({ serviceTier })
+    : completed({ usage, usageSource: UsageSource.REPORTED, serviceTier });
 }

@@ -12,8 +12,8 @@ interface OpenDelta {
  */
 export class EventLog {
   readonly #events: GenerationEvent[] = [];
-  /** By choice. */
-  readonly #open: (OpenDelta | undefined)[] = [];
+  /** By choice. It begins with the one choice of most answers, because an empty list would grow to room for 17. */
+  readonly #open: (OpenDelta | undefined)[] = [undefined];
 
   add(event: GenerationEvent): void {
     const { event: step, choice } = event;
@@ -39,7 +39,7 @@ export class EventLog {
 
   /** Returns all events so far, in order. Later events do not change the returned list. */
   read(): GenerationEvent[] {
-    for (const choice of this.#open.keys()) this.#close(choice);
+    for (let choice = 0; choice < this.#open.length; choice += 1) this.#close(choice);
     return [...this.#events];
   }
 

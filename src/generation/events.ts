@@ -4,6 +4,7 @@ import type {
   Completed,
   DeltaKind,
   ExtensionScope,
+  Finished,
   FinishReason,
   GenerationEvent,
   Started,
@@ -101,32 +102,19 @@ export interface FinishFacts {
 
 /** Returns `finished`. */
 export function finished(choice: number, reason: FinishReason, facts: FinishFacts = {}): GenerationEvent {
-  return wrap(choice, {
-    case: 'finished',
-    value: {
-      $typeName: 'tollgate.v1.Finished',
-      reason,
-      native: facts.native ?? '',
-      detailsJson: facts.detailsJson ?? '',
-      ...(facts.matchedStop === undefined ? {} : { matchedStop: facts.matchedStop }),
-      ...(facts.protocol === undefined ? {} : { protocol: facts.protocol }),
-    },
-  });
+  const { native = '', detailsJson = '', matchedStop, protocol } = facts;
+  const value: Finished = { $typeName: 'tollgate.v1.Finished', reason, native, detailsJson };
+  if (matchedStop !== undefined) value.matchedStop = matchedStop;
+  if (protocol !== undefined) value.protocol = protocol;
+  return wrap(choice, { case: 'finished', value });
 }
 
 /** Returns `completed` with the given fields; all others are empty. */
 export function completed(value: Partial<Omit<Completed, '$typeName'>>): GenerationEvent {
-  return wrap(0, {
-    case: 'completed',
-    value: {
-      $typeName: 'tollgate.v1.Completed',
-      usageSource: 0,
-      costNanoUsd: 0n,
-      serviceTier: 0,
-      completedAtMs: 0n,
-      ...value,
-    },
-  });
+  const { usageSource = 0, costNanoUsd = 0n, serviceTier = 0, completedAtMs = 0n, usage } = value;
+  const made: Completed = { $typeName: 'tollgate.v1.Completed', usageSource, costNanoUsd, serviceTier, completedAtMs };
+  if (usage !== undefined) made.usage = usage;
+  return wrap(0, { case: 'completed', value: made });
 }
 
 /** Returns `annotation_added` to a text part at `[item, part]`. */

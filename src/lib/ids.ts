@@ -18,18 +18,26 @@ const written = Buffer.alloc(64);
 
 /** Returns an unsigned integer in base62, padded with zeros on the left. */
 export function base62(value: number | bigint, length: number): string {
-  let rest = BigInt(value);
-  // Eight digits at a time, because each BigInt operation is expensive; written as bytes, because each added character would make a string.
-  for (let left = length; left > 0;) {
-    let low = rest >= digits8 ? Number(rest % digits8) : Number(rest);
-    rest = rest >= digits8 ? rest / digits8 : 0n;
-    for (let digit = 0; digit < 8 && left > 0; digit += 1) {
-      left -= 1;
-      written[left] = alphabet.charCodeAt(low % 62);
-      low = Math.floor(low / 62);
-    }
+  let rest = value;
+  let left = length;
+  // Eight digits at a time, because each BigInt operation is expensive.
+  while (typeof rest === 'bigint' && rest >= digits8 && left > 0) {
+    const count = Math.min(left, 8);
+    writeDigits(Number(rest % digits8), left, count);
+    left -= count;
+    rest /= digits8;
   }
+  writeDigits(Number(rest), left, left);
   return written.toString('latin1', 0, length);
+}
+
+/** Writes the last `count` digits of a value so that they end before `end`. They are written as bytes, because adding characters to a text would make a text for each. */
+function writeDigits(value: number, end: number, count: number): void {
+  let rest = value;
+  for (let at = end - 1; at >= end - count; at -= 1) {
+    written[at] = alphabet.charCodeAt(rest % 62);
+    rest = Math.floor(rest / 62);
+  }
 }
 
 /** Returns `length` random base62 characters (5.95 bits each). */
@@ -125,6 +133,11 @@ export function publicRequestId(id: number): string {
 /** Returns the beginning of a request's public id, which is enough to find it in a log. */
 export function requestIdStart(id: number): string {
   return `req_${base62(id, 10)}`;
+}
+
+/** Returns a request id without `req_`, from which the ids of answers are made. */
+export function requestIdEnd(requestId: string): string {
+  return requestId.startsWith('req_') ? requestId.slice(4) : requestId;
 }
 
 /** Returns a public request id without a ledger id, for requests that arrive while no id can be made. */

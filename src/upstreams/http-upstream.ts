@@ -282,7 +282,9 @@ const protocolNames: Readonly<Partial<Record<Protocol, string>>> = namesByProtoc
 
 /** Returns true if the client has requested llama.cpp's timings in every chunk. */
 function asksForTimings({ source }: GenerateRequest): boolean {
-  return source !== undefined && Buffer.from(source.body).includes('"timings_per_token"');
+  if (source === undefined) return false;
+  const { buffer, byteOffset, length } = source.body;
+  return Buffer.from(buffer, byteOffset, length).includes('"timings_per_token"');
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Started } from '../../gen/tollgate/v1/event_pb.ts';
 import { hashText } from '../../generation/call-id.ts';
+import { requestIdEnd } from '../../lib/ids.ts';
 
 /** The members that every chunk of an answer and the whole answer share. */
 export interface ChatIdentity {
@@ -13,7 +14,7 @@ export interface ChatIdentity {
 /** Returns the identity of an answer. */
 export function toIdentity(started: Started): ChatIdentity {
   return {
-    id: `chatcmpl-${started.requestId.replace(/^req_/, '')}`,
+    id: `chatcmpl-${requestIdEnd(started.requestId)}`,
     created: Math.floor(Number(started.createdAtMs) / 1000),
     model: started.model,
     // Changes when the upstream's configuration changes (docs/interfaces/chat-completions.md "Response"). If the upstream gives none, it is derived from the model, because nothing else is known.

@@ -1,11 +1,12 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { type Finished, FinishReason, type Started } from '../../gen/tollgate/v1/event_pb.ts';
+import { requestIdEnd } from '../../lib/ids.ts';
 import type { JsonObject } from '../codec.ts';
 
 /** Returns the members that every chunk of an answer, and the whole answer, have in common. */
 export function renderIdentity(started: Started): JsonObject {
   return {
-    id: `cmpl-${started.requestId.replace(/^req_/, '')}`,
+    id: `cmpl-${requestIdEnd(started.requestId)}`,
     object: 'text_completion',
     created: Math.floor(Number(started.createdAtMs) / 1000),
     model: started.model,

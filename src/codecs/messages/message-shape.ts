@@ -1,6 +1,7 @@
 import { type Item, ItemStatus, type ToolCall, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Started } from '../../gen/tollgate/v1/event_pb.ts';
 import { parseExact } from '../../lib/exact-json.ts';
+import { requestIdEnd } from '../../lib/ids.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { objectIn } from '../json.ts';
 
@@ -9,7 +10,7 @@ import { objectIn } from '../json.ts';
 /** Returns the first members of an answer, in the order of Anthropic's service. */
 export function messageHead(started: Started): JsonObject {
   return {
-    id: `msg_${started.requestId.replace(/^req_/, '')}`,
+    id: `msg_${requestIdEnd(started.requestId)}`,
     type: 'message',
     role: 'assistant',
     model: started.model,

@@ -14,13 +14,15 @@ export interface CountingDependencies {
   readonly router: Pick<Router, 'countTokens'>;
 }
 
+const nowhere: RouteName = { modelId: '', provider: '', model: '' };
+
 /** Measures one answer. If its upstream reports no usage, the usage is estimated from that; if it does, later estimates learn from it. */
 export class AnswerCounts implements CountCorrection {
   readonly #dependencies: CountingDependencies;
   readonly #measured: MeasuredInput | undefined;
   readonly #request: GenerateRequest;
   readonly #wantsReasoning: boolean;
-  #route: RouteName = { modelId: '', provider: '', model: '' };
+  #route = nowhere;
   #isRemote = false;
   #sentAtMs = 0;
   /** The time from the attempt's start to the answer's first text; undefined: no text yet. */
@@ -64,24 +66,25 @@ export class AnswerCounts implements CountCorrection {
   }
 
   /** Returns the input tokens as the provider counts them, if it can be queried for that; otherwise estimated from its earlier reports. */
-  readonly input = async (): Promise<number | undefined> => {
+  async input(): Promise<number | undefined> {
     const measured = this.#measured;
     if (measured === undefined) return undefined;
     const { unseenOutput, router } = this.#dependencies;
     const counted = await router.countTokens(this.#request, this.#route);
     return counted ?? unseenOutput.tokens.input(this.#route, { kind: measured.kind, estimate: measured.ownHigh });
-  };
+  }
 
-  readonly output = (text: MeasuredText): number | undefined =>
-    this.#dependencies.unseenOutput.tokens.output(this.#route, text);
+  output(text: MeasuredText): number | undefined {
+    return this.#dependencies.unseenOutput.tokens.output(this.#route, text);
+  }
 
-  readonly reasoning = (isShown: boolean): number | undefined => {
+  reasoning(isShown: boolean): number | undefined {
     if (!this.#isRemote) return undefined;
     const ms = this.#firstTextMs ?? this.#ranMs();
     const known = this.#dependencies.unseenOutput.tokens.reasoning(this.#route, ms);
     if (known !== undefined || isShown || !this.#wantsReasoning) return known;
     return this.#dependencies.unseenOutput.estimate(this.#route, ms);
-  };
+  }
 
   /**
    * Learns from the usage that the upstream reported for a complete answer. `wasWhole`: the upstream did not stream the answer.

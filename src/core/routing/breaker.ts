@@ -70,6 +70,16 @@ export class Breaker {
   /** Grows whenever the breaker opens: reports of permits with an earlier number are ignored. */
   #era = 0;
 
+  /** What permits report to; one object for all permits, because every attempt has a permit. */
+  readonly #reports: BreakerReports = {
+    era: () => this.#era,
+    close: isSuspect => this.#close(isSuspect),
+    countFailure: (probe, caller) => this.#countFailure(probe, caller),
+    endProbe: () => {
+      this.#probing = false;
+    },
+  };
+
   constructor(clock: Clock, policy: BreakerPolicy, changed: (state: BreakerState) => void) {
     this.#clock = clock;
     this.#policy = policy;
@@ -96,32 +106,7 @@ export class Breaker {
       this.#probing = true;
       this.#become('half_open');
     }
-    return this.#permit(probe, caller);
-  }
-
-  #permit(probe: boolean, caller: BreakerCaller | undefined): Permit {
-    const era = this.#era;
-    let reported = false;
-    let answered = false;
-    const once = (report: () => void): void => {
-      if (reported) return;
-      reported = true;
-      if (era === this.#era) report();
-    };
-    return {
-      answering: () => {
-        if (answered || reported || era !== this.#era) return;
-        answered = true;
-        // Lets other requests pass as soon as the probe's answer begins, because that answer may take an hour. The next failure opens the breaker again at once.
-        if (probe) this.#close(true);
-      },
-      succeeded: () => once(() => this.#close(false)),
-      failed: () => once(() => this.#countFailure(probe, caller)),
-      released: () =>
-        once(() => {
-          if (probe && !answered) this.#probing = false;
-        }),
-    };
+    return new BreakerPermit(this.#reports, this.#era, probe, caller);
   }
 
   /** Returns whether `openMs` has passed. If the wall clock has stepped back, it counts as passed: a breaker must not stay open because of that. */
@@ -178,5 +163,61 @@ export class Breaker {
     if (this.#state === state) return;
     this.#state = state;
     this.#changed(state);
+  }
+}
+
+/** What a breaker does with the reports of its permits. */
+interface BreakerReports {
+  /** Returns the number that the breaker gives to new permits. */
+  readonly era: () => number;
+  readonly close: (isSuspect: boolean) => void;
+  readonly countFailure: (probe: boolean, caller: BreakerCaller | undefined) => void;
+  readonly endProbe: () => void;
+}
+
+class BreakerPermit implements Permit {
+  readonly #breaker: BreakerReports;
+  readonly #era: number;
+  readonly #probe: boolean;
+  readonly #caller: BreakerCaller | undefined;
+  #hasReported = false;
+  #hasAnswered = false;
+
+  constructor(breaker: BreakerReports, era: number, probe: boolean, caller: BreakerCaller | undefined) {
+    this.#breaker = breaker;
+    this.#era = era;
+    this.#probe = probe;
+    this.#caller = caller;
+  }
+
+  answering(): void {
+    if (this.#hasAnswered || this.#hasReported || !this.#counts) return;
+    this.#hasAnswered = true;
+    // Lets other requests pass as soon as the probe's answer begins, because that answer may take an hour. The next failure opens the breaker again at once.
+    if (this.#probe) this.#breaker.close(true);
+  }
+
+  succeeded(): void {
+    if (this.#isFirstReport()) this.#breaker.close(false);
+  }
+
+  failed(): void {
+    if (this.#isFirstReport()) this.#breaker.countFailure(this.#probe, this.#caller);
+  }
+
+  released(): void {
+    if (this.#isFirstReport() && this.#probe && !this.#hasAnswered) this.#breaker.endProbe();
+  }
+
+  /** False if the breaker has opened since the permit was made. */
+  get #counts(): boolean {
+    return this.#era === this.#breaker.era();
+  }
+
+  /** Returns whether a report counts: the first one does, unless the breaker has opened. */
+  #isFirstReport(): boolean {
+    if (this.#hasReported) return false;
+    this.#hasReported = true;
+    return this.#counts;
   }
 }

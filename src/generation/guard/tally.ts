@@ -30,11 +30,11 @@ export interface CallLimits {
 /** Corrects the gateway's count if the upstream has reported none. */
 export interface CountCorrection {
   /** Returns the input tokens of one call; undefined: unknown. Never rejects. */
-  readonly input: () => Promise<number | undefined>;
+  input(): Promise<number | undefined>;
   /** Returns the output tokens of a text; undefined: unknown. */
-  readonly output: (text: MeasuredText) => number | undefined;
+  output(text: MeasuredText): number | undefined;
   /** Returns all reasoning tokens so far, shown or not; `isShown`: some of it was shown. Undefined: unknown. */
-  readonly reasoning: (isShown: boolean) => number | undefined;
+  reasoning(isShown: boolean): number | undefined;
 }
 
 /** A measured text of the output. */
