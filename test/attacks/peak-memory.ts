@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
 /** The most memory that the main process of a gateway may have under any attack, in bytes. Source: docs/security.md "Memory". */
-export const peakBytesMax = 1.5e9;
+export const peakBytesMax = 1.5 * 1024 ** 3;
 
 /** Measures the most memory (RSS) that a process has had, as the kernel counts it. */
 export class PeakMemory {
@@ -38,7 +38,7 @@ export class PeakMemory {
 
 /** Adds the last test of a file of attacks: whatever they were, the gateway has never had too much memory. */
 export function testPeak(gateway: { readonly pid: number }, peak = new PeakMemory(gateway.pid)): void {
-  test('the gateway has had at most 1.5 GB of memory', () => {
+  test('the gateway has had at most 1.5 GiB of memory', () => {
     if (process.env['ATTACK_SHOW'] !== undefined) console.log('peak', peak.highest);
     expect(peak.highest).toBeLessThan(peakBytesMax);
   });
