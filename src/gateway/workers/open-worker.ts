@@ -111,7 +111,7 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
   );
   // Node.js has the option `reusePort`, but the framework's types lack it.
   const shared = { host: environment.host, port: environment.port, reusePort: true };
-  if (process.env['ONE_WORKER'] === undefined || number === 1) await edge.listen(shared);
+  await edge.listen(shared);
   void core.discovery.start();
   const running = listRequestServices(core);
   const graceOver = Promise.withResolvers<void>();

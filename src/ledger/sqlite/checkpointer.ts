@@ -11,7 +11,8 @@ export interface CheckpointerData {
   readonly log: SharedArrayBuffer;
 }
 
-const intervalMs = Number(process.env['CKPT_MS'] ?? 250);
+/** A checkpoint syncs log and file, and the first commit after it syncs the log again, so that requests wait longer around each. A longer interval lets the log grow at full load until the writer makes checkpoints itself (`LogState`). */
+const intervalMs = 1000;
 
 /**
  * Moves committed pages from the log into the file, so that the writer need not do it. A PASSIVE checkpoint waits for no one and blocks no one;
