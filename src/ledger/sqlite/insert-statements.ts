@@ -1,7 +1,10 @@
+import assert from 'node:assert/strict';
 import type { Query } from '../../lib/sqlite/database.ts';
 import type { Stored } from './columns.ts';
 import type { Sql } from './sql.ts';
 
+/** The most values: each has a bit in an integer. */
+const valuesMax = 53;
 /** The most statements that are kept prepared. Rows of further patterns are written with every value bound. */
 const statementsMax = 50;
 
@@ -28,6 +31,7 @@ export class InsertStatements {
 
   /** `makeText` returns the statement for `count` values: `?`, `NULL` or `0` each. */
   constructor(sql: Sql, count: number, makeText: (places: readonly string[]) => string) {
+    assert(count <= valuesMax, 'more values than bits of an integer');
     this.#sql = sql;
     this.#count = count;
     this.#makeText = makeText;
@@ -37,7 +41,7 @@ export class InsertStatements {
 
   /** Inserts a row with these values. */
   run(values: readonly Stored[]): void {
-    // Two sets of columns, as the bits of integers below 2^53.
+    // Two sets of columns, as bits.
     let nulls = 0;
     let zeros = 0;
     for (const value of values) {

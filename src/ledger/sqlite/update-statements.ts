@@ -1,7 +1,10 @@
+import assert from 'node:assert/strict';
 import type { Query } from '../../lib/sqlite/database.ts';
 import type { Codec, Stored, TableSpec } from './columns.ts';
 import type { Sql } from './sql.ts';
 
+/** The most properties that can change: each has a bit in an integer. */
+const partsMax = 53;
 /** The most statements that are kept prepared. Rows of which other properties change are written whole. */
 const statementsMax = 50;
 
@@ -38,6 +41,7 @@ export class UpdateStatements<R> {
     this.#parts = properties
       .filter(property => !key.includes(property) && !fixed.includes(property))
       .map(property => ({ property, column: columns[property][0], codec: columns[property][1] as Codec<unknown> }));
+    assert(this.#parts.length <= partsMax, 'more properties than bits of an integer');
     this.#whole = this.#prepare(2 ** this.#parts.length - 1);
     this.#last = this.#whole;
   }
