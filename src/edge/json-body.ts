@@ -67,18 +67,20 @@ export function receiveJson(edge: Edge, options: BodyOptions, receive: (body: Js
   if (refusal !== undefined) return receive(refusal);
   // The client waits for this before it sends the body; a refusal before this point saves the upload.
   if (request.headers.expect !== undefined) response.writeContinue();
-  const memory = new BodyMemory(edge, options);
+  const length = Number(request.headers['content-length'] ?? NaN);
+  const expected = length > 0 ? length : undefined;
+  const memory = new BodyMemory(edge, options, Math.min(expected ?? Infinity, bytesMax));
   const scan =
-    Number(request.headers['content-length'] ?? Infinity) <= unscannedBytes
+    expected !== undefined && expected <= unscannedBytes
       ? undefined
       : new BoundsScan(options.bounds ?? edge.options.bounds);
-  const expected = Number(request.headers['content-length'] ?? NaN);
-  const arriving = new ArrivingBytes({ smallMax: largeBytes, expected: expected > 0 ? expected : undefined });
+  const arriving = new ArrivingBytes({ smallMax: largeBytes, expected });
   let size = 0;
   let isOver = false;
   const refuse = (error: Error): void => {
     isOver = true;
     arriving.drop();
+    memory.giveBack();
     receive(error);
   };
   const judge = (chunk: Buffer): GatewayError | undefined => {
@@ -119,23 +121,32 @@ export function readJsonBody(edge: Edge, options: BodyOptions): Promise<JsonBody
 class BodyMemory {
   readonly #edge: Edge;
   readonly #options: BodyOptions;
+  readonly #most: number;
   #taken = 0;
 
-  constructor(edge: Edge, options: BodyOptions) {
+  /** `most`: the most bytes that the body can have. */
+  constructor(edge: Edge, options: BodyOptions, most: number) {
     this.#edge = edge;
     this.#options = options;
+    this.#most = most;
   }
 
-  /** Reserves memory for the bytes that have arrived. Returns an error if there is not enough left. */
+  /** Reserves memory for the bytes that have arrived, and for as many again. Returns an error if there is not enough left. */
   reach(size: number): GatewayError | undefined {
     if (size <= this.#taken || size <= largeBytes) return undefined;
     const { edge, accountId, response } = { ...this.#options, edge: this.#edge };
-    const more = Math.min(2 * size, this.#options.bytesMax) - this.#taken;
+    const more = Math.min(2 * size, this.#most) - this.#taken;
     const outcome = edge.bodies.take(accountId, more);
     if (outcome !== 'taken') return bodiesFull(outcome);
-    if (this.#taken === 0) response.once('close', () => edge.bodies.give(accountId, this.#taken));
+    if (this.#taken === 0) response.once('close', () => this.giveBack());
     this.#taken += more;
     return undefined;
+  }
+
+  /** Gives the memory back, because the request has ended or its bytes were dropped. */
+  giveBack(): void {
+    this.#edge.bodies.give(this.#options.accountId, this.#taken);
+    this.#taken = 0;
   }
 }
 
