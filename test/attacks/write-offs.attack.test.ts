@@ -96,7 +96,8 @@ test('an account with more write-offs than ledger.write_off_limit is suspended u
   for (const each of [key, sibling]) expect((await send(each, 'cheap')).outcome).toEqual(refused);
   expect(provider.bodies).toHaveLength(calls);
   expect(await show()).toMatchObject({ suspended: 'write_offs', balance: 1, held: 0 });
-  expect(suspendedLine.exec(gateway.printed())?.[1]).toBe(String(accountId));
+  // The gateway writes its log up to a tenth of a second later.
+  await expect.poll(() => suspendedLine.exec(gateway.printed())?.[1]).toBe(String(accountId));
   expect([await suspensions(), await readMetric('tollgate_written_off_dollars_total')]).toEqual([
     1,
     expect.closeTo(0.6, 4),
