@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Rotation } from './rotation.ts';
 
-function rotationOf(entries: readonly [owner: string, entry: number][]): Rotation<string, number> {
+function makeRotation(entries: readonly [owner: string, entry: number][]): Rotation<string, number> {
   const rotation = new Rotation<string, number>();
   for (const [owner, entry] of entries) rotation.add(owner, entry);
   return rotation;
@@ -15,7 +15,7 @@ function takeAllInTurn(rotation: Rotation<string, number>): number[] {
 }
 
 test('entries are taken in rotation, one of each owner, and in order within an owner', () => {
-  const rotation = rotationOf([
+  const rotation = makeRotation([
     ['busy', 1],
     ['busy', 2],
     ['busy', 3],
@@ -28,7 +28,7 @@ test('entries are taken in rotation, one of each owner, and in order within an o
 });
 
 test('the newest entry of the owner with the most makes room for an owner with fewer, never for one that would then have more', () => {
-  const rotation = rotationOf([
+  const rotation = makeRotation([
     ['busy', 1],
     ['busy', 2],
     ['busy', 3],
@@ -43,7 +43,7 @@ test('the newest entry of the owner with the most makes room for an owner with f
 });
 
 test('a removed entry is not taken, and its owner’s turn is not lost', () => {
-  const rotation = rotationOf([
+  const rotation = makeRotation([
     ['a', 1],
     ['a', 2],
     ['b', 3],
@@ -56,7 +56,7 @@ test('a removed entry is not taken, and its owner’s turn is not lost', () => {
 test('with any owners, an owner with one entry waits for at most one entry of each other owner', () => {
   fc.assert(
     fc.property(fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 40 }), owners => {
-      const rotation = rotationOf(owners.map((owner, index) => [owner, index]));
+      const rotation = makeRotation(owners.map((owner, index) => [owner, index]));
       rotation.add('last', -1);
       expect(rotation.size).toBe(owners.length + 1);
       const place = takeAllInTurn(rotation).indexOf(-1);
