@@ -28,7 +28,7 @@ function serve({ path, log: memory }: CheckpointerData): void {
     if (now === seen) return;
     seen = now;
     try {
-      log.pages = checkpoint(db, 'PASSIVE');
+      log.pages = checkpoint(db, 'PASSIVE').pages;
     } catch (error) {
       // If the log is long, the writer also makes checkpoints, and one that fails ends the writer's thread. It does not if the log seems empty.
       log.pages = 0;
