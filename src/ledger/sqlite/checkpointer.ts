@@ -2,6 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 import { checkpoint } from '../../lib/sqlite/log-file.ts';
 import { isStorageLost } from '../../lib/sqlite/storage-lost.ts';
+import { lowerOwnPriority } from '../../lib/threads/thread-priority.ts';
 import { LogState } from './log-state.ts';
 
 /** The data that the checkpointer starts with. */
@@ -19,6 +20,7 @@ const intervalMs = 1000;
  * pages that can't be moved now are moved the next time. The thread ends if a checkpoint throws `StorageLost`.
  */
 function serve({ path, log: memory }: CheckpointerData): void {
+  lowerOwnPriority();
   const db = new Database(path, { timeout: 0 });
   db.pragma('synchronous = FULL');
   const log = new LogState(memory);
