@@ -6,7 +6,8 @@ import { promisify } from 'node:util';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { interfaces } from '../../src/dashboard/app/playground/code.ts';
-import { endGateway, type Gateway, makeKey, readRecord, root, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, makeKey, readRecord, root } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import {
   askModel as ask,
   expectClean,
