@@ -58,7 +58,7 @@ async function runInShell(text: string, more: Record<string, string> = {}): Prom
     TOLLGATE_MANAGEMENT_KEY: gateway.managementKey,
     ...more,
   };
-  const names = `curl() { command curl --silent --show-error --fail-with-body "$@"; }; tollgate() { "${process.execPath}" "${join(root, 'src/main.ts')}" "$@"; }`;
+  const names = `curl() { command curl --silent --show-error --fail-with-body "$@"; }; tollgate() { "${process.execPath}" "${join(root, 'bin/tollgate.js')}" "$@"; }`;
   const { stdout } = await promisify(execFile)('bash', ['-c', `set -e; ${names}; ${text}`], { env });
   return stdout;
 }
