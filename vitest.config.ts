@@ -38,6 +38,7 @@ export default defineConfig({
           include: ['test/postgres/**/*.test.ts'],
           exclude: ['**/node_modules/**'],
           globalSetup: ['test/postgres/prepare.ts'],
+          isolate: false,
         },
       },
       {
@@ -47,6 +48,7 @@ export default defineConfig({
           include: ['test/browser/**/*.test.ts'],
           exclude: ['**/node_modules/**'],
           globalSetup: ['test/browser/prepare.ts'],
+          isolate: false,
         },
       },
     ],

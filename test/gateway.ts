@@ -169,7 +169,8 @@ export async function runCommand(
   return { ...end, json: parsed(end.stdout) };
 }
 
-function parsed(text: string): unknown {
+/** Returns the value of a JSON text; undefined if it is none. */
+export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -209,21 +210,42 @@ export function openTransport(rpcUrl: string, credential: string): ReturnType<ty
   });
 }
 
-/** Starts a gateway and waits until it is ready. */
-export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
-  const home = options.home ?? makeHome();
-  const config = join(home.folder, 'gateway.yaml');
-  if (options.config !== undefined) writeFileSync(config, options.config);
-  await prepareDatabase(home);
-  await moveDatabaseClock(home, options.environment?.['MOVED_CLOCK_FILE']);
+/** Returns what is known of a gateway that has started in a folder and listens at these origins: its keys, and clients of its internal services. */
+export function describeGateway(home: Home, { url, rpcUrl }: Pick<Gateway, 'url' | 'rpcUrl'>) {
+  const token = readFileSync(join(home.dataDir, 'operator.token'), 'utf8').trim();
+  return {
+    url,
+    rpcUrl,
+    apiKey: home.apiKey,
+    managementKey: home.managementKey,
+    dataDir: home.dataDir,
+    home,
+    account: createClient(AccountService, openTransport(rpcUrl, home.managementKey)),
+    admin: createClient(AdminService, openTransport(rpcUrl, token)),
+  };
+}
+
+/** Writes the configuration of a gateway. Returns the path of its file, and the environment of its process. */
+export function prepareStart(home: Home, { config, environment, balance = '10' }: GatewayOptions) {
+  const path = join(home.folder, 'gateway.yaml');
+  if (config !== undefined) writeFileSync(path, config);
   const env = gatewayEnvironment(home, {
     TOLLGATE_BOOTSTRAP_API_KEY: home.apiKey,
     TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: home.managementKey,
-    TOLLGATE_BOOTSTRAP_BALANCE: options.balance ?? '10',
-    ...options.environment,
+    TOLLGATE_BOOTSTRAP_BALANCE: balance,
+    ...environment,
   });
+  return { env, configPath: config === undefined ? undefined : path };
+}
+
+/** Starts a gateway and waits until it is ready. */
+export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
+  const home = options.home ?? makeHome();
+  await prepareDatabase(home);
+  await moveDatabaseClock(home, options.environment?.['MOVED_CLOCK_FILE']);
+  const { env, configPath } = prepareStart(home, options);
   const began = performance.now();
-  const arguments_ = options.config === undefined ? [] : ['--config', config];
+  const arguments_ = configPath === undefined ? [] : ['--config', configPath];
   const running = run([process.execPath, main, 'serve', ...arguments_], { cwd: home.folder, env });
   const { url, rpcUrl } = await waitUntilReady(running);
   const readyMs = performance.now() - began;
@@ -240,19 +262,11 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     child.kill(signal);
     return ended;
   };
-  const token = readFileSync(join(home.dataDir, 'operator.token'), 'utf8').trim();
   return {
-    url,
-    rpcUrl,
-    apiKey: home.apiKey,
-    managementKey: home.managementKey,
-    dataDir: home.dataDir,
-    home,
+    ...describeGateway(home, { url, rpcUrl }),
     readyMs,
     coreWaitMs,
     printed: () => output.stdout + output.stderr,
-    account: createClient(AccountService, openTransport(rpcUrl, home.managementKey)),
-    admin: createClient(AdminService, openTransport(rpcUrl, token)),
     cli: args => {
       const { TOLLGATE_DATABASE_URL: url } = env;
       const database = url === undefined ? {} : { TOLLGATE_DATABASE_URL: url };
@@ -318,11 +332,12 @@ export async function makeKey(
 }
 
 /** Makes an account with a balance in dollars and a key. Returns the key. */
-export async function createAccount({ cli }: Gateway, balance: string): Promise<string> {
-  const account = await cli(['accounts', 'create', '--name', 'another', '--balance', balance, '--json']);
-  const { account_id: id } = account.json as { account_id: number };
-  const key = await cli(['keys', 'create', '--account', String(id), '--json']);
-  return (key.json as { key: string }).key;
+export async function createAccount({ admin }: Pick<Gateway, 'admin'>, balance: string): Promise<string> {
+  const balanceNanoUsd = BigInt(Math.round(Number(balance) * 1e9));
+  const { account } = await admin.createAccount({ name: 'another', balanceNanoUsd });
+  const { key } = await admin.createApiKey({ accountId: account?.accountId ?? 0n, settings: {} });
+  if (key === undefined) throw new Error('no key in the answer');
+  return key.key;
 }
 
 /** Expects that every invariant of the ledger holds, whether the gateway runs or has ended. */

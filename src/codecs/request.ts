@@ -12,6 +12,7 @@ import {
   ToolChoiceMode,
   type ToolName,
 } from '../gen/tollgate/v1/request_pb.ts';
+import { findMemberFeature } from '../generation/priced-features.ts';
 import type { JsonObject, ReceivedRequest } from './codec.ts';
 import { makeSampling } from './content.ts';
 import { decodeEffort, type EffortName } from './effort.ts';
@@ -35,11 +36,23 @@ export function clampToUint32(count: MaybeSent<number>): number | undefined {
 /** Returns the client's original request. `headers`: the headers that an upstream of the same protocol also gets. */
 export function sourceRequest(
   protocol: Protocol,
-  { body, unknown }: { readonly body: ReceivedRequest['raw']; readonly unknown: UnknownMembers },
+  { raw, body, unknown }: Pick<ReceivedRequest, 'raw'> & { readonly body: object; readonly unknown: UnknownMembers },
   headers: Record<string, string> = {},
 ): GenerateRequest['source'] & object {
-  const { paths: unknownFields, values: unknownValues } = unknown;
-  return { $typeName: 'tollgate.v1.SourceRequest', protocol, body, unknownFields, unknownValues, headers };
+  const { paths, values } = unknown;
+  return {
+    $typeName: 'tollgate.v1.SourceRequest',
+    protocol,
+    body: raw,
+    unknownFields: paths,
+    unknownValues: values,
+    pricedFields: paths.length === 0 ? [] : paths.filter(path => isPriced(body as JsonObject, path)),
+    headers,
+  };
+}
+
+function isPriced(body: JsonObject, member: string): boolean {
+  return findMemberFeature(member, body[member] ?? null) !== undefined;
 }
 
 /** Members that mean the same in Chat Completions and Responses. */

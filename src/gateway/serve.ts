@@ -9,6 +9,7 @@ import { version } from '../lib/version.ts';
 import { LedgerStartError } from '../lib/sqlite/start-error.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
+import { lowerV8Priority } from '../lib/threads/thread-priority.ts';
 import { readOtelSettings } from '../telemetry/otel/settings.ts';
 import { banner } from './banner.ts';
 import type { Gateway, GatewayResources } from './gateway.ts';
@@ -75,6 +76,7 @@ async function run(start: Start, stopped: ReturnType<typeof stopSignals>): Promi
   setFlagsFromString('--semi-space-growth-factor=2');
   // Collects the old generation when it has grown by a third. By default V8 lets it grow to several times what is in use, which takes 50 MB under full load; few objects get into it, so that a collection remains rare.
   setFlagsFromString('--heap-growing-percent=30');
+  lowerV8Priority();
   process.on('SIGHUP', () => gateway.reload());
   const { publicUrl, rpcUrl, firstKeys, dashboard } = gateway;
   const providers = await gateway.findProviders(serversMs);

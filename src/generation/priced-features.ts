@@ -82,9 +82,15 @@ export function findPriced(body: JsonObject): WithheldFeature[] {
 
 /** Returns the feature of a member of a body; undefined: it does not cost extra. */
 export function findMemberFeature(param: string, value: JsonValue): string | undefined {
-  if (!Object.hasOwn(pricedMembers, param) || value === null) return undefined;
-  const { feature, harmless = [] } = pricedMembers[param] ?? {};
-  return harmless.includes(value) || (param === 'modalities' && isTextOnly(value)) ? undefined : feature;
+  const feature = memberFeature(param);
+  if (feature === undefined || value === null) return undefined;
+  const isHarmless = pricedMembers[param]?.harmless?.includes(value);
+  return isHarmless || (param === 'modalities' && isTextOnly(value)) ? undefined : feature;
+}
+
+/** Returns the feature of a member of a body if its value costs extra; undefined: no value does. */
+export function memberFeature(param: string): string | undefined {
+  return Object.hasOwn(pricedMembers, param) ? pricedMembers[param]?.feature : undefined;
 }
 
 function isTextOnly(value: JsonValue): boolean {

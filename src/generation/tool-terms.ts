@@ -1,7 +1,7 @@
 import type { JsonValue } from '@bufbuild/protobuf';
 import type { Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
-import { findMemberFeature, findToolFeature, type PricedTool, pricedTools } from './priced-features.ts';
+import { findToolFeature, memberFeature, type PricedTool, pricedTools } from './priced-features.ts';
 
 /** A tool that a request lets its provider run, with the price of a call. */
 export interface ToolTerm {
@@ -34,11 +34,7 @@ function readTerms({ tools, source }: GenerateRequest, prices: Pricing['toolNano
     const nanoUsd = tool && prices[tool];
     if (tool !== undefined && nanoUsd !== undefined) terms.set(tool, { tool, nanoUsd, ...facts });
   };
-  for (const member of source?.unknownFields ?? []) {
-    if (findMemberFeature(member, {}) === undefined || source === undefined) continue;
-    const body = JSON.parse(Buffer.from(source.body).toString()) as Record<string, JsonValue>;
-    add(findMemberFeature(member, body[member] ?? null), { callsMax: undefined, member });
-  }
+  for (const member of source?.pricedFields ?? []) add(memberFeature(member), { callsMax: undefined, member });
   for (const { tool } of tools) {
     if (tool.case !== 'hosted') continue;
     const json = JSON.parse(tool.value.json) as JsonValue;

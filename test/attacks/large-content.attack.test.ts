@@ -58,6 +58,7 @@ providers:
   painter: { protocol: images, base_url: "${base}", api_key: x }
 models:
   - { id: far/eyes, context_length: 1000000, capabilities: { vision: true }, pricing: { input: 1, output: 1 }, routes: [{ provider: eyes, model: m }] }
+  - { id: far/searching, context_length: 1000000, capabilities: { vision: true }, pricing: { input: 1, output: 1, tools: { web_search: 0.01 } }, routes: [{ provider: eyes, model: m }] }
   - { id: far/painter, endpoints: [/v1/images/generations, /v1/images/edits], pricing: { image: 0.01 }, routes: [{ provider: painter, model: m }] }
 `,
   environment: holds.environment('--max-old-space-size=800'),
@@ -128,6 +129,18 @@ test('a body of tens of megabytes with an image takes a few times its size', asy
 test.each<[name: string, path: string, body: object, status: number, headers?: Record<string, string>]>([
   ['an image', '/v1/chat/completions', chat('far/eyes', [image(url)]), 200],
   ['fifty images', '/v1/chat/completions', chat('far/eyes', urls.map(image)), 200],
+  [
+    'an image and members that cost extra',
+    '/v1/chat/completions',
+    chat('far/searching', [image(url)], {
+      web_search_options: {},
+      search_parameters: {},
+      web_search: true,
+      enable_search: true,
+      compound_custom: {},
+    }),
+    200,
+  ],
   [
     'an image with an Idempotency-Key',
     '/v1/chat/completions',

@@ -1,7 +1,8 @@
 /** The actions on the page of a key, in a real browser. Their results are checked on the page and by using the key. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { endGateway, type Gateway, makeKey, readBalance, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, makeKey, readBalance } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { expectClean, openAsOperator, openBrowser, openPage, signIn, type WatchedPage } from './browser.ts';
 
 let gateway: Gateway;

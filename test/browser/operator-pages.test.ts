@@ -3,7 +3,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { endGateway, type Gateway, isOnPostgres, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, isOnPostgres } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { expectClean, openAsOperator as openOperatorPage, openBrowser, type WatchedPage } from './browser.ts';
 
 const secret = 'sk-canary-7f3a9c';

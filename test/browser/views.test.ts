@@ -6,7 +6,8 @@ import { promisify } from 'node:util';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { interfaces } from '../../src/dashboard/app/playground/code.ts';
-import { endGateway, type Gateway, makeKey, readRecord, root, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, makeKey, readRecord, root } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import {
   askModel as ask,
   expectClean,
@@ -58,7 +59,7 @@ async function runInShell(text: string, more: Record<string, string> = {}): Prom
     TOLLGATE_MANAGEMENT_KEY: gateway.managementKey,
     ...more,
   };
-  const names = `curl() { command curl --silent --show-error --fail-with-body "$@"; }; tollgate() { "${process.execPath}" "${join(root, 'src/main.ts')}" "$@"; }`;
+  const names = `curl() { command curl --silent --show-error --fail-with-body "$@"; }; tollgate() { "${process.execPath}" "${join(root, 'bin/tollgate.js')}" "$@"; }`;
   const { stdout } = await promisify(execFile)('bash', ['-c', `set -e; ${names}; ${text}`], { env });
   return stdout;
 }

@@ -2,8 +2,9 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { endGateway, startGateway } from '../gateway.ts';
+import { endGateway } from '../gateway.ts';
 import { complete, ask } from '../e2e/chat-client.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 const gateway = await startGateway({
   config: 'simulator: { tokens_per_second: 0 }\nwebhooks: { allow_private: true }\n',

@@ -1,7 +1,8 @@
 /** Legacy completions with the unmodified official OpenAI client, from the built-in model and through a second gateway in front of it. */
 import { OpenAI } from 'openai';
 import { afterAll, describe, expect, test } from 'vitest';
-import { endGateway, startGateway } from '../gateway.ts';
+import { endGateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 const inner = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
 const outer = await startGateway({

@@ -3,7 +3,8 @@ import { Agent, OpenAIConversationsSession, OpenAIProvider, Runner, setTracingDi
 import { OpenAI } from 'openai';
 import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { endGateway, startGateway } from '../gateway.ts';
+import { endGateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
 afterAll(() => endGateway(gateway));

@@ -5,7 +5,8 @@ import { embed, embedMany } from 'ai';
 import { OpenAIEmbedding } from '@llamaindex/openai';
 import { OpenAI } from 'openai';
 import { afterAll, describe, expect, test } from 'vitest';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 const inner = await startGateway();
 const outer = await startGateway({

@@ -5,7 +5,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makePng } from '../e2e/sample-image.ts';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { basePaths, type TextProtocol, textProtocols } from '../upstreams/text-protocol.ts';
 import { signatureTests } from './gemini-signature-suite.ts';
 import { geminiKey, GeminiServer } from './gemini-server.ts';

@@ -4,7 +4,8 @@ import sharp from 'sharp';
 import { afterAll, describe, expect, test } from 'vitest';
 import { leftHalfMask } from '../e2e/image-caller.ts';
 import { makePng } from '../e2e/sample-image.ts';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 const inner = await startGateway({ balance: '100' });
 const outer = await startGateway({

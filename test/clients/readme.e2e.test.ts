@@ -3,7 +3,8 @@ import { mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { endGateway, root, run, startGateway } from '../gateway.ts';
+import { endGateway, root, run } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
 afterAll(() => endGateway(gateway));

@@ -1,7 +1,8 @@
 /** Rerank with Cohere's official client: against the built-in model, and through a second gateway in front of it. */
 import { CohereClientV2, CohereError } from 'cohere-ai';
 import { afterAll, describe, expect, test } from 'vitest';
-import { endGateway, startGateway } from '../gateway.ts';
+import { endGateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 const inner = await startGateway();
 const outer = await startGateway({

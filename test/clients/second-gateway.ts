@@ -2,7 +2,8 @@
  * The target of the conversation suites: a gateway with built-in models, or a gateway whose upstream is a second one, so that every request goes through a real upstream.
  */
 import { describe, expect } from 'vitest';
-import { endGateway, type Gateway, makeKey, type NewKey, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, makeKey, type NewKey } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { basePaths, type TextProtocol, textProtocols } from '../upstreams/text-protocol.ts';
 import { geminiKey, GeminiServer } from './gemini-server.ts';
 

@@ -1,7 +1,8 @@
 /** Answers that agents can trust, for every pair of client interface and upstream protocol, streamed and whole (docs/interfaces/README.md "Tool calls"). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { endGateway, type Gateway, readRecord, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, readRecord } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { basePaths, type TextProtocol, textProtocols } from '../upstreams/text-protocol.ts';
 import { write } from './scripted-answers.ts';
 import { askFor, findInterface, interfaces, type Json, type Scripted, ScriptedUpstream } from './scripted-upstream.ts';

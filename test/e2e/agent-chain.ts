@@ -6,7 +6,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { GeminiServer, geminiKey } from '../clients/gemini-server.ts';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 /** The body of a request that an upstream received. */
 export type SentJson = Readonly<Record<string, unknown>>;

@@ -1,7 +1,8 @@
 /** Posts every row of the table of bad requests to a running gateway: status, code and field are as in the table, and nothing is charged or held. */
 import { afterAll, expect, test } from 'vitest';
+import { startGateway } from '../shared-gateway.ts';
 import { chatBadRequests, chatUnknownHints } from '../translation/chat-bad-requests.ts';
-import { readBalance, endGateway, heldBy, makeKey, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, heldBy, makeKey } from '../gateway.ts';
 import { complete } from './chat-client.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });

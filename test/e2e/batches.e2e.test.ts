@@ -1,7 +1,8 @@
 /** Batches in OpenAI's interface: results, the cost of each item, what has to wait, and what is refused. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
-import { readBalance, createAccount, endGateway, heldBy, makeKey, readRecord, startGateway } from '../gateway.ts';
+import { readBalance, createAccount, endGateway, heldBy, makeKey, readRecord } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import {
   allRecords,
   type BatchBody,

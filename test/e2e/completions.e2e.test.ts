@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { encode } from 'gpt-tokenizer/encoding/cl100k_base';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { readBalance, endGateway, type Gateway, heldBy, readRecord, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, type Gateway, heldBy, readRecord } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 /** What the scripted provider received, and what it answers next: JSON, or chunks of a stream. */
 const received: { path: string; body: Record<string, unknown> }[] = [];

@@ -4,7 +4,8 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { runInside } from '../cli/run-inside.ts';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 let gateway: Gateway;
 let home = '';

@@ -1,6 +1,7 @@
 /** Limits, groups, tags, and what the holder of a key sees, over REST (docs/interfaces/account.md). */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, makeKey, startGateway } from '../gateway.ts';
+import { startGateway as startShared } from '../shared-gateway.ts';
 import {
   type AnalyticsJson,
   call,
@@ -12,7 +13,7 @@ import {
 } from './account-client.ts';
 import { ask, complete, post } from './chat-client.ts';
 
-const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
+const gateway = await startShared({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
 afterAll(() => endGateway(gateway));
 
 const hello = ask('Hello\n!sim tokens=3');
@@ -373,7 +374,7 @@ test('after a kill, interrupted requests no longer count against limits, and com
   expect((await complete(killed, hello)).status).toBe(429);
   await killed.kill();
   expect(await Promise.all(lost)).toEqual(['lost', 'lost', 'lost']);
-  killed = await startGateway({ home: killed.home, config: 'simulator: { tokens_per_second: 0 }\n' });
+  killed = await startShared({ home: killed.home, config: 'simulator: { tokens_per_second: 0 }\n' });
   // Requests count once they are admitted; the amounts that they held are released.
   expect(await shown()).toEqual([
     [0, 0],

@@ -10,7 +10,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { makeOpaque } from '../../src/codecs/content.ts';
 import { toSignature } from '../../src/codecs/messages/reasoning-blobs.ts';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { endGateway, type Gateway, readRecord, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, readRecord } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { complete, post, stream } from './chat-client.ts';
 
 type Json = Record<string, unknown>;

@@ -1,7 +1,8 @@
 /** Unforeseen bodies: whatever JSON a client sends, the answer is a 200 or an error that names the client's mistake; the gateway never fails. */
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import { readBalance, endGateway, makeKey, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, makeKey } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { complete, payg, post } from './chat-client.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '1000' });

@@ -1,7 +1,8 @@
 /** What all answers of the public listener have in common, and the catalogue over REST (docs/errors.md "The envelope"; docs/interfaces/models.md "The list"). */
 import { connect } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
-import { endGateway, makeKey, startGateway } from '../gateway.ts';
+import { endGateway, makeKey } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { ask, type ChatError, complete, payg, post, stream } from './chat-client.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\naliases: { big: sim/large }\n' });

@@ -7,12 +7,13 @@ import { toBinary } from '@bufbuild/protobuf';
 import { GenerateResponseSchema } from '../../src/gen/tollgate/v1/generation_pb.ts';
 import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
+import { startGateway as startShared } from '../shared-gateway.ts';
 import { call, newAccount, newKey, type RecordJson } from './account-client.ts';
 import { post } from './chat-client.ts';
 import { rpcClient, rpcRequest } from './upstream-callers.ts';
 
 const config = 'simulator: { tokens_per_second: 0 }\nretries: 0\ntimeouts: { idle: 1s }\n';
-const gateway = await startGateway({ config, balance: '100' });
+const gateway = await startShared({ config, balance: '100' });
 afterAll(() => endGateway(gateway));
 
 /** An answer, unchanged. */
@@ -424,7 +425,7 @@ describe('the process ends', () => {
     await sleep(700);
     await killed.kill();
     await broken;
-    killed = await startGateway({ config, home: killed.home });
+    killed = await startShared({ config, home: killed.home });
     const send = async (body: string, key: string): Promise<Came> =>
       came(await post(killed, chat.path, body, { key: mine.apiKey.key, headers: { 'idempotency-key': key } }));
     expect(gist(await send(keptBody, kept))).toEqual(gist(first));

@@ -12,6 +12,7 @@ import {
   readRecord,
   startGateway,
 } from '../gateway.ts';
+import { startGateway as startShared } from '../shared-gateway.ts';
 import { listImages } from '../stored-content.ts';
 import { fetchImageBytes, getTask, postImages, type TaskBody } from './image-caller.ts';
 import { makePng } from './sample-image.ts';
@@ -40,7 +41,7 @@ const listFiles = ({ home }: Gateway): Promise<string[]> => listImages(home);
 const toRecordId = ({ task_id: id }: TaskBody): string => id.replace('task_', 'req_');
 
 describe('a task', () => {
-  const started = startGateway({ config });
+  const started = startShared({ config });
   afterAll(async () => endGateway(await started));
 
   test('is queued with 202, then has its images and is charged once, and nothing stays held', async () => {
@@ -154,7 +155,7 @@ describe('a task', () => {
 });
 
 test('an account that fills the queue delays only itself: a tenth of it is for accounts without a waiting task, and tasks of two accounts begin in turn', async () => {
-  const gateway = await startGateway({ config: 'limits: { image_tasks: 1, image_task_queue: 10 }\n' });
+  const gateway = await startShared({ config: 'limits: { image_tasks: 1, image_task_queue: 10 }\n' });
   try {
     const key = await createAccount(gateway, '1');
     const prompt = '!sim delay_ms=400\nx';
@@ -227,7 +228,7 @@ describe('a gateway that is ended', () => {
     const ids: string[] = [];
     for (const prompt of prompts) ids.push((await create(first, { prompt })).task_id);
     expect((await first.stop()).code).toBe(0);
-    const second = await startGateway({ config, home: first.home });
+    const second = await startShared({ config, home: first.home });
     try {
       expect((await getTask(second, ids[0] ?? '')).body.status).toMatch(/queued|in_progress/);
       const states = await Promise.all(ids.map(async id => (await ended(second, id)).status));
@@ -252,7 +253,7 @@ describe('a gateway that is ended', () => {
     try {
       await second.cli(['keys', 'disable', String(id)]);
       await second.kill();
-      const third = await startGateway({ config, home: first.home });
+      const third = await startShared({ config, home: first.home });
       try {
         const task = await ended(third, made.body.task_id);
         expect([task.status, task.error?.code]).toEqual(['failed', 'key_disabled']);

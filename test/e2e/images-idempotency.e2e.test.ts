@@ -1,6 +1,7 @@
 /** Idempotency-Key on the image paths: one drawing, one charge, the same answer. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { readBalance, endGateway, heldBy, startGateway } from '../gateway.ts';
+import { startGateway as startShared } from '../shared-gateway.ts';
 import { getTask, type ImageBody, type ImageReply, leftHalfMask, postImages, type TaskBody } from './image-caller.ts';
 import { makePng } from './sample-image.ts';
 
@@ -147,7 +148,7 @@ test('of a task gets the id of the same task, even after a restart', async () =>
   expect(again.body).toEqual(first.body);
   expect(again.headers.get('x-request-id')).toBe(first.headers.get('x-request-id'));
   await gateway.kill();
-  gateway = await startGateway({ config: 'retries: 0\n', home: gateway.home });
+  gateway = await startShared({ config: 'retries: 0\n', home: gateway.home });
   expect((await generate<TaskBody>(key, body)).body).toEqual(first.body);
   await expect
     .poll(async () => (await getTask(gateway, first.body.task_id)).body.status, { timeout: 20_000 })

@@ -4,7 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { endGateway, type Gateway, heldBy, makeKey, type NewKey, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, heldBy, makeKey, type NewKey } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { BillingProvider, templateTokens, countTokens } from './billing-provider.ts';
 import { post } from './chat-client.ts';
 import { eventually } from './upstream-callers.ts';

@@ -1,7 +1,8 @@
 /** The rate limit headers on every interface, whatever the outcome of the request (docs/errors.md "Rate limit headers"). */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
-import { endGateway, startGateway } from '../gateway.ts';
+import { endGateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { call, type KeyJson, newAccount, newKey } from './account-client.ts';
 import { ask, post } from './chat-client.ts';
 

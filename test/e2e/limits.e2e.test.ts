@@ -1,9 +1,10 @@
 /** Windows, caps and states of keys, as REST clients see them (docs/accounting.md "Limits"). */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, makeKey, startGateway } from '../gateway.ts';
+import { startGateway as startShared } from '../shared-gateway.ts';
 import { type Answer, ask, complete } from './chat-client.ts';
 
-const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+const gateway = await startShared({ config: 'simulator: { tokens_per_second: 0 }\n' });
 afterAll(() => endGateway(gateway));
 
 const hello = ask('Hello\n!sim tokens=3');
@@ -95,7 +96,7 @@ test('with `daily_limit_unit: requests`, requests count until the end of the UTC
   expect((await complete(daily, hello, { key })).status).toBe(200);
   expect((await complete(daily, hello, { key: minute.key })).status).toBe(200);
   await daily.kill();
-  daily = await startGateway({ config, home: daily.home });
+  daily = await startShared({ config, home: daily.home });
   const second = await complete(daily, hello, { key });
   expect([second.status, readHeader(second, 'limit'), readHeader(second, 'remaining')]).toEqual([200, '2', '0']);
   const refused = await complete(daily, hello, { key });

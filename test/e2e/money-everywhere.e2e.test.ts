@@ -1,7 +1,8 @@
 /** Money over all endpoints, in any order and with any outcome: the usage of the answer, its header, the record, its receipt and the balance agree to the nano-dollar. */
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import { readBalance, endGateway, heldBy, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, heldBy } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nretries: 0\n', balance: '9' });
 afterAll(() => endGateway(gateway));

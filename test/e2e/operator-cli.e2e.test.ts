@@ -7,7 +7,8 @@ import { afterAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { displayWidth } from '../../src/lib/display-width.ts';
 import { runInside } from '../cli/run-inside.ts';
-import { endGateway, gatewayEnvironment, root, startGateway } from '../gateway.ts';
+import { endGateway, gatewayEnvironment, root } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 const canary = 'sk-canary-7f3a9c';
 const config = `providers:

@@ -3,8 +3,9 @@
  * upstream protocol and every interface. Nothing here uses the gateway's calculation. See docs/accounting.md "Prices and rounding".
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { endGateway, startGateway } from '../gateway.ts';
+import { endGateway } from '../gateway.ts';
 import { type RecordDetailJson, call, newAccount, newKey } from './account-client.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { type TextProtocol, textProtocols } from '../upstreams/text-protocol.ts';
 import { post } from './chat-client.ts';
 import { type Counted, type Order, orderText, startCountingUpstream } from './counting-upstream.ts';

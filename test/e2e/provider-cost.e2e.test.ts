@@ -5,7 +5,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AccountService, GetAnalyticsRequestSchema } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { AdminService } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { runInside } from '../cli/run-inside.ts';
-import { endGateway, openTransport, startGateway } from '../gateway.ts';
+import { endGateway, openTransport } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { createBatch, endedBatch } from './batch-caller.ts';
 import { readPage } from './exposition.ts';
 

@@ -1,7 +1,8 @@
 /** What the command line shows about providers and routes, and how strategies choose among routes. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { type Behaviour, RawUpstream, whole } from '../upstreams/raw-upstream.ts';
 
 const bad = 'sk-bad-key-000000000001';

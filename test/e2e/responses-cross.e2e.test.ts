@@ -1,7 +1,8 @@
 /** The same conversation through Chat, Messages and Responses has the same words and calls and, if the usage is equal, the same cost, streamed or not. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { payg } from './chat-client.ts';
 
 let gateway: Gateway;

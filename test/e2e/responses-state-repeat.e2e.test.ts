@@ -1,7 +1,8 @@
 /** Idempotency-Key on the Responses interface: one upstream call, one charge and the same answer, in every way to request it. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, describe, expect, test } from 'vitest';
-import { readBalance, endGateway, startGateway } from '../gateway.ts';
+import { readBalance, endGateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { payg } from './chat-client.ts';
 import { parseEvents, type Resource, ResponsesCaller } from './resource-caller.ts';
 

@@ -6,6 +6,7 @@ import { expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { toRequestId } from '../../src/generation/response-ids.ts';
 import { readBalance, endGateway, type Gateway, isOnPostgres, readRecord, startGateway } from '../gateway.ts';
+import { startGateway as startShared } from '../shared-gateway.ts';
 import { isStored } from '../stored-content.ts';
 import { payg } from './chat-client.ts';
 import { parseEvents, type Resource, ResponsesCaller, readText } from './resource-caller.ts';
@@ -60,7 +61,7 @@ test('after a kill under load, stored responses can be read; running ones have f
   const secrets = join(first.dataDir, 'server.secret');
   writeFileSync(secrets, `${'n'.repeat(43)}\n${readFileSync(secrets, 'utf8')}`);
 
-  const second = await startGateway({ home: first.home });
+  const second = await startShared({ home: first.home });
   const after = makeCaller(second);
   for (const each of [...chain, ended, stopped]) expect(await after.get(each.id)).toEqual(each);
   const next = await after.create({ model, input: '!sim say=Four.', previous_response_id: chain[2]?.id });
@@ -112,7 +113,7 @@ test('a gateway that is stopped lets responses in the background end within the 
   const [error, failed] = events.slice(-2);
   expect([error?.type, error?.['code'], failed?.type]).toEqual(['error', 'overloaded', 'response.failed']);
 
-  const second = await startGateway({ home: first.home });
+  const second = await startShared({ home: first.home });
   const after = makeCaller(second);
   const ended = await after.get(short.id);
   expect([ended.status, readText(ended), ended.usage === null]).toEqual(['completed', 'Done.', false]);
@@ -134,7 +135,7 @@ test('a gateway that is stopped lets responses in the background end within the 
 });
 
 test('responses with `store: false` leave nothing on the disk, and neither do deleted ones', async () => {
-  const gateway = await startGateway();
+  const gateway = await startShared();
   const caller = makeCaller(gateway);
   const unstored = 'canary-that-nobody-stores';
   const deleted = 'canary-that-is-deleted';

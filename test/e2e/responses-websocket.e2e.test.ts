@@ -7,10 +7,11 @@ import { WebSocket } from 'ws';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { toRequestId } from '../../src/generation/response-ids.ts';
 import { endGateway, expectVerified, makeKey, readRecord, startGateway } from '../gateway.ts';
+import { startGateway as startShared } from '../shared-gateway.ts';
 import { payg } from './chat-client.ts';
 import { outputText, SocketClient, type SocketResponse } from './socket-client.ts';
 
-const gateway = await startGateway({ config: 'keep_alive: 300ms\nlimits: { body_bytes: 1MiB }\n' });
+const gateway = await startShared({ config: 'keep_alive: 300ms\nlimits: { body_bytes: 1MiB }\n' });
 afterAll(() => endGateway(gateway));
 
 const model = payg;

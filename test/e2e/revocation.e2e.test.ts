@@ -4,16 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
-import {
-  endGateway,
-  expectStreams,
-  type Gateway,
-  heldBy,
-  makeKey,
-  readBalance,
-  startGateway,
-  turnLoop,
-} from '../gateway.ts';
+import { endGateway, expectStreams, type Gateway, heldBy, makeKey, readBalance, turnLoop } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { call } from './account-client.ts';
 import { ask, post } from './chat-client.ts';
 import { postImages, type TaskBody } from './image-caller.ts';

@@ -2,6 +2,7 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { clockAhead } from '../fake-clock.ts';
 import { endGateway, type Gateway, makeKey, readRecord, startGateway } from '../gateway.ts';
+import { startGateway as startShared } from '../shared-gateway.ts';
 import { type Answer, ask, complete, stream } from './chat-client.ts';
 import type { RecordDetailJson } from './account-client.ts';
 
@@ -10,7 +11,7 @@ plans:
   core: { biweekly: { price: 2, tokens: 3000 }, free_daily_requests: 1, models: [sim/large] }
   core_pro: { monthly: { price: 3, tokens: 400 }, free_daily_requests: 0, discount: 0.05 }
 `;
-const gateway = await startGateway({ config, balance: '100' });
+const gateway = await startShared({ config, balance: '100' });
 afterAll(() => endGateway(gateway));
 
 interface Owner {

@@ -9,7 +9,8 @@ import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
 import { type JsonTree, readTree } from '../contracts/json-tree.ts';
 import { samples, unknownRequest, withModel } from '../contracts/unknown-arbitraries.ts';
-import { endGateway, startGateway } from '../gateway.ts';
+import { endGateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { configureProtocols } from './protocol-routes.ts';
 
 type ProtocolName = keyof typeof samples;

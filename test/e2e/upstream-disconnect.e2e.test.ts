@@ -6,7 +6,8 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
-import { endGateway, type Gateway, heldBy, startGateway, turnLoop } from '../gateway.ts';
+import { endGateway, type Gateway, heldBy, turnLoop } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { chunk, RawUpstream, type SeenRequest, streamHead } from '../upstreams/raw-upstream.ts';
 import { eventually, rpcClient, rpcRequest } from './upstream-callers.ts';
 

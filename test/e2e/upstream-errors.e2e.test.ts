@@ -1,7 +1,8 @@
 /** The errors of upstreams of every protocol, as clients of every interface get them. Ids like HD-09 name cases of `test/translation/cases.json`. */
 import type { Socket } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
-import { endGateway, startGateway } from '../gateway.ts';
+import { endGateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { RawUpstream, type SeenRequest, whole } from '../upstreams/raw-upstream.ts';
 
 type Json = Readonly<Record<string, unknown>>;

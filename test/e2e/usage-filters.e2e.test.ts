@@ -3,7 +3,8 @@ import { afterAll, expect, test } from 'vitest';
 import type { AnalyticsFilterSchema, ActivityRecord } from '../../src/gen/tollgate/v1/account_pb.ts';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { runInside } from '../cli/run-inside.ts';
-import { endGateway, makeKey, readRecord, startGateway } from '../gateway.ts';
+import { endGateway, makeKey, readRecord } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 const gateway = await startGateway();
 afterAll(() => endGateway(gateway));

@@ -1,7 +1,8 @@
 /** Who pays for what (docs/accounting.md "Settlement"): every way in which an answer can end, for every interface, streamed and not. The account's records are checked. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
-import { endGateway, startGateway } from '../gateway.ts';
+import { endGateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { type RecordDetailJson, call, readDollars, newAccount, newKey, type RecordJson } from './account-client.ts';
 import { post } from './chat-client.ts';
 import { eventually } from './upstream-callers.ts';

@@ -1,7 +1,8 @@
 /** Sends every example of the API reference to a gateway: each answer has the documented status and only documented fields. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { openApiText } from '../../scripts/openapi-doc.ts';
-import { endGateway, startGateway } from '../gateway.ts';
+import { endGateway } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 import { type Documented, type Json, listOperations, Schemas } from './schemas.ts';
 
 const gateway = await startGateway({

@@ -9,7 +9,8 @@ import { ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
 import { type ImageAnswer, ImageForm, ImageService, ImageTaskStatus } from '../../src/gen/tollgate/v1/image_pb.ts';
 import { Endpoint } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { makePng } from '../e2e/sample-image.ts';
-import { readBalance, endGateway, heldBy, readRecord, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, heldBy, readRecord } from '../gateway.ts';
+import { startGateway } from '../shared-gateway.ts';
 
 const gateway = await startGateway();
 afterAll(() => endGateway(gateway));

@@ -10,6 +10,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterAll, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { readBalance, endGateway, heldBy, makeKey, root, startGateway } from '../gateway.ts';
+import { startGateway as startShared } from '../shared-gateway.ts';
 
 let gateway = await startGateway({ balance: '1' });
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-metering-'));
@@ -164,7 +165,7 @@ test('a hold survives a kill of the gateway, and work that is done in the meanti
   child.stdin?.end();
   expect(await ended).toMatchObject({ code: 1, printed: [] });
   expect(existsSync(file('away.gz'))).toBe(false);
-  gateway = await startGateway({ home: gateway.home });
+  gateway = await startShared({ home: gateway.home });
   expect(await heldBy(gateway)).toBe(cent);
   const settled = { state: 'settled', cost_nano_usd: 5_000_000, written_off_nano_usd: 0 };
   expect(await run('away.journal', id)).toMatchObject({ code: 0, printed: [settled] });

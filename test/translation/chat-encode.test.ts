@@ -50,6 +50,7 @@ function foreign(
     body: new Uint8Array(),
     unknownFields,
     unknownValues: [],
+    pricedFields: [],
     headers: {},
   };
   const endpoint = protocol === Protocol.RESPONSES ? Endpoint.RESPONSES : Endpoint.MESSAGES;

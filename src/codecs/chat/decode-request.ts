@@ -66,7 +66,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
       candidates: body.n ?? undefined,
     }),
   });
-  request.source = decode.sourceRequest(Protocol.CHAT, { body: received.raw, unknown });
+  request.source = decode.sourceRequest(Protocol.CHAT, { raw: received.raw, body, unknown });
   const stream = body.stream === true;
   const decoded = { request, stream, includeUsage: body.stream_options?.include_usage === true };
   return body.functions == null ? decoded : { ...decoded, legacyFunctions: true };

@@ -98,7 +98,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
       echo: echo === true ? true : undefined,
     }),
   });
-  request.source = decode.sourceRequest(Protocol.COMPLETIONS, { body: received.raw, unknown });
+  request.source = decode.sourceRequest(Protocol.COMPLETIONS, { raw: received.raw, body, unknown });
   return { request, stream, includeUsage: body.stream_options?.include_usage === true };
 }
 

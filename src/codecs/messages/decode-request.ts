@@ -91,7 +91,11 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
   if (format !== undefined) request.outputFormat = format;
   unknownMembers.collect(metadata, knownMetadataMembers, 'metadata');
   const headers = protocolHeaders(received.headers);
-  request.source = decode.sourceRequest(Protocol.MESSAGES, { body: received.raw, unknown: unknownMembers }, headers);
+  request.source = decode.sourceRequest(
+    Protocol.MESSAGES,
+    { raw: received.raw, body, unknown: unknownMembers },
+    headers,
+  );
   return request;
 }
 

@@ -109,7 +109,7 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
       reasoning: reasoning == null ? undefined : decodeReasoning(reasoning, unknown),
     }),
   });
-  request.source = decode.sourceRequest(Protocol.RESPONSES, { body: received.raw, unknown });
+  request.source = decode.sourceRequest(Protocol.RESPONSES, { raw: received.raw, body, unknown });
   return {
     request,
     stream: body.stream === true,

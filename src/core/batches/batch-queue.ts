@@ -9,8 +9,10 @@ import { hasEnded, type OwnedBatch } from './batch-store.ts';
 const pollMs = 10_000;
 /** How long to wait before checking again whether other requests leave time for an item. */
 const retryMs = 20;
-/** How many batches are open at once, with their files; further ones wait until one ends. */
+/** How many batches are open at once, with their files; further ones wait until one ends, but for the first of an account. */
 const openMax = 32;
+/** How many batches are open at once if each is the only one of its account. */
+const openMost = 512;
 
 interface QueueDependencies extends BatchJobDependencies {
   /** Returns how many items run at once, of all batches together. */
@@ -18,11 +20,14 @@ interface QueueDependencies extends BatchJobDependencies {
 }
 
 /**
- * Runs the batches of all accounts: a limited number of items at once, taken from each open batch in turn. If storage failed while a batch ran, this process resumes it; if this process ends first, the next one does.
+ * Runs the batches of all accounts: a limited number of items at once, taken from each account in turn, and of its open batches in turn. If storage failed while a batch ran, this process resumes it; if this process ends first, the next one does.
  */
 export class BatchQueue {
   readonly #dependencies: QueueDependencies;
-  readonly #jobs: BatchJob[] = [];
+  /** The open batches. Those of the account whose turn it is come first. */
+  #jobs: BatchJob[] = [];
+  /** The accounts of batches that are being opened, by the batch's id. */
+  readonly #opening = new Map<string, number>();
   /** The work on batches that are being opened, finished or closed, by the batch's id. */
   readonly #busy = new Map<string, Promise<void>>();
   /** How many items run for each model. */
@@ -125,15 +130,27 @@ export class BatchQueue {
   /** Opens stored batches while there is room: first from the account with the fewest open batches, and of that account the oldest. */
   async #openStored(): Promise<void> {
     const waiting = [...(await this.#dependencies.store.unfinished())];
-    while (!this.#isDraining && this.#jobs.length + this.#busy.size < openMax) {
+    while (!this.#isDraining) {
       const isOpen = (id: string): boolean => this.#busy.has(id) || this.#jobs.some(job => job.id === id);
       const ready = waiting.filter(({ id }) => !isOpen(id));
-      const countOpen = (accountId: number): number => this.#jobs.filter(job => job.accountId === accountId).length;
-      const [next] = ready.sort((one, other) => countOpen(one.accountId) - countOpen(other.accountId));
-      if (next === undefined) return;
+      const [next] = ready.sort((one, other) => this.#countOpen(one.accountId) - this.#countOpen(other.accountId));
+      if (next === undefined || !this.#hasRoom(next.accountId)) return;
       waiting.splice(waiting.indexOf(next), 1);
-      this.#trackWork(next.id, this.#open(next.id));
+      this.#opening.set(next.id, next.accountId);
+      const opened = this.#open(next.id).finally(() => this.#opening.delete(next.id));
+      this.#trackWork(next.id, opened);
     }
+  }
+
+  /** Returns how many batches of an account are open or being opened. */
+  #countOpen(accountId: number): number {
+    const open = this.#jobs.filter(job => job.accountId === accountId).length;
+    return open + [...this.#opening.values()].filter(each => each === accountId).length;
+  }
+
+  /** Returns whether a batch of the account may be opened. An account without an open batch does not wait for those of others, which may take a day. */
+  #hasRoom(accountId: number): boolean {
+    return this.#jobs.length + this.#busy.size < (this.#countOpen(accountId) === 0 ? openMost : openMax);
   }
 
   /** Marks a batch as busy until `work` has ended. `work` must not reject. */
@@ -163,14 +180,19 @@ export class BatchQueue {
     while (this.#running < this.#dependencies.concurrency()) {
       if (!this.#pace.isFree(this.#dependencies.runtime.monotonicMs())) return this.#wakeTimer.restart(retryMs);
       const nowMs = this.#dependencies.runtime.now();
-      const at = this.#jobs.findIndex(({ nextAtMs }) => nextAtMs !== undefined && nextAtMs <= nowMs);
-      const [job] = at < 0 ? [] : this.#jobs.splice(at, 1);
+      const job = this.#jobs.find(({ nextAtMs }) => nextAtMs !== undefined && nextAtMs <= nowMs);
       if (job === undefined) break;
-      // Moves the batch to the end, so that the next item is that of another batch.
-      this.#jobs.push(job);
+      this.#endTurn(job);
       this.#run(job);
     }
     this.#scheduleNextPump();
+  }
+
+  /** Moves the batches of an account to the end, with `job` as its last, so that the next item is that of another account, or else of another batch. */
+  #endTurn(job: BatchJob): void {
+    const rest = this.#jobs.filter(each => each !== job);
+    const isOwn = ({ accountId }: BatchJob): boolean => accountId === job.accountId;
+    this.#jobs = [...rest.filter(each => !isOwn(each)), ...rest.filter(isOwn), job];
   }
 
   #run(job: BatchJob): void {

@@ -18,6 +18,7 @@ const searches = create(GenerateRequestSchema, {
     protocol: Protocol.CHAT,
     body: Buffer.from('{"web_search_options":{}}'),
     unknownFields: ['web_search_options'],
+    pricedFields: ['web_search_options'],
   },
 });
 

@@ -2,6 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 import { checkpoint } from '../../lib/sqlite/log-file.ts';
 import { isStorageLost } from '../../lib/sqlite/storage-lost.ts';
+import { lowerOwnPriority } from '../../lib/threads/thread-priority.ts';
 import { LogState } from './log-state.ts';
 
 /** The data that the checkpointer starts with. */
@@ -19,6 +20,7 @@ const intervalMs = 1000;
  * pages that can't be moved now are moved the next time. The thread ends if a checkpoint throws `StorageLost`.
  */
 function serve({ path, log: memory }: CheckpointerData): void {
+  lowerOwnPriority();
   const db = new Database(path, { timeout: 0 });
   db.pragma('synchronous = FULL');
   const log = new LogState(memory);
@@ -28,7 +30,7 @@ function serve({ path, log: memory }: CheckpointerData): void {
     if (now === seen) return;
     seen = now;
     try {
-      log.pages = checkpoint(db, 'PASSIVE');
+      log.pages = checkpoint(db, 'PASSIVE').pages;
     } catch (error) {
       // If the log is long, the writer also makes checkpoints, and one that fails ends the writer's thread. It does not if the log seems empty.
       log.pages = 0;

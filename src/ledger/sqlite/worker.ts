@@ -59,11 +59,17 @@ function open(): Connection {
   return opened;
 }
 
+/** Makes a checkpoint in the writer's own thread. Nothing is committed meanwhile, so the next commit starts the log again if all its pages were moved. */
+function shortenLog(): void {
+  const { pages, isMoved } = checkpoint(db, 'PASSIVE');
+  log.pages = isMoved ? 0 : pages;
+}
+
 const commits = new Commits({
   commit(batch) {
     const replies = engine.run(batch);
     log.addCommit();
-    if (log.isLong) log.pages = checkpoint(db, 'PASSIVE');
+    if (log.isLong) shortenLog();
     faults?.step('reply');
     return replies;
   },

@@ -7,15 +7,23 @@ import { StorageLost } from './storage-lost.ts';
 /** How long to wait for another process to close a file when this one starts. */
 const sharedMs = 2000;
 
+/** A log after a checkpoint. */
+export interface LogAfter {
+  readonly pages: number;
+  /** Whether all these pages were moved. If no commit was added meanwhile, the next one starts the log again from its beginning. */
+  readonly isMoved: boolean;
+}
+
 /**
  * Moves committed pages from a database's log into the file. PASSIVE blocks no one and skips pages that readers still need; TRUNCATE waits for
- * these readers and empties the log. Returns the number of pages that the log has afterwards. Throws `StorageLost` if reading, writing or
+ * these readers and empties the log. Returns what the log is then like. Throws `StorageLost` if reading, writing or
  * syncing failed, else SQLite's error (a full disk, a log that can't be emptied).
  */
-export function checkpoint(db: Connection, mode: 'PASSIVE' | 'TRUNCATE'): number {
+export function checkpoint(db: Connection, mode: 'PASSIVE' | 'TRUNCATE'): LogAfter {
   try {
-    const [row] = db.pragma(`wal_checkpoint(${mode})`) as { log: number | bigint }[];
-    return Number(row?.log ?? 0);
+    const [row] = db.pragma(`wal_checkpoint(${mode})`) as { log: number | bigint; checkpointed: number | bigint }[];
+    const pages = Number(row?.log ?? 0);
+    return { pages, isMoved: Number(row?.checkpointed ?? 0) === pages };
   } catch (error) {
     // When the log is emptied, everything is already in the file and synced, so failing to empty it loses nothing.
     throw isIoFailure(error) && sqliteCode(error) !== 'SQLITE_IOERR_TRUNCATE' ? new StorageLost(error) : error;
