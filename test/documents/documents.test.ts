@@ -144,7 +144,7 @@ describe('the chunks of a document', () => {
     const chunks = [2, 5, 9].map(seq => ({ seq, content: toBytes(String(seq)) }));
     await fixture.documents.update({ ...named('a'), chunks });
     const numbers = async (after: number, limit: number): Promise<number[]> =>
-      (await fixture.documents.chunks(named('a'), { after: after, limit: limit }, uncounted)).map(chunk => chunk.seq);
+      (await fixture.documents.chunks(named('a'), { after, limit }, uncounted)).map(chunk => chunk.seq);
     expect(await numbers(-1, 10)).toEqual([0, 2, 5, 9]);
     expect(await numbers(2, 1)).toEqual([5]);
     expect(await numbers(9, 10)).toEqual([]);
