@@ -127,6 +127,7 @@ test('an empty file and no file give the documented defaults', () => {
       listEntries: 10_000,
       bodyMemoryBytes: 268_435_456,
       accountBodyMemoryBytes: 134_217_728,
+      memoryWaitMs: 10_000,
       parseMemoryBytes: 536_870_912,
       parseMs: 10_000,
       stallMs: 60_000,

@@ -180,6 +180,7 @@ function toSettings(file: ParsedFile, named: readonly string[]): Config {
       listEntries: file.limits.list_entries,
       bodyMemoryBytes: file.limits.body_memory,
       accountBodyMemoryBytes: file.limits.account_body_memory,
+      memoryWaitMs: file.limits.memory_wait,
       parseMemoryBytes: file.limits.parse_memory,
       parseMs: file.limits.parse_time,
       stallMs: file.limits.stall_timeout,

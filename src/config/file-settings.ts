@@ -102,6 +102,7 @@ function toLimits(limits: Limits): Part<ParsedFile['limits']> {
     list_entries: limits.listEntries,
     body_memory: sizeText(limits.bodyMemoryBytes),
     account_body_memory: sizeText(limits.accountBodyMemoryBytes),
+    memory_wait: durationText(limits.memoryWaitMs),
     parse_memory: sizeText(limits.parseMemoryBytes),
     parse_time: durationText(limits.parseMs),
     stall_timeout: durationText(limits.stallMs),

@@ -217,6 +217,7 @@ export const fileSchema = mapping({
     list_entries: whole(100, 1_000_000).default(10_000),
     body_memory: size(1024 ** 2, 1024 ** 4).default(256 * 1024 ** 2),
     account_body_memory: size(1024 ** 2, 1024 ** 4).default(128 * 1024 ** 2),
+    memory_wait: duration(100).default(10_000),
     parse_memory: size(64 * 1024 ** 2, 16 * 1024 ** 3).default(512 * 1024 ** 2),
     parse_time: duration(100).default(10_000),
     stall_timeout: duration(1000).default(60_000),

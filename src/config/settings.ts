@@ -125,10 +125,12 @@ export interface Limits {
   readonly bodyValues: number;
   /** The most entries of an array, or members of an object, of a JSON body. */
   readonly listEntries: number;
-  /** The most bytes of all bodies above 1 MiB whose requests are being read or processed. */
+  /** The most bytes of all bodies and stored contents above 1 MiB whose requests are being read or processed. */
   readonly bodyMemoryBytes: number;
   /** The same, for one account. */
   readonly accountBodyMemoryBytes: number;
+  /** How long a request waits for the memory of a stored content. */
+  readonly memoryWaitMs: number;
   /** The most memory for parsing one large body. */
   readonly parseMemoryBytes: number;
   /** The most time for parsing one large body. */

@@ -1,7 +1,6 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { exactText } from '../lib/exact-json.ts';
-import { isLargeJson, writeInTurns } from '../lib/large-json.ts';
 import type { AnswerHeaders } from './call.ts';
 import type { Edge } from './edge.ts';
 import { recordRequest } from './request-record.ts';
@@ -17,15 +16,13 @@ export interface Answer {
   readonly body: string;
 }
 
-/** An answer as it is written: a large body is written as bytes. */
-type WrittenAnswer = Omit<Answer, 'body'> & { readonly body: string | Buffer };
-
 /** An unread body up to this size is read and dropped, so that the connection can be reused. */
 const skippedBodyBytes = 65_536;
 /** How long the connection of a client that still sends a refused body stays open, so that the client can read the answer. */
 const lingerMs = 2000;
 
-const jsonType = 'application/json; charset=utf-8';
+/** The content type of JSON. */
+export const jsonType = 'application/json; charset=utf-8';
 
 /** Returns an answer with JSON. Adds the content type to `headers`. */
 export function jsonAnswer(status: number, headers: AnswerHeaders, value: unknown): Answer {
@@ -46,18 +43,7 @@ export function answerJson(edge: Edge, request: FastifyRequest, reply: FastifyRe
   answerBody(edge, request, reply, exactText(value));
 }
 
-/** Answers like `answerJson`. A value with texts of megabytes is written in turns of the event loop. */
-export async function answerStored(
-  edge: Edge,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  value: object,
-): Promise<void> {
-  const body = isLargeJson(value) ? await writeInTurns(value, () => true) : exactText(value);
-  answerBody(edge, request, reply, body);
-}
-
-function answerBody(edge: Edge, request: FastifyRequest, reply: FastifyReply, body: string | Buffer): void {
+function answerBody(edge: Edge, request: FastifyRequest, reply: FastifyReply, body: string): void {
   reply.hijack();
   const { headers } = request.call;
   if (edge.stopping()) headers['connection'] = 'close';
@@ -74,7 +60,7 @@ function answerBody(edge: Edge, request: FastifyRequest, reply: FastifyReply, bo
 export function writeAnswer(
   request: IncomingMessage,
   response: ServerResponse,
-  answer: WrittenAnswer,
+  answer: Answer,
   closesAtOnce = false,
 ): void {
   const { headers } = answer;

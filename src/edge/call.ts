@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import type { AuthenticateResponse } from '../gen/tollgate/v1/credential_pb.ts';
 import { clientAddressHeader, fingerprintHeader, idempotencyKeyHeader } from '../lib/call-headers.ts';
@@ -7,6 +7,7 @@ import type { HeaderReader } from '../lib/push.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import { readClientRequestId, readTraceparent, RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { hashBody } from './body-hash.ts';
+import { whenAnswered } from './client-watch.ts';
 import type { EdgeOptions } from './options.ts';
 
 /** The headers of an answer, by lower-case name. */
@@ -36,6 +37,10 @@ export class Call extends RequestTelemetry implements HeaderReader {
   address: string | undefined;
   /** True if the answer has the rate limit headers of the key (paths that generate text or images). */
   sendsLimitHeaders = false;
+  /** Whether a core in this process has reserved memory for the contents of the answer. */
+  isCounted = false;
+  /** The response that answers the request; absent if it is answered in another way. */
+  response: ServerResponse | undefined;
 
   /** `cors`: the CORS headers of every answer; absent if the request does not come from an allowed page. */
   constructor(runtime: Runtime, id: string, errorShape: ErrorShape = 'openai', cors?: AnswerHeaders) {
@@ -106,6 +111,13 @@ export class Call extends RequestTelemetry implements HeaderReader {
 
   has(name: string): boolean {
     return this.get(name) !== null;
+  }
+
+  onOver(done: () => void): boolean {
+    if (this.response === undefined) return false;
+    whenAnswered(this.response, done);
+    this.isCounted = true;
+    return true;
   }
 
   /** Returns the milliseconds since the request arrived, by the monotonic clock. */

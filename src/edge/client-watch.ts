@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 /** Thrown if the client disconnected before its answer was complete, so that nobody can be answered. */
@@ -72,6 +73,29 @@ function watchesOn(socket: WatchedSocket): ClientWatch[] {
     for (const watch of all.splice(0)) watch.clientLeft();
   });
   return all;
+}
+
+/** Calls `done` once a response was sent or its client has disconnected; at once if that has happened. */
+export function whenAnswered(response: ServerResponse, done: () => void): void {
+  const watch = new AnswerWatch(response.req.socket, done);
+  if (response.closed || watch.isGone) watch.clientLeft();
+  else response.once('close', () => watch.clientLeft());
+}
+
+class AnswerWatch extends ClientWatch {
+  #done: (() => void) | undefined;
+
+  constructor(socket: Socket, done: () => void) {
+    super(socket);
+    this.#done = done;
+  }
+
+  override clientLeft(): void {
+    super.clientLeft();
+    this.release();
+    this.#done?.();
+    this.#done = undefined;
+  }
 }
 
 /**

@@ -84,7 +84,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     ...serverOptions(options.tls),
     frameworkErrors: (error, request, reply) => {
-      request.call = toCall(edge, request);
+      request.call = toCall(edge, request, reply);
       void answerError(edge, request, reply, { thrown: error });
     },
     clientErrorHandler: (error, socket) => answerConnectionError(edge, error, socket),
@@ -94,7 +94,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   app.decorate('idle', () => edge.idle());
   app.decorateRequest('call');
   app.addHook('onRequest', (request, reply, done) => {
-    request.call = toCall(edge, request);
+    request.call = toCall(edge, request, reply);
     if (!refuses(edge, request, reply)) done();
   });
   app.setErrorHandler((thrown, request, reply) => answerError(edge, request, reply, { thrown }));
@@ -147,11 +147,13 @@ function serverOptions(tls: EdgeOptions['tls']): Pick<FastifyHttpOptions<Server>
 
 const notFound = { thrown: new GatewayError('not_found', 'No such path, or not with this method.') };
 
-function toCall({ options }: Edge, { id, raw }: FastifyRequest): Call {
+function toCall({ options }: Edge, { id, raw }: FastifyRequest, reply: FastifyReply): Call {
   const { corsOrigins, runtime } = options;
   const { headers } = raw;
   const cors = corsOrigins.length === 0 ? undefined : corsHeaders(corsOrigins, headers.origin);
-  return new Call(runtime, id, chooseErrorShape(raw), cors).follow(headers, options);
+  const call = new Call(runtime, id, chooseErrorShape(raw), cors).follow(headers, options);
+  call.response = reply.raw;
+  return call;
 }
 
 /** Returns the shape of a request's errors. Anthropic's clients are recognised on every path by `anthropic-version`. */

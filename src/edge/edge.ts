@@ -30,8 +30,6 @@ export class Edge {
   readonly files: LeanClient<typeof FileService>;
   readonly batches: LeanClient<typeof BatchService>;
   readonly rerank: LeanClient<typeof RerankService>;
-  /** The memory that large request bodies take, by account, from reading until the answer has ended. */
-  readonly bodies: SharedBudget<bigint>;
   readonly parser: JsonParser;
   readonly load: LoadWatch;
   /** Starts generation requests, taking turns between accounts. */
@@ -45,7 +43,6 @@ export class Edge {
 
   constructor(options: EdgeOptions) {
     this.options = options;
-    this.bodies = new SharedBudget(() => options.bodyMemory);
     this.unauthenticated = new SharedBudget(() => ({ max: Infinity, ownerMax: options.unauthenticatedMax }));
     this.load = new LoadWatch(() => options.load, options.runtime);
     this.queue = new FairQueue(

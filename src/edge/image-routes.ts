@@ -14,7 +14,7 @@ import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { imageBytesMax } from '../generation/images/check-image-request.ts';
 import { dollarsText } from '../lib/dollars.ts';
 import { fromConnectError, fromErrorDetail } from '../rpc/errors.ts';
-import { answerJson } from './answer.ts';
+import { answerStored } from './stored-answer.ts';
 import { attribute } from './attribution.ts';
 import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
@@ -143,7 +143,7 @@ function registerTasks(app: FastifyInstance, edge: Edge): void {
     }
     if (task === undefined) throw new GatewayError('internal', 'The gateway failed.', { cause: new Error('no task') });
     const result = fold.completed === undefined ? null : fold.render();
-    answerJson(edge, request, reply, renderWholeTask(task, result, taskError(edge, task)));
+    await answerStored(edge, request, reply, renderWholeTask(task, result, taskError(edge, task)));
   });
 }
 

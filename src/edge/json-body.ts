@@ -4,7 +4,7 @@ import { rememberBody } from '../codecs/sent-body.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ArrivingBytes } from './arriving-bytes.ts';
 import { readComparedPath } from './call.ts';
-import { ClientGone } from './client-watch.ts';
+import { ClientGone, whenAnswered } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { BoundsScan, type JsonBounds } from './json-bounds.ts';
 import type { JsonParser, LargeText } from './json-parser.ts';
@@ -136,16 +136,16 @@ class BodyMemory {
     if (size <= this.#taken || size <= largeBytes) return undefined;
     const { edge, accountId, response } = { ...this.#options, edge: this.#edge };
     const more = Math.min(2 * size, this.#most) - this.#taken;
-    const outcome = edge.bodies.take(accountId, more);
+    const outcome = edge.options.memory.take(accountId, more);
     if (outcome !== 'taken') return bodiesFull(outcome);
-    if (this.#taken === 0) response.once('close', () => this.giveBack());
+    if (this.#taken === 0) whenAnswered(response, () => this.giveBack());
     this.#taken += more;
     return undefined;
   }
 
   /** Gives the memory back, because the request has ended or its bytes were dropped. */
   giveBack(): void {
-    this.#edge.bodies.give(this.#options.accountId, this.#taken);
+    this.#edge.options.memory.give(this.#options.accountId, this.#taken);
     this.#taken = 0;
   }
 }

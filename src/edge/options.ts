@@ -4,7 +4,7 @@ import type { Dashboard } from './dashboard/dashboard.ts';
 import type { FairLimits } from './fair-queue.ts';
 import type { LoadLimits } from './load-watch.ts';
 import type { UnsentLimits } from './stalled-writes.ts';
-import type { BudgetLimits } from '../lib/shared-budget.ts';
+import type { WaitingBudget } from '../lib/waiting-budget.ts';
 import type { TlsFiles } from '../lib/tls-files.ts';
 import type { PushTransport } from '../rpc/push-transport.ts';
 import type { JsonBounds } from './json-bounds.ts';
@@ -50,8 +50,8 @@ export interface EdgeOptions {
   readonly fileBytesMax: number;
   /** The maximums of a JSON body's content. */
   readonly bounds: JsonBounds;
-  /** The most memory for large request bodies at a time: in all, and for one account. */
-  readonly bodyMemory: BudgetLimits;
+  /** The memory of large request bodies, from reading until the answer has ended, and of large stored contents; by account. */
+  readonly memory: WaitingBudget<bigint>;
   readonly parser: ParserLimits;
   /** The load at which requests are refused. */
   readonly load: LoadLimits;

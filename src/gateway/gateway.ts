@@ -50,7 +50,8 @@ import type { RequestTelemetry, RequestTrace } from '../telemetry/request-teleme
 import { sourceDecoder } from '../edge/decode-source.ts';
 import { JsonParser } from '../edge/json-parser.ts';
 import { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
-import { parserLimits } from './body-limits.ts';
+import type { LargeMemory } from '../core/held-content.ts';
+import { openMemory, parserLimits } from './body-limits.ts';
 import { openDashboards, People } from './dashboards.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { configurationView } from './configuration-view.ts';
@@ -124,7 +125,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   const ids = makeIds(stores.ledger.lastId, logger, resources.instance);
   const publicUrl = (): string => live.current.publicUrl ?? address();
   const address = (): string => listenerUrl(environment.host, front.port, config.tls !== undefined);
-  const parts = { ...resources, live, ids, publicUrl };
+  const parts = { ...resources, live, ids, publicUrl, memory: openMemory(live) };
   const core = makeCore(parts);
   resources.metrics.addGauges(gaugeSources(environment.dataDir, core));
   await core.responses.recover();
@@ -278,6 +279,7 @@ type RequestCore = ReturnType<typeof makeRequestCore>;
 /** The resources of a gateway, and what was made from them first. */
 export interface CoreResources extends GatewayResources {
   readonly live: LiveConfig;
+  readonly memory: LargeMemory;
   readonly ids: IdSource;
   /** Returns the public URL. It is known only when the listener is open, because the system may choose the port. */
   readonly publicUrl: () => string;
@@ -301,7 +303,7 @@ function makeCore(parts: CoreResources) {
 
 /** Makes the services that answer requests, on this thread or in a worker. The returned `reload` throws `ConfigError`. */
 export function makeRequestCore(parts: CoreResources) {
-  const { environment, config, live, stores, ids, logger } = parts;
+  const { environment, config, live, stores, ids, logger, memory } = parts;
   const box = new SealedBox(stores.secrets);
   const isShared = stores.onLeaseEnded !== undefined;
   const events = openWebhooks({ ...parts, ledger: stores.ledger, box, isShared });
@@ -316,7 +318,7 @@ export function makeRequestCore(parts: CoreResources) {
     catalog,
     ids,
     // One for all paths, so that an Idempotency-Key that was used on another path is known.
-    replays: new Replays({ ...stores, runtime: systemRuntime }),
+    replays: new Replays({ ...stores, memory, runtime: systemRuntime }),
     exposeRoute: () => live.current.exposeRoute,
     settleMs: config.ledger.settleTimeoutMs,
   };
@@ -338,7 +340,7 @@ export function makeRequestCore(parts: CoreResources) {
     findTolerance: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const { responses, kept } = openResponses(parts, { generations, replays: shared.replays, box });
-  const images = openImages({ ...stores, ...shared, live, logger, publicUrl: parts.publicUrl });
+  const images = openImages({ ...stores, ...shared, live, memory, logger, publicUrl: parts.publicUrl });
   const direct = openDirect({ ...shared, runtime: systemRuntime });
   const tokens = new ServiceTokens(serviceTokens(environment.dataDir, config));
   const replaceTokens = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
@@ -381,12 +383,12 @@ function openBodies({ live, stores, logger }: CoreResources, box: SealedBox): Bo
 
 /** Opens responses, and the stored conversations that responses are added to. */
 function openResponses(
-  { config, live, stores, ids, logger }: CoreResources,
+  { config, live, stores, memory, ids, logger }: CoreResources,
   dependencies: { readonly generations: Generations; readonly replays: Replays; readonly box: SealedBox },
 ) {
   const { responseLifetimeMs: lifetimeMs } = config.content;
   const { box } = dependencies;
-  const kept = new StoredConversations({ ...stores, ids, box, lifetimeMs, clock: systemClock });
+  const kept = new StoredConversations({ ...stores, memory, ids, box, lifetimeMs, clock: systemClock });
   const sessionMemory = () => {
     const { sessionMemoryBytes: max, accountSessionMemoryBytes: ownerMax } = live.current.limits;
     return { max, ownerMax };
@@ -395,6 +397,7 @@ function openResponses(
     ...stores,
     ...dependencies,
     runtime: systemRuntime,
+    memory,
     ids,
     kept,
     lifetimeMs,

@@ -100,14 +100,7 @@ export function openEdge(parts: PublicListenerOptions, draining: () => boolean):
     get bounds() {
       return bodyBounds(live);
     },
-    get bodyMemory() {
-      const { bodyBytes, bodyMemoryBytes, accountBodyMemoryBytes } = live.current.limits;
-      // At least the size of the largest body, so that one always fits.
-      return {
-        max: Math.max(bodyBytes, bodyMemoryBytes),
-        ownerMax: Math.max(bodyBytes, accountBodyMemoryBytes),
-      };
-    },
+    memory: parts.memory,
     get load() {
       const { loopLagMs: lagMs, heapPermille } = live.current.overload;
       return { lagMs, heapShare: heapPermille / 1000 };

@@ -8,6 +8,7 @@ import {
   toBinary,
 } from '@bufbuild/protobuf';
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { freeMemory } from '../lib/own-memory.ts';
 import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt';
 
 /**
@@ -62,20 +63,25 @@ export function countBytes<Desc extends DescMessage>(schema: Desc, message: Mess
   return splitMessage(schema, message, findHolders(message)).length;
 }
 
-/** Does the same as `fromBinary` without unknown fields: in turns of the event loop, of which each reads one long text at most. */
+/**
+ * Does the same as `fromBinary` without unknown fields: in turns of the event loop, of which each reads one long text at most. `freed`: the bytes are not used afterwards, so the memory of a large message is freed.
+ */
 export async function fromBinaryInTurns<Desc extends DescMessage>(
   schema: Desc,
   bytes: Uint8Array,
+  afterwards?: 'freed',
 ): Promise<MessageShape<Desc>> {
   const message = create(schema);
-  await mergeInTurns(schema, message, bytes);
+  const isFreed = afterwards === 'freed' && bytes.length > readBytes;
+  await mergeInTurns(schema, message, bytes, isFreed);
+  if (isFreed) freeMemory(bytes);
   return message;
 }
 
-/** Does the same as `mergeFromBinary`. */
-async function mergeInTurns(schema: DescMessage, message: object, bytes: Uint8Array): Promise<void> {
+/** Does the same as `mergeFromBinary`. `copies`: the message shares no memory with the bytes. */
+async function mergeInTurns(schema: DescMessage, message: object, bytes: Uint8Array, copies: boolean): Promise<void> {
   const merge = (piece: Uint8Array): unknown =>
-    mergeFromBinary(schema, message as MessageShape<DescMessage>, piece, readOptions);
+    mergeFromBinary(schema, message as MessageShape<DescMessage>, copies ? new Uint8Array(piece) : piece, readOptions);
   if (bytes.length <= readBytes) {
     merge(bytes);
     return;
@@ -86,7 +92,7 @@ async function mergeInTurns(schema: DescMessage, message: object, bytes: Uint8Ar
     else {
       // A field that occurs twice is merged, as protobuf requires.
       const value = getMessage(message, field) ?? create(field.message);
-      await mergeInTurns(field.message, value, piece);
+      await mergeInTurns(field.message, value, piece, copies);
       setField(message, field, value);
     }
     await new Promise(setImmediate);

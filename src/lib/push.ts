@@ -28,6 +28,10 @@ export interface StreamControl {
 export interface HeaderReader {
   get(name: string): string | null;
   has(name: string): boolean;
+  /**
+   * Calls `done` once the answer of the call was sent or nobody waits for it any more; at once if that has happened. Returns false, and never calls it, if that is not known. Absent: it is not known.
+   */
+  onOver?(done: () => void): boolean;
 }
 
 /** Pushes the messages of a pulled source to a receiver. Reads one message at a time, and none while paused. */

@@ -36,6 +36,20 @@ export class Rotation<Owner, Entry> {
     return undefined;
   }
 
+  /** Removes and returns the first entry of the next owner for whose first entry `isReady` returns true; the others keep their turn. Returns undefined if there is none. */
+  takeReady(isReady: (owner: Owner, entry: Entry) => boolean): Entry | undefined {
+    for (const [owner, entries] of this.#entries) {
+      const [first] = entries;
+      if (first === undefined || !isReady(owner, first)) continue;
+      entries.shift();
+      this.#entries.delete(owner);
+      if (entries.length > 0) this.#entries.set(owner, entries);
+      this.#size -= 1;
+      return first;
+    }
+    return undefined;
+  }
+
   /** Removes an entry of an owner. Returns false if it is not there. */
   remove(owner: Owner, entry: Entry): boolean {
     const entries = this.#entries.get(owner) ?? [];

@@ -6,6 +6,7 @@ import { boundedCall } from './bounded-body.ts';
 import { callBoundary, type CallWatch, createGate } from './call-boundary.ts';
 import { defaultMessageBytesMax, messageBounds, type MessageLimits } from './message-bounds.ts';
 import { networkService } from './network-services.ts';
+import { networkCall } from './network-call.ts';
 import type { PushTransport } from './push-transport.ts';
 import { writeReply } from './reply-writer.ts';
 
@@ -56,7 +57,12 @@ export function createBrowserCalls(options: BrowserCallOptions): (call: BrowserC
     const call = universalRequestFromNodeRequest(request, response, undefined, undefined);
     const bounds = messageBounds(options, handler.service, false);
     const bounded = boundedCall(call, { ...bounds, input: handler.method.input, requestId });
-    await writeReply(await handler(bounded), { request, response }, call.signal);
+    const known = networkCall(call.header).watch();
+    try {
+      await writeReply(await handler(bounded), { request, response }, call.signal);
+    } finally {
+      known.over();
+    }
     return true;
   };
 }

@@ -22,6 +22,7 @@ import { parseLedgerId, requestIdHeader } from '../lib/ids.ts';
 import { type Runtime, systemRuntime } from '../lib/runtime.ts';
 import type { TlsFiles } from '../lib/tls-files.ts';
 import { defaultMessageBytesMax, edgeExtraBytes, messageBounds, type MessageLimits } from './message-bounds.ts';
+import { networkCall } from './network-call.ts';
 import { OpenCalls, type OpenCallLimits } from './open-calls.ts';
 import { type ConnectionLimits, createProtocolSwitch, type ProtocolSwitch } from './protocol-switch.ts';
 import { reflectionService } from './reflection.ts';
@@ -125,7 +126,12 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
     const bounds = messageBounds(options, service, edgeHeader in request.headers);
     // Calls without a credential may have only small messages, which their handlers limit.
     const taken = isOpen ? call : boundedCall(call, { ...bounds, input: method.input, requestId });
-    await writeReply(await handler(taken), { request, response }, call.signal);
+    const known = networkCall(call.header).watch();
+    try {
+      await writeReply(await handler(taken), { request, response }, call.signal);
+    } finally {
+      known.over();
+    }
   };
   const serve = (isSocket: boolean, tls?: TlsFiles): ProtocolSwitch =>
     createProtocolSwitch(

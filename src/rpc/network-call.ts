@@ -5,9 +5,31 @@ import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 export class NetworkCall extends RequestTelemetry implements HeaderReader {
   readonly #headers: Headers;
 
+  /** Functions to call once the call is over; undefined: nobody reports that. */
+  #whenOver: (() => void)[] | undefined;
+  #isOver = false;
+
   constructor(headers: Headers) {
     super();
     this.#headers = headers;
+  }
+
+  onOver(done: () => void): boolean {
+    if (this.#isOver) done();
+    else this.#whenOver?.push(done);
+    return this.#isOver || this.#whenOver !== undefined;
+  }
+
+  /** Announces that `over` will be called. */
+  watch(): this {
+    this.#whenOver ??= [];
+    return this;
+  }
+
+  /** Must be called when the answer was sent or the caller has disconnected. */
+  over(): void {
+    this.#isOver = true;
+    for (const done of this.#whenOver?.splice(0) ?? []) done();
   }
 
   get(name: string): string | null {

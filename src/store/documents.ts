@@ -35,10 +35,30 @@ export interface DocumentFacts extends DocumentName {
   readonly endsAtMs: number;
 }
 
+/** A stored document without its bytes. */
+export interface StoredFacts extends DocumentFacts {
+  /** About how many bytes it has, with its log. */
+  readonly bytes: number;
+}
+
 /** A document with its bytes. */
-export interface StoredDocument extends DocumentFacts {
+export interface StoredDocument extends StoredFacts {
   readonly body: Uint8Array;
 }
+
+/** Contents up to this size need no memory of a budget. */
+export const largeContentBytes = 1024 ** 2;
+
+/** Memory for the contents that one request reads: every reader of contents names one, so that none of them is forgotten. */
+export interface ContentRoom {
+  /**
+   * Reserves memory for contents of so many bytes, before they are loaded; undefined: it is reserved. Throws or rejects if there is not enough. Called only for more than `largeContentBytes`.
+   */
+  reserve(bytes: number): Promise<void> | undefined;
+}
+
+/** For contents that whoever stores them keeps small, and for those whose memory the reader has already reserved. */
+export const uncounted: ContentRoom = { reserve: () => undefined };
 
 /** A part of a document's log. */
 export interface Chunk {
@@ -90,23 +110,31 @@ export interface Documents {
   /** Deletes a document: it is not found any more. Its bytes are removed once no other document continues it. */
   delete(name: DocumentName): Promise<'deleted' | 'not_found'>;
   /** Returns a document; undefined if it does not exist or has expired. `accountId`: only if this account owns it. */
-  find(name: DocumentName, accountId?: number): Promise<StoredDocument | undefined>;
+  find(name: DocumentName, room: ContentRoom, accountId?: number): Promise<StoredDocument | undefined>;
+  /** Does the same as `find`, without reading the bytes. */
+  facts(name: DocumentName, accountId?: number): Promise<StoredFacts | undefined>;
   /**
    * Returns a document and all documents that it continues, directly or indirectly, the first one first; undefined if `find` would return
-   * undefined. The continued ones may have expired.
+   * undefined. The continued ones may have expired. Memory for all of them is reserved together.
    */
-  chain(name: DocumentName, accountId: number): Promise<StoredDocument[] | undefined>;
+  chain(name: DocumentName, accountId: number, room: ContentRoom): Promise<StoredDocument[] | undefined>;
   /**
    * Returns the chunks of a document's log whose numbers are above `after`, in order: at most `limit` chunks and about a megabyte;
-   * empty if there are none.
+   * empty if there are none. Memory is reserved for each chunk that is large; a reader that keeps all chunks has to reserve memory for all, by the facts.
    */
-  chunks(name: DocumentName, after: number, limit: number): Promise<Chunk[]>;
+  chunks(name: DocumentName, page: ChunkPage, room: ContentRoom): Promise<Chunk[]>;
   /** Returns the unfinished documents of a kind, oldest first. At the start these are the ones that an earlier process has left. */
   unfinished(kind: DocumentKind): Promise<DocumentFacts[]>;
-  /** Returns a page of an account's documents of a kind, by time of creation; undefined if the document `after` does not exist. */
+  /** Returns a page of an account's documents of a kind, by time of creation; undefined if the document `after` does not exist. Only for kinds whose documents are small. */
   list(page: DocumentPage): Promise<StoredDocument[] | undefined>;
   /** Closes the store once all queued commands are written. */
   close(): Promise<void>;
+}
+
+/** Selects chunks of a log. */
+export interface ChunkPage {
+  readonly after: number;
+  readonly limit: number;
 }
 
 /** Selects a page of an account's documents. */

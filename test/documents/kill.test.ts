@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
-import type { Documents } from '../../src/store/documents.ts';
+import { type Documents, uncounted } from '../../src/store/documents.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
 import { temporaryDirectory } from '../ledger/fixture.ts';
 import { toText } from './fixture.ts';
@@ -38,17 +38,19 @@ async function seeThatItHolds(
   documents: Documents,
   { id, words, unfinished }: { id: string; words: ReadonlySet<string>; unfinished: boolean },
 ): Promise<void> {
-  const found = await documents.find(named(id));
+  const found = await documents.find(named(id), uncounted);
   if (words.has('deleted')) return expect(found).toBeUndefined();
   // A deletion that was not acknowledged may have been done.
   if (found === undefined) return expect(id).toMatch(/-\d*[49]$/);
   if (words.has('done')) expect(found.state).toBe('done');
   expect(toText(found.body)).toBe(found.finished ? `done ${id}` : `begun ${id}`);
   expect(unfinished).toBe(!found.finished);
-  const log = (await documents.chunks(named(id), -1, 10)).map(({ content }) => toText(content));
+  const log = (await documents.chunks(named(id), { after: -1, limit: 10 }, uncounted)).map(({ content }) =>
+    toText(content),
+  );
   if (words.has('logged') || log.length > 0) expect(log).toEqual([`chunk ${id}`]);
   const turn = Number(id.split('-').at(-1));
-  expect(await documents.chain(named(id), 1)).toHaveLength((turn % 5) + 1);
+  expect(await documents.chain(named(id), 1, uncounted)).toHaveLength((turn % 5) + 1);
 }
 
 /** Starts a process with the load, kills it with SIGKILL some time after it is ready, and returns its output. */

@@ -14,6 +14,7 @@ import { type Runtime, systemRuntime } from '../../src/lib/runtime.ts';
 import { MemoryClaims } from '../../src/store/claims.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
 import { makeAdmitCommand, makeHash, makeSettleCommand, openFixture } from '../ledger/fixture.ts';
+import { largeMemory } from '../large-memory.ts';
 
 const fixture = await openFixture();
 const { clock, dataDir, ledger } = fixture;
@@ -32,8 +33,8 @@ const slow = {
   windows: ledger.windows.bind(ledger),
   void: async (...given: Parameters<typeof ledger.void>) => voidAllowed.then(() => ledger.void(...given)),
 };
-const one = new Replays({ documents, ledger: slow, runtime, sharedClaims: claims.of(1) });
-const other = new Replays({ documents, ledger, runtime, sharedClaims: claims.of(2) });
+const one = new Replays({ documents, memory: largeMemory(), ledger: slow, runtime, sharedClaims: claims.of(1) });
+const other = new Replays({ documents, memory: largeMemory(), ledger, runtime, sharedClaims: claims.of(2) });
 
 const found = await ledger.findCredential(makeHash('key'));
 if (found === undefined) throw new Error('the key of the fixture is missing');

@@ -40,6 +40,7 @@ import { toLimitState } from '../../src/rpc/errors.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
+import { largeMemory } from '../large-memory.ts';
 
 /** A key without request windows. */
 export const apiKey = `sk-tg-${'a'.repeat(43)}`;
@@ -199,7 +200,7 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
     otherBodyBytesMax: 1_048_576,
     fileBytesMax: 1024 ** 2,
     bounds: { depthMax: 512, valuesMax: 100_000, entriesMax: 10_000 },
-    bodyMemory: { max: 256 << 20, ownerMax: 128 << 20 },
+    memory: largeMemory(),
     parser: { memoryBytesMax: 512 << 20, timeMs: 10_000 },
     unsent: { stallMs: 60_000, bytesMax: 256 << 20 },
     unauthenticatedMax: 256,

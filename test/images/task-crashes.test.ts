@@ -22,6 +22,8 @@ import { openDiskFiles } from '../../src/store/disk/disk-files.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
 import { openFixture } from '../ledger/fixture.ts';
 import { CrashingProcess } from './crashing-process.ts';
+import { uncounted } from '../../src/store/documents.ts';
+import { largeMemory } from '../large-memory.ts';
 
 const fixture = await openFixture({ balance: 1_000_000_000_000n });
 const key = `sk-tg-${'a'.repeat(43)}`;
@@ -69,6 +71,7 @@ function processOn(crashing: CrashingProcess) {
     clock: fixture.clock,
   });
   const images = new Images({
+    memory: largeMemory(),
     ledger: crashing.watch(ledger, ['admit', 'settle', 'void', 'findActivity']),
     documents: crashing.watch(documents, ['put', 'update', 'find', 'chunks', 'unfinished']),
     files: crashing.watch(files, ['put', 'delete']),
@@ -76,7 +79,7 @@ function processOn(crashing: CrashingProcess) {
     catalog: new Catalog({ models, aliases: new Map() }, () => true),
     runtime,
     ids: new IdSource(fixture.clock, ledger.lastId),
-    replays: new Replays({ documents, ledger, runtime }),
+    replays: new Replays({ documents, memory: largeMemory(), ledger, runtime }),
     exposeRoute: () => false,
     publicUrl: () => 'http://gateway',
     tasks: { slots: 1, waitersMax: 10 },
@@ -115,7 +118,7 @@ const filesNow = (): number => readdirSync(folder).length;
 
 /** Reads a task's stored state. This is not a call of the process. */
 async function readState(id: string): Promise<string | undefined> {
-  return (await documents.find({ kind: 'image_task', id }))?.state;
+  return (await documents.find({ kind: 'image_task', id }, uncounted))?.state;
 }
 
 /** Waits up to 10 s until the task has completed. */

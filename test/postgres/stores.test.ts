@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { PostgresPool } from '../../src/lib/postgres/pool.ts';
 import type { Claims } from '../../src/store/claims.ts';
-import type { Documents, NewDocument } from '../../src/store/documents.ts';
+import { type Documents, type NewDocument, uncounted } from '../../src/store/documents.ts';
 import { migrateStores, type StoreDatabase } from '../../src/store/postgres/database.ts';
 import { EvictedSpace } from '../../src/store/postgres/evicted-space.ts';
 import { openPostgresBulkFiles } from '../../src/store/postgres/postgres-bulk-files.ts';
@@ -81,9 +81,9 @@ test('one gateway reads the documents that another stores, with all their fields
   const document = make({ apiKeyId: 7, chunks: [{ seq: 0, content: toBytes('a "piece"\\') }] });
   expect(await one.documents.put(document)).toEqual({ kind: 'stored' });
   const { chunks, ...facts } = document;
-  expect(await other.documents.find(document, 1)).toEqual(facts);
-  expect(await other.documents.find(document, 2)).toBeUndefined();
-  expect(await other.documents.chunks(document, -1, 10)).toEqual(chunks);
+  expect(await other.documents.find(document, uncounted, 1)).toEqual({ ...facts, bytes: facts.body.length + 10 });
+  expect(await other.documents.find(document, uncounted, 2)).toBeUndefined();
+  expect(await other.documents.chunks(document, { after: -1, limit: 10 }, uncounted)).toEqual(chunks);
 });
 
 test('if 20 documents with the same id are put at two gateways, exactly one is stored, and the others get the stored one', async () => {
@@ -93,7 +93,7 @@ test('if 20 documents with the same id are put at two gateways, exactly one is s
   );
   const outcomes = await Promise.all(puts);
   expect(outcomes.filter(({ kind }) => kind === 'stored')).toHaveLength(1);
-  const winner = toText((await one.documents.find({ kind: 'response', id }))?.body);
+  const winner = toText((await one.documents.find({ kind: 'response', id }, uncounted))?.body);
   const winners = outcomes.flatMap(outcome => (outcome.kind === 'exists' ? [toText(outcome.document.body)] : []));
   expect(new Set(winners)).toEqual(new Set([winner]));
 });
@@ -101,7 +101,7 @@ test('if 20 documents with the same id are put at two gateways, exactly one is s
 test('a document that has ended is not found, and its id can be used again', async () => {
   const document = make({ endsAtMs: Date.now() - 1 });
   await one.documents.put(document);
-  expect(await one.documents.find(document)).toBeUndefined();
+  expect(await one.documents.find(document, uncounted)).toBeUndefined();
   expect(await other.documents.update({ ...document, state: 'again' })).toBe('not_found');
   expect(await other.documents.put({ ...document, endsAtMs: Date.now() + dayMs })).toEqual({ kind: 'stored' });
 });
@@ -115,7 +115,7 @@ test('of two concurrent updates from the same state only the first is made, and 
   const chunk = { seq: 0, content: toBytes('x') };
   expect(await one.documents.update({ kind, id, chunks: [chunk] })).toBe('updated');
   await expect(one.documents.update({ kind, id, state: 'c', chunks: [chunk] })).rejects.toThrow('duplicate');
-  expect((await one.documents.find(document))?.state).not.toBe('c');
+  expect((await one.documents.find(document, uncounted))?.state).not.toBe('c');
 });
 
 test('the unfinished documents of an instance that has ended are taken over by exactly one other; those of a running one by none', async () => {
@@ -142,8 +142,8 @@ test('a deleted document that others continue from stays stored but can’t be f
   await other.documents.put({ ...second, parentId: first.id });
   expect(await one.documents.put(make({ parentId: 'nothing' }))).toEqual({ kind: 'no_parent' });
   expect(await one.documents.delete(first)).toBe('deleted');
-  expect(await one.documents.find(first)).toBeUndefined();
-  expect((await other.documents.chain(second, 1))?.map(({ id }) => id)).toEqual([first.id, second.id]);
+  expect(await one.documents.find(first, uncounted)).toBeUndefined();
+  expect((await other.documents.chain(second, 1, uncounted))?.map(({ id }) => id)).toEqual([first.id, second.id]);
   expect(await other.documents.delete(second)).toBe('deleted');
   const left = await pool.query('SELECT id FROM document WHERE id = ANY ($1::text[])', [
     `{"${first.id}","${second.id}"}`,
@@ -178,7 +178,7 @@ test('if space is short, the oldest finished documents of the account with the m
   const space = new EvictedSpace(one.database, { ...max, bytesMax: Number(sums[0]?.['bytes']) - 1_500 });
   await space.check();
   space.close();
-  const there = await Promise.all([...documents, running].map(document => one.documents.find(document)));
+  const there = await Promise.all([...documents, running].map(document => one.documents.find(document, uncounted)));
   expect(there.map(found => found !== undefined)).toEqual([false, false, true, true, true]);
 });
 

@@ -38,10 +38,11 @@ import { type Runtime, systemRuntime } from '../../src/lib/runtime.ts';
 import { SealedBox } from '../../src/lib/sealed-box.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { MemoryClaims } from '../../src/store/claims.ts';
-import type { DocumentChange, Documents } from '../../src/store/documents.ts';
+import { type DocumentChange, type Documents, uncounted } from '../../src/store/documents.ts';
 import type { UsageRow } from '../../src/ledger/ledger.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
 import { openFixture } from '../ledger/fixture.ts';
+import { largeMemory } from '../large-memory.ts';
 
 const model = 'acme/large';
 const key = `sk-tg-${'a'.repeat(43)}`;
@@ -203,7 +204,7 @@ export async function openResponses(claims?: MemoryClaims) {
   const pricing = { inputPicoUsd: 1_000_000n, outputPicoUsd: 4_000_000n };
   const listed = create(ModelSchema, { id: model, available: true, endpoints: [Endpoint.RESPONSES], pricing });
   const ids = new IdSource(clock, ledger.lastId);
-  const replays = new Replays({ documents: documents.port, ledger, runtime });
+  const replays = new Replays({ documents: documents.port, memory: largeMemory(), ledger, runtime });
   const generations = new Generations({
     ledger,
     router,
@@ -228,6 +229,7 @@ export async function openResponses(claims?: MemoryClaims) {
     runtime,
     ids,
     box,
+    memory: largeMemory(),
     sessionMemory: () => ({ max: 256 << 20, ownerMax: 64 << 20 }),
     lifetimeMs: 3_600_000,
   };
@@ -277,7 +279,7 @@ export async function openResponses(claims?: MemoryClaims) {
     },
     /** Returns the text in a response's stored events. */
     async storedText(id: string): Promise<string> {
-      const chunks = await stored.chunks({ kind: 'response', id }, -1, 100);
+      const chunks = await stored.chunks({ kind: 'response', id }, { after: -1, limit: 100 }, uncounted);
       return readText(chunks.flatMap(({ content }) => decodeEvents(content)));
     },
     /** Returns the record of a response's request; undefined if there is none. */

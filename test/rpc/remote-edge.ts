@@ -10,6 +10,7 @@ import { RemoteTransport } from '../../src/rpc/remote.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import type { Gateway } from '../gateway.ts';
+import { largeMemory } from '../large-memory.ts';
 
 /** A remote edge. */
 export interface RemoteEdge {
@@ -34,7 +35,7 @@ export async function openRemoteEdge(gateway: Gateway): Promise<RemoteEdge> {
     otherBodyBytesMax: 1_048_576,
     fileBytesMax: 1024 ** 2,
     bounds: { depthMax: 512, valuesMax: 100_000, entriesMax: 10_000 },
-    bodyMemory: { max: 256 << 20, ownerMax: 128 << 20 },
+    memory: largeMemory(),
     parser: { memoryBytesMax: 512 << 20, timeMs: 10_000 },
     unsent: { stallMs: 60_000, bytesMax: 256 << 20 },
     unauthenticatedMax: 256,

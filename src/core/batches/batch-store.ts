@@ -1,7 +1,14 @@
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { type Batch, BatchSchema, BatchState } from '../../gen/tollgate/v1/batch_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
-import type { DocumentFacts, DocumentName, DocumentPage, Documents, StoredDocument } from '../../store/documents.ts';
+import {
+  type DocumentFacts,
+  type DocumentName,
+  type DocumentPage,
+  type Documents,
+  type StoredDocument,
+  uncounted,
+} from '../../store/documents.ts';
 import { keptMs } from './file-store.ts';
 
 /** A batch and its owner. */
@@ -62,7 +69,7 @@ export class BatchStore {
 
   /** Returns an account's batch (any account's if no account is given); undefined if there is none with that id. */
   async find(id: string, accountId?: number): Promise<OwnedBatch | undefined> {
-    const found = await this.#documents.find(toName(id), accountId);
+    const found = await this.#documents.find(toName(id), uncounted, accountId);
     return found && toBatch(found);
   }
 

@@ -3,7 +3,13 @@ import { type File, FileSchema } from '../../gen/tollgate/v1/batch_pb.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { randomBase62 } from '../../lib/ids.ts';
 import type { BulkFiles, BulkReader } from '../../store/bulk-files.ts';
-import type { DocumentPage, Documents, NewDocument, StoredDocument } from '../../store/documents.ts';
+import {
+  type DocumentPage,
+  type Documents,
+  type NewDocument,
+  type StoredDocument,
+  uncounted,
+} from '../../store/documents.ts';
 
 /** How long files and batches are kept. Source: docs/interfaces/files-and-batches.md "Files". */
 export const keptMs = 30 * 86_400_000;
@@ -55,7 +61,7 @@ export class FileStore {
 
   /** Returns an account's file; undefined if it has none with that id. */
   async find(id: string, accountId: number, kind: FileKind = 'file'): Promise<File | undefined> {
-    const found = await this.#documents.find({ kind, id }, accountId);
+    const found = await this.#documents.find({ kind, id }, uncounted, accountId);
     return found && toFile(found);
   }
 
@@ -102,7 +108,7 @@ export class FileStore {
 
   async #isKnown(id: string): Promise<boolean> {
     const kinds: readonly FileKind[] = ['file', 'hidden_file'];
-    for (const kind of kinds) if ((await this.#documents.find({ kind, id })) !== undefined) return true;
+    for (const kind of kinds) if ((await this.#documents.find({ kind, id }, uncounted)) !== undefined) return true;
     return false;
   }
 }

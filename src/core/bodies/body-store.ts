@@ -7,7 +7,7 @@ import { endpointPath } from '../../generation/endpoints.ts';
 import type { KeepBodies } from '../../ledger/ledger.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
-import type { Documents } from '../../store/documents.ts';
+import { type Documents, uncounted } from '../../store/documents.ts';
 import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import { BodyRecord, type KeptBodies } from './body-record.ts';
 
@@ -76,7 +76,7 @@ export class BodyStore {
   async find(accountId: number, requestId: string): Promise<RequestBodies | undefined> {
     const { documents, box } = this.#dependencies;
     await this.#pending.get(requestId);
-    const found = await documents.find({ kind, id: requestId }, accountId);
+    const found = await documents.find({ kind, id: requestId }, uncounted, accountId);
     const opened = found && box.open(Buffer.from(found.body).toString('latin1'), toContext(accountId, requestId));
     return opened && fromBinary(RequestBodiesSchema, await inflated(opened));
   }

@@ -11,7 +11,7 @@ import { fromBinaryInTurns, toBinaryInTurns } from '../../generation/large-messa
 import type { Clock } from '../../lib/clock.ts';
 import { type IdSource, publicRequestId } from '../../lib/ids.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import type { Chunk, DocumentChange, Documents } from '../../store/documents.ts';
+import { type Chunk, type ContentRoom, type DocumentChange, type Documents, uncounted } from '../../store/documents.ts';
 
 /**
  * Stores conversations as documents: the body has the metadata, the chunks have the changes of the items. A change is durable when its promise resolves.
@@ -79,20 +79,23 @@ export class ConversationLog {
   }
 
   async find({ id, accountId }: ConversationReference): Promise<Conversation> {
-    const document = await this.#dependencies.documents.find({ kind: 'conversation', id }, accountId);
+    const document = await this.#dependencies.documents.find({ kind: 'conversation', id }, uncounted, accountId);
     if (document === undefined) throw noConversation(id);
     return fromBinary(ConversationSchema, document.body);
   }
 
   /** Returns all items, oldest first. */
-  async read(name: ConversationReference): Promise<Item[]> {
-    await this.find(name);
+  async read(name: ConversationReference, room: ContentRoom): Promise<Item[]> {
+    const { id, accountId } = name;
+    const facts = await this.#dependencies.documents.facts({ kind: 'conversation', id }, accountId);
+    if (facts === undefined) throw noConversation(id);
+    await room.reserve(facts.bytes);
     const items = new Map<string, Item>();
     const document = { kind: 'conversation', id: name.id } as const;
     for (let after = -1; ;) {
-      const chunks = await this.#dependencies.documents.chunks(document, after, changesAtOnce);
+      const chunks = await this.#dependencies.documents.chunks(document, { after, limit: changesAtOnce }, uncounted);
       for (const { seq, content } of chunks) {
-        const change = await fromBinaryInTurns(StoredConversationChangeSchema, content);
+        const change = await fromBinaryInTurns(StoredConversationChangeSchema, content, 'freed');
         after = seq;
         if (!(await this.#isDone(change, name))) continue;
         for (const item of change.added) items.set(item.id, item);

@@ -10,8 +10,10 @@ import { publicRequestId } from '../../lib/ids.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Claims } from '../../store/claims.ts';
+import type { ContentRoom } from '../../store/documents.ts';
 import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
+import { type HeldContent, type LargeMemory, readHeld } from '../held-content.ts';
 import { withDistinctIds } from '../responses/distinct-ids.ts';
 import { Sealing } from '../responses/sealing.ts';
 import { ConversationLog, type ConversationLogDependencies, type ConversationReference } from './conversation-log.ts';
@@ -20,6 +22,8 @@ import { ConversationLog, type ConversationLogDependencies, type ConversationRef
 export interface StoredConversationDependencies extends ConversationLogDependencies {
   readonly ledger: Ledger;
   readonly box: SealedBox;
+  /** The memory of the stored contents that requests read. */
+  readonly memory: LargeMemory;
   /** Has a claim for each conversation in which a response is being generated. */
   readonly claims: Claims;
 }
@@ -92,12 +96,14 @@ export class StoredConversations {
       listConversationItems: (request, context) => this.#list(request, context),
       getConversationItem: async ({ id, itemId, include }, context) => {
         const name = await this.#toName(id, context);
-        const item = findItem(await this.#log.read(name), itemId, name);
-        return { item: this.#sealItems([item], include, name)[0] ?? item };
+        return this.#held(name, context, async room => {
+          const item = findItem(await this.#log.read(name, room), itemId, name);
+          return { item: this.#sealItems([item], include, name)[0] ?? item };
+        });
       },
       deleteConversationItem: async ({ id, itemId }, context) => {
         const name = await this.#findUnlocked(id, context);
-        findItem(await this.#log.read(name), itemId, name);
+        await this.#held(name, context, async room => findItem(await this.#log.read(name, room), itemId, name));
         await this.#log.remove(name, [itemId]);
         return { conversation: await this.#log.find(name) };
       },
@@ -113,14 +119,24 @@ export class StoredConversations {
   }
 
   /** Returns all items of a conversation, oldest first. Throws `not_found`. */
-  async read(name: ConversationReference): Promise<Item[]> {
-    return this.#log.read(name);
+  async read(name: ConversationReference, room: ContentRoom): Promise<Item[]> {
+    return this.#log.read(name, room);
+  }
+
+  /** Holds the memory of what is read until the answer was sent. */
+  #held<T>(
+    { accountId }: ConversationReference,
+    context: CallContext,
+    read: (room: HeldContent) => Promise<T>,
+  ): Promise<T> {
+    const { memory } = this.#dependencies;
+    return readHeld({ memory, accountId, header: context.requestHeader }, read);
   }
 
   async #add({ id, items, include }: AddConversationItemsRequest, context: CallContext) {
     const name = await this.#findUnlocked(id, context);
     checkCount(items, 1);
-    const added = this.#withIds(items, await this.#log.read(name));
+    const added = await this.#held(name, context, async room => this.#withIds(items, await this.#log.read(name, room)));
     await this.#checkUnlocked(id);
     await this.#log.add(name, added);
     return { items: this.#sealItems(added, include, name) };
@@ -131,11 +147,13 @@ export class StoredConversations {
     const name = await this.#toName(request.id, context);
     if (limit > pageMax)
       throw new GatewayError('invalid_request', `limit must be from 1 to ${pageMax}.`, { param: 'limit' });
-    const items = await this.#log.read(name);
-    if (!ascending) items.reverse();
-    const start = after === '' ? 0 : items.indexOf(findItem(items, after, name, 'after')) + 1;
-    const end = start + (limit === 0 ? pageDefault : limit);
-    return { items: this.#sealItems(items.slice(start, end), include, name), hasMore: end < items.length };
+    return this.#held(name, context, async room => {
+      const items = await this.#log.read(name, room);
+      if (!ascending) items.reverse();
+      const start = after === '' ? 0 : items.indexOf(findItem(items, after, name, 'after')) + 1;
+      const end = start + (limit === 0 ? pageDefault : limit);
+      return { items: this.#sealItems(items.slice(start, end), include, name), hasMore: end < items.length };
+    });
   }
 
   /** Returns the items, each with an id that no other item of the conversation has. */

@@ -9,9 +9,10 @@ import { pull, pump, type Sink, type StreamControl } from '../../lib/push.ts';
 import type { CallContext } from '../../lib/pushed-service.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Claims } from '../../store/claims.ts';
-import type { DocumentName, Documents } from '../../store/documents.ts';
+import { type DocumentName, type Documents, uncounted } from '../../store/documents.ts';
 import type { Credential, Ledger, UsageRow } from '../../ledger/ledger.ts';
 import { isFree } from '../generation/admission.ts';
+import { HeldContent, type LargeMemory } from '../held-content.ts';
 import { limitState } from '../limit-state.ts';
 import { startCall } from '../starting-call.ts';
 import {
@@ -105,6 +106,8 @@ type ReplayLedger = Pick<Ledger, 'findActivity' | 'windows' | 'void'>;
 /** A stored answer. */
 interface FoundAnswer {
   readonly kept: KeptAnswer;
+  /** About how many bytes it has. */
+  readonly bytes: number;
   /** The record of its request in the ledger; undefined: the request is not settled, and the answer is valid without that. */
   readonly record: UsageRow | undefined;
 }
@@ -112,6 +115,7 @@ interface FoundAnswer {
 /** What answering repeated requests needs. */
 interface ReplayDependencies {
   readonly documents: Documents;
+  readonly memory: LargeMemory;
   readonly ledger: ReplayLedger;
   readonly runtime: Runtime;
   /** The claims that are shared with other processes; absent: no other process can get the same key. */
@@ -121,13 +125,15 @@ interface ReplayDependencies {
 /** The answers of requests with an Idempotency-Key, of this process and earlier ones. */
 export class Replays {
   readonly #documents: Documents;
+  readonly #memory: LargeMemory;
   readonly #ledger: ReplayLedger;
   readonly #runtime: Runtime;
   readonly #shared: Claims | undefined;
   readonly #claims = new Map<string, Claim>();
 
-  constructor({ documents, ledger, runtime, sharedClaims }: ReplayDependencies) {
+  constructor({ documents, memory, ledger, runtime, sharedClaims }: ReplayDependencies) {
     this.#documents = documents;
+    this.#memory = memory;
     this.#ledger = ledger;
     this.#runtime = runtime;
     this.#shared = sharedClaims;
@@ -212,20 +218,40 @@ export class Replays {
   }
 
   async #read(id: string, accountId: number): Promise<FoundAnswer | 'not_binding' | undefined> {
-    const document = await this.#documents.find({ kind, id }, accountId);
+    const document = await this.#documents.find({ kind, id }, uncounted, accountId);
     if (document === undefined) return undefined;
     const kept = fromBinary(KeptAnswerSchema, document.body);
     const record = (await this.#ledger.findActivity(accountId, kept.requestId))?.row;
-    return (await this.#isBinding(kept, record !== undefined)) ? { kept, record } : 'not_binding';
+    return (await this.#isBinding(kept, record !== undefined))
+      ? { kept, record, bytes: document.bytes }
+      : 'not_binding';
   }
 
   async #isBinding({ binding }: KeptAnswer, isSettled: boolean): Promise<boolean> {
     if (binding.case === 'kept') return true;
     if (binding.case === undefined) return isSettled;
-    return (await this.#documents.find(binding.value as DocumentName)) !== undefined;
+    return (await this.#documents.facts(binding.value as DocumentName)) !== undefined;
   }
 
+  /** Yields a stored answer, and holds its memory until it was sent. */
   async *#repeat<Desc extends DescMessage>(
+    id: string,
+    requested: KeyedRequest<Desc>,
+    found: FoundAnswer,
+    signal: AbortSignal,
+  ): AsyncGenerator<MessageShape<Desc>, void, undefined> {
+    const { accountId } = requested.credential;
+    const room = new HeldContent({ memory: this.#memory, accountId, header: requested.context.requestHeader });
+    try {
+      const waiting = room.reserve(found.bytes);
+      if (waiting !== undefined) await waiting;
+      yield* this.#readAgain(id, requested, found, signal);
+    } finally {
+      room.made();
+    }
+  }
+
+  async *#readAgain<Desc extends DescMessage>(
     id: string,
     requested: KeyedRequest<Desc>,
     { kept, record }: FoundAnswer,
@@ -237,7 +263,7 @@ export class Replays {
     const facts = { costNanoUsd: record?.costNanoUsd ?? 0n, limits: windows.map(limitState) };
     let after = -1;
     while (!signal.aborted) {
-      const pieces = await this.#documents.chunks({ kind, id }, after, piecesMax);
+      const pieces = await this.#documents.chunks({ kind, id }, { after, limit: piecesMax }, uncounted);
       for (const { seq, content } of pieces) {
         after = seq;
         for (const message of decodeMessages(answer, content)) yield restore(message, facts);

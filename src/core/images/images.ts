@@ -26,6 +26,7 @@ import { admitRequest, nameRequest } from '../admit-request.ts';
 import { readAttribution } from '../attribution.ts';
 import { authenticate } from '../credential.ts';
 import { findTelemetry } from '../find-telemetry.ts';
+import { HeldContent, type LargeMemory } from '../held-content.ts';
 import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { limitState } from '../limit-state.ts';
 import { RunningRequests, stopping } from '../running-requests.ts';
@@ -41,6 +42,7 @@ import { ImageTasks } from './tasks.ts';
 export interface ImageDependencies extends ImageRunDependencies {
   readonly catalog: Catalog;
   readonly documents: Documents;
+  readonly memory: LargeMemory;
   readonly ids: IdSource;
   readonly replays: Replays;
   /** Returns whether the client gets the route's name. */
@@ -231,12 +233,26 @@ export class Images {
 
   async *#getTask(taskId: string, context: CallContext): AsyncGenerator<GetTaskResponse, void, undefined> {
     const { accountId } = await authenticate(context, this.#dependencies.ledger, 'api_key');
-    const task = await this.#store.find(taskId, accountId);
+    const room = new HeldContent({ memory: this.#dependencies.memory, accountId, header: context.requestHeader });
+    try {
+      yield* this.#readTask(taskId, accountId, room);
+    } finally {
+      room.made();
+    }
+  }
+
+  async *#readTask(
+    taskId: string,
+    accountId: number,
+    room: HeldContent,
+  ): AsyncGenerator<GetTaskResponse, void, undefined> {
+    const task = await this.#store.find(taskId, room, accountId);
     if (task === undefined) throw new GatewayError('not_found', 'There is no such task.', { param: 'task_id' });
     const error = task.state === 'failed' ? await this.#store.error(task) : undefined;
     const typeName = 'tollgate.v1.GetTaskResponse';
     yield { $typeName: typeName, content: { case: 'task', value: taskMessage(task, error) } };
     if (task.state !== 'completed') return;
+    await room.again.reserve(task.bytes);
     for await (const { part } of this.#store.answer(task)) {
       // Images are stored by name, because the public URL may have changed since then.
       if (part.case === 'image' && part.value.url !== '') part.value.url = this.#toUrl(part.value.url);

@@ -13,7 +13,14 @@ import {
 import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { parseLedgerId } from '../../lib/ids.ts';
-import type { DocumentFacts, DocumentName, Documents, StoredDocument } from '../../store/documents.ts';
+import {
+  type ContentRoom,
+  type DocumentFacts,
+  type DocumentName,
+  type Documents,
+  type StoredDocument,
+  uncounted,
+} from '../../store/documents.ts';
 
 /** How long a task is kept after it ended. Source: docs/interfaces/images.md "Tasks". */
 const keptMs = 86_400_000;
@@ -38,10 +45,12 @@ export interface StoredTask {
   readonly request: ImageRequest;
   readonly state: TaskState;
   readonly createdAtMs: number;
+  /** About how many bytes it has, with its answer. */
+  readonly bytes: number;
 }
 
 /** A task to store. */
-export type NewTask = Omit<StoredTask, 'id' | 'ledgerId' | 'state'>;
+export type NewTask = Omit<StoredTask, 'id' | 'ledgerId' | 'state' | 'bytes'>;
 
 const taskPrefix = 'task_';
 const requestPrefix = 'req_';
@@ -93,9 +102,9 @@ export class TaskStore {
   }
 
   /** Returns an account's task (any account's if no account is given); undefined if there is none with that id. */
-  async find(id: string, accountId?: number): Promise<StoredTask | undefined> {
+  async find(id: string, room: ContentRoom, accountId?: number): Promise<StoredTask | undefined> {
     if (parseTaskId(id) === undefined) return undefined;
-    const found = await this.#documents.find({ kind, id }, accountId);
+    const found = await this.#documents.find({ kind, id }, room, accountId);
     return found && toTask(found);
   }
 
@@ -142,10 +151,10 @@ export class TaskStore {
     await this.#documents.update({ kind, id, ...end, finished: true, endsAtMs, body });
   }
 
-  /** Yields the parts of a drawn task's answer in order, including the last one if the task is completed. */
+  /** Yields the parts of a drawn task's answer in order, including the last one if the task is completed. They are small; a reader that keeps all has to reserve memory for them. */
   async *answer({ id }: StoredTask): AsyncGenerator<ImageAnswer, void, undefined> {
     for (let after = -1; ;) {
-      const chunks = await this.#documents.chunks({ kind, id }, after, chunksAtOnce);
+      const chunks = await this.#documents.chunks({ kind, id }, { after, limit: chunksAtOnce }, uncounted);
       for (const { seq, content } of chunks) {
         yield fromBinary(ImageAnswerSchema, content);
         after = seq;
@@ -155,7 +164,7 @@ export class TaskStore {
   }
 
   async error({ id }: StoredTask): Promise<ErrorDetail | undefined> {
-    const [chunk] = await this.#documents.chunks({ kind, id }, lastSeq - 1, 1);
+    const [chunk] = await this.#documents.chunks({ kind, id }, { after: lastSeq - 1, limit: 1 }, uncounted);
     return chunk && fromBinary(ErrorDetailSchema, chunk.content);
   }
 }
@@ -169,13 +178,13 @@ function encodeBody(endpoint: Endpoint, request: ImageRequest): Uint8Array {
   return toBinary(CreateTaskRequestSchema, message);
 }
 
-function toTask({ id, body, accountId, apiKeyId, state, createdAtMs }: StoredDocument): StoredTask {
+function toTask({ id, body, accountId, apiKeyId, state, createdAtMs, bytes }: StoredDocument): StoredTask {
   const ids = parseTaskId(id);
   const { endpoint, request } = fromBinary(CreateTaskRequestSchema, body);
   if (ids === undefined || request === undefined || apiKeyId === undefined || !isTaskState(state)) {
     throw new Error(`task ${id} has a damaged document`);
   }
-  return { id, ...ids, accountId, keyId: apiKeyId, endpoint, request, state, createdAtMs };
+  return { id, ...ids, accountId, keyId: apiKeyId, endpoint, request, state, createdAtMs, bytes };
 }
 
 const statuses: Readonly<Record<TaskState, ImageTaskStatus>> = {

@@ -3,6 +3,7 @@ import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../gen/tollgate/v1/error_pb.ts';
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
 import { Rotation } from '../../lib/rotation.ts';
+import { uncounted } from '../../store/documents.ts';
 import { neverAborted } from '../starting-call.ts';
 import type { Timer } from '../../lib/runtime.ts';
 import { keyRevoked, type RunningRequests } from '../running-requests.ts';
@@ -152,7 +153,8 @@ export class ImageTasks {
   /** Draws a task. Never rejects: the task's images or error are stored. */
   async #work({ id, requested }: WaitingTask): Promise<void> {
     try {
-      const task = await this.#dependencies.store.find(id);
+      // Counted by the number of tasks that run at once.
+      const task = await this.#dependencies.store.find(id, uncounted);
       if (task !== undefined) await this.#run(task, requested);
     } catch (thrown) {
       // Storage failed: a later poll finds the task in the state that is stored, and admits it again. If it was charged already, it stays charged.

@@ -136,6 +136,7 @@ export class BackgroundJob implements GenerationSink {
     void this.#storeEnd(error).finally(() => {
       this.#dependencies.jobs.delete(this.#facts.head.id);
       this.#requested.lock?.release();
+      this.#requested.room.release();
       this.#ended.resolve();
       this.#tellWatchers();
     });

@@ -4,7 +4,7 @@ import type { StoredTurn } from '../../gen/tollgate/v1/response_pb.ts';
 import { parseItemId } from '../../generation/response-ids.ts';
 import { renumberTurns } from '../../generation/turns.ts';
 import type { Runtime } from '../../lib/runtime.ts';
-import type { Documents, StoredDocument } from '../../store/documents.ts';
+import type { ContentRoom, Documents, StoredDocument } from '../../store/documents.ts';
 import { withCallSignatures } from './call-signatures.ts';
 import { withDistinctIds } from './distinct-ids.ts';
 import { RecentConversations, type RememberedConversation } from './recent.ts';
@@ -25,6 +25,8 @@ export interface Conversation {
   readonly parentId?: string;
   /** The total size of the documents' bodies of the stored earlier turns. */
   readonly bodyBytes: number;
+  /** About how many bytes `before` has, wherever it comes from. */
+  readonly beforeBytes: number;
 }
 
 /** What a request says about the conversation that it continues. */
@@ -33,6 +35,8 @@ export interface Continuation {
   readonly previousResponseId: string | undefined;
   readonly session: SessionName | undefined;
   readonly items: readonly Item[];
+  /** The memory for what is read. */
+  readonly room: ContentRoom;
 }
 
 /** Finds the conversations that requests continue, from stored responses and from responses of sessions. */
@@ -52,14 +56,20 @@ export class Conversations {
    * Returns the requested conversation. Throws `previous_response_not_found` if the response does not exist or still runs, and `unsupported_parameter` for references to items that do not exist.
    */
   async find(requested: Continuation): Promise<Conversation> {
-    const { previousResponseId: previous, session, accountId } = requested;
-    if (previous === undefined) return { before: [], bodyBytes: 0, input: await this.#resolve(requested, []) };
+    const { previousResponseId: previous, session, accountId, room } = requested;
+    if (previous === undefined) return this.continueFrom([], requested);
     const kept = this.#sessions.find(session, previous);
-    if (kept !== undefined) return { before: kept, bodyBytes: 0, input: await this.#resolve(requested, kept) };
-    const found = await this.#upTo(previous, accountId);
+    if (kept !== undefined) {
+      const { items: before, wholeBytes: beforeBytes } = kept;
+      // The session may forget them while they are still needed.
+      await room.reserve(beforeBytes);
+      return { before, beforeBytes, bodyBytes: 0, input: await this.#resolve(requested, before) };
+    }
+    const found = await this.#upTo(previous, accountId, room);
     if (found === undefined) throw notFound(previous);
-    const { items, bodyBytes } = found;
-    return { before: items, bodyBytes, input: await this.#resolve(requested, items), parentId: previous };
+    const { items: before, bodyBytes } = found;
+    const input = await this.#resolve(requested, before);
+    return { before, beforeBytes: bodyBytes, bodyBytes, input, parentId: previous };
   }
 
   /**
@@ -70,7 +80,7 @@ export class Conversations {
     requested: Omit<Continuation, 'previousResponseId'>,
   ): Promise<Conversation> {
     const input = await this.#resolve({ ...requested, previousResponseId: undefined }, before);
-    return { before, bodyBytes: 0, input };
+    return { before, beforeBytes: 0, bodyBytes: 0, input };
   }
 
   /** Caches a conversation with a turn that was just stored, because the next request probably continues it. */
@@ -82,8 +92,8 @@ export class Conversations {
   /**
    * Returns all input items of a stored response, including those of earlier turns but not its output, each with an id; undefined if the response does not exist.
    */
-  async findInput(responseId: string, accountId: number): Promise<Item[] | undefined> {
-    const chain = await this.#documents.chain({ kind: 'response', id: responseId }, accountId);
+  async findInput(responseId: string, accountId: number, room: ContentRoom): Promise<Item[] | undefined> {
+    const chain = await this.#documents.chain({ kind: 'response', id: responseId }, accountId, room);
     if (chain === undefined) return undefined;
     const last = chain.at(-1);
     const taken = new Set<string>();
@@ -95,14 +105,20 @@ export class Conversations {
     });
   }
 
-  async #upTo(responseId: string, accountId: number): Promise<RememberedConversation | undefined> {
+  async #upTo(responseId: string, accountId: number, room: ContentRoom): Promise<RememberedConversation | undefined> {
     const name = { kind: 'response' as const, id: responseId };
     const remembered = this.#recent.find(responseId);
-    if (remembered !== undefined && (await this.#documents.find(name, accountId)) !== undefined) return remembered;
-    const chain = await this.#documents.chain(name, accountId);
+    if (remembered !== undefined && (await this.#documents.facts(name, accountId)) !== undefined) {
+      // It may be forgotten while it is still needed.
+      await room.reserve(remembered.bodyBytes);
+      return remembered;
+    }
+    const chain = await this.#documents.chain(name, accountId, room);
     if (chain?.at(-1)?.finished !== true) return undefined;
+    // Before their memory is freed.
+    const bodyBytes = chain.reduce((sum, { body }) => sum + body.length, 0);
     const items = await this.#readItems(chain, ({ inherited, input, output }) => [...inherited, ...input, ...output]);
-    const found = { items, bodyBytes: chain.reduce((sum, { body }) => sum + body.length, 0) };
+    const found = { items, bodyBytes };
     this.#recent.keep(responseId, found);
     return found;
   }
@@ -123,31 +139,43 @@ export class Conversations {
     return items;
   }
 
-  async #resolve({ items, accountId, session }: Continuation, before: readonly Item[]): Promise<Item[]> {
+  async #resolve(requested: Continuation, before: readonly Item[]): Promise<Item[]> {
+    const { items } = requested;
     const resolved: Item[] = [];
+    /** The responses whose items are referred to, each read once. */
+    const turns = new Map<string, Promise<StoredTurn | undefined>>();
     for (const [index, item] of items.entries()) {
       if (item.content.case !== 'reference') {
         resolved.push(item);
         continue;
       }
       const { id } = item.content.value;
-      const named = before.findLast(each => each.id === id) ?? (await this.#findItem(id, accountId, session));
+      const named = before.findLast(each => each.id === id) ?? (await this.#findItem(id, requested, turns));
       if (named === undefined) throw unknownReference(id, index);
       resolved.push(named);
     }
     return resolved;
   }
 
-  async #findItem(id: string, accountId: number, session: SessionName | undefined): Promise<Item | undefined> {
+  async #findItem(
+    id: string,
+    requested: Continuation,
+    turns: Map<string, Promise<StoredTurn | undefined>>,
+  ): Promise<Item | undefined> {
     const place = parseItemId(id);
     if (place === undefined) return undefined;
-    const kept = this.#sessions.find(session, place.responseId);
-    if (kept !== undefined) return kept.findLast(item => item.id === id);
-    const document = await this.#documents.find({ kind: 'response', id: place.responseId }, accountId);
-    if (document === undefined) return undefined;
-    const turn = await decodeTurn(document);
-    const items = turn[place.side];
-    return items.find(item => item.id === id) ?? items[place.index];
+    const { responseId } = place;
+    const kept = this.#sessions.find(requested.session, responseId);
+    if (kept !== undefined) return kept.items.findLast(item => item.id === id);
+    const reading = turns.get(responseId) ?? this.#readTurn(responseId, requested);
+    turns.set(responseId, reading);
+    const items = (await reading)?.[place.side];
+    return items?.find(item => item.id === id) ?? items?.[place.index];
+  }
+
+  async #readTurn(id: string, { accountId, room }: Continuation): Promise<StoredTurn | undefined> {
+    const document = await this.#documents.find({ kind: 'response', id }, room, accountId);
+    return document && decodeTurn(document);
   }
 }
 

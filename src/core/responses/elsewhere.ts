@@ -2,7 +2,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { ResponseStatus } from '../../gen/tollgate/v1/response_pb.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Claims } from '../../store/claims.ts';
-import type { DocumentName, Documents, StoredDocument } from '../../store/documents.ts';
+import { type DocumentName, type Documents, type StoredFacts, uncounted } from '../../store/documents.ts';
 import { type Answer, decodeEvents, toAnswer } from './stored-response.ts';
 
 /** How often a gateway checks whether another gateway has stored more of a response, or wants to end a response that runs here. */
@@ -36,16 +36,16 @@ export class Elsewhere {
   }
 
   /** Returns true if a response runs in another gateway. */
-  runs({ id, state }: Pick<StoredDocument, 'id' | 'state'>): boolean {
+  runs({ id, state }: Pick<StoredFacts, 'id' | 'state'>): boolean {
     const { sharedClaims, jobs } = this.#dependencies;
     return sharedClaims !== undefined && state === 'running' && !jobs.has(id);
   }
 
-  /** Returns the progress of a response. */
+  /** Returns the progress of a response. The caller has reserved memory for it. */
   async progress(name: DocumentName): Promise<{ readonly status: ResponseStatus; readonly answer: Answer }> {
     const events = [];
     for (let after = -1; ;) {
-      const chunks = await this.#dependencies.documents.chunks(name, after, chunksAtOnce);
+      const chunks = await this.#dependencies.documents.chunks(name, { after, limit: chunksAtOnce }, uncounted);
       events.push(...chunks.flatMap(({ content }) => decodeEvents(content)));
       const last = chunks.at(-1);
       if (last === undefined) break;
@@ -69,7 +69,7 @@ export class Elsewhere {
     await sharedClaims?.take(claim, '');
     try {
       for (let waitedMs = 0; waitedMs < endMs; waitedMs += pollMs) {
-        const document = await documents.find(name);
+        const document = await documents.facts(name);
         if (document === undefined || !this.runs(document)) return;
         await this.wait();
       }

@@ -12,6 +12,7 @@ import { toResponseId } from '../../generation/response-ids.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { Generation } from '../generation/generation.ts';
+import type { HeldContent } from '../held-content.ts';
 import type { ConversationLock } from '../conversations/stored-conversations.ts';
 import type { Conversation } from './conversations.ts';
 import { withDistinctIds } from './distinct-ids.ts';
@@ -35,6 +36,8 @@ export interface RequestedResponse {
   readonly session: SessionName | undefined;
   /** The lock of the stored conversation that the response is added to; undefined: none. */
   readonly lock: ConversationLock | undefined;
+  /** The memory of the conversation, which is needed until the response has ended. */
+  readonly room: HeldContent;
   readonly telemetry: RequestTelemetry | undefined;
   /** The id of the batch that the request is an item of; absent: none. */
   readonly batchId?: string;

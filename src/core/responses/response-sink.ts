@@ -89,28 +89,29 @@ export class ResponseSink implements GenerationSink {
   }
 
   end(error?: Error): void {
-    const { store, session, previousResponseId, lock } = this.#requested;
+    const { store, session, previousResponseId, lock, room } = this.#requested;
     const { call, sink } = this.#caller;
     lock?.release();
     this.#dependencies.settling.end(this.#head.id);
     if (error !== undefined) this.#dependencies.sessions.evict(session, previousResponseId);
     // If the client has disconnected, its session has ended, and nothing is kept in it.
     else if (!call.isCancelled) this.#keepInSession();
-    if (error === undefined || !store || !this.#isShown || this.#isStored) sink.end(error);
-    else void this.#storeCut(error).then(() => sink.end(error));
+    const end = (): void => {
+      room.release();
+      sink.end(error);
+    };
+    if (error === undefined || !store || !this.#isShown || this.#isStored) end();
+    else void this.#storeCut(error).then(end);
   }
 
   #keepInSession(): void {
     const { session, store, conversation } = this.#requested;
     if (session === undefined || store) return;
     const { output } = toAnswer(this.#head.id, this.#log.read());
-    const { before, input } = conversation;
-    this.#dependencies.sessions.keep(
-      session,
-      this.#head.id,
-      [...before, ...input, ...output],
-      input.length + output.length,
-    );
+    const { before, beforeBytes, input } = conversation;
+    const items = [...before, ...input, ...output];
+    const ownCount = input.length + output.length;
+    this.#dependencies.sessions.keep(session, this.#head.id, { items, ownCount, beforeBytes });
   }
 
   async #storeWhole(rest: readonly GenerationEvent[]): Promise<void> {

@@ -15,10 +15,12 @@ import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-
 import type { Runtime } from '../../lib/runtime.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Claims } from '../../store/claims.ts';
+import { uncounted } from '../../store/documents.ts';
 import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import type { StoredConversations } from '../conversations/stored-conversations.ts';
 import { authenticate } from '../credential.ts';
 import { findTelemetry } from '../find-telemetry.ts';
+import { HeldContent, type LargeMemory } from '../held-content.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
 import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } from '../idempotency/replays.ts';
@@ -59,6 +61,8 @@ interface ResponseDependencies extends Omit<WriterDependencies, 'conversations'>
   readonly onDefect: BackgroundDependencies['onDefect'];
   /** Returns the memory limits for responses that are kept only as long as their session. */
   readonly sessionMemory: () => BudgetLimits;
+  /** The memory of the stored contents that requests read. */
+  readonly memory: LargeMemory;
 }
 
 /** How often to look for unfinished responses that no process is running. */
@@ -101,7 +105,12 @@ export class Responses {
       countInputTokens: async ({ request }, context) => {
         const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
         const requested = await this.#ask(request ?? {}, context, credential);
-        return withCallerPaths(requested, () => this.#dependencies.generations.count(requested.request, credential));
+        try {
+          const count = () => this.#dependencies.generations.count(requested.request, credential);
+          return await withCallerPaths(requested, count);
+        } finally {
+          requested.room.release();
+        }
       },
       compactConversation: (request, context) => this.#compact(request, context),
       endSession: async ({ session, responseId }, context) => {
@@ -182,7 +191,8 @@ export class Responses {
     const { id, settings } = first.head;
     const { accountId } = credential;
     const sealing = new Sealing(this.#dependencies.box, accountId).step(settings?.include ?? []);
-    for await (const { events, end } of this.#stored.follow({ id, accountId }, sealing, signal))
+    // The response has just begun: what it generates is bounded as that of any running response.
+    for await (const { events, end } of this.#stored.follow({ id, accountId }, { sealing, room: uncounted, signal }))
       yield createMessage(events, { end });
   }
 
@@ -223,7 +233,12 @@ export class Responses {
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const compact = async (how: CompactHow): Promise<CompactConversationResponse> => {
       const requested = await this.#ask({ ...request, store: false }, context, credential);
-      return withCallerPaths(requested, () => compactConversation(this.#dependencies.generations, requested, how));
+      try {
+        const compacting = () => compactConversation(this.#dependencies.generations, requested, how);
+        return await withCallerPaths(requested, compacting);
+      } finally {
+        requested.room.release();
+      }
     };
     if (key === undefined) return compact({ signal: context.signal });
     return this.#dependencies.replays.answerOne({
@@ -269,15 +284,16 @@ export class Responses {
     const { accountId } = credential;
     const { previousResponseId, conversationId } = fields;
     const session = fields.session === undefined ? undefined : { accountId, session: fields.session };
+    const room = new HeldContent({ memory: this.#dependencies.memory, accountId });
     try {
       const { request, store, background } = readFields(fields);
       const sealing = new Sealing(this.#dependencies.box, accountId);
-      const found = { accountId, previousResponseId, session, items: request.items };
+      const found = { accountId, previousResponseId, session, items: request.items, room };
       const conversation =
         conversationId === undefined
           ? await this.#dependencies.conversations.find(found)
           : await this.#dependencies.conversations.continueFrom(
-              await this.#dependencies.kept.read({ id: conversationId, accountId }),
+              await this.#dependencies.kept.read({ id: conversationId, accountId }, room),
               found,
             );
       const requestId = requestHeader.get(requestIdHeader) ?? publicRequestId(this.#dependencies.ids.next());
@@ -290,21 +306,24 @@ export class Responses {
         session,
         telemetry: findTelemetry(context),
         lock: undefined,
+        room,
       };
       return { ...requested, ...rest };
     } catch (thrown) {
+      room.release();
       this.#dependencies.sessions.evict(session, previousResponseId);
       throw thrown;
     }
   }
 }
 
-/** Runs `begin`. If it fails, unlocks the conversation of the response. */
-async function releaseOnFailure<T>({ lock }: RequestedResponse, begin: () => Promise<T>): Promise<T> {
+/** Runs `begin`. If it fails, unlocks the conversation of the response, and releases its memory. */
+async function releaseOnFailure<T>({ lock, room }: RequestedResponse, begin: () => Promise<T>): Promise<T> {
   try {
     return await begin();
   } catch (thrown) {
     lock?.release();
+    room.release();
     throw thrown;
   }
 }

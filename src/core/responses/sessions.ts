@@ -14,12 +14,21 @@ interface Kept {
   readonly items: readonly Item[];
   /** The size of its last turn only, because the earlier turns are shared. */
   readonly bytes: number;
+  /** The size of all its turns. */
+  readonly wholeBytes: number;
 }
 
 interface Session {
   readonly accountId: number;
   readonly endsAtMs: number;
   readonly responses: Map<string, Kept>;
+}
+
+/** The items of a response to keep, and of the conversation that it continues. */
+export interface KeptItems {
+  readonly items: readonly Item[];
+  readonly ownCount: number;
+  readonly beforeBytes?: number;
 }
 
 /** A session and its owner. */
@@ -45,13 +54,13 @@ export class Sessions {
     this.#memory = memory;
   }
 
-  /** Keeps a response. `items`: all items of the conversation up to it; the last `ownCount` of them are the response's input and output. */
-  keep(name: SessionName, responseId: string, items: readonly Item[], ownCount: number): void {
+  /** Keeps a response. `items`: all items of the conversation up to it; the last `ownCount` of them are the response's input and output, and the others have `beforeBytes`. */
+  keep(name: SessionName, responseId: string, { items, ownCount, beforeBytes = 0 }: KeptItems): void {
     const session = this.#findSession(name);
     const own = create(StoredTurnSchema, { output: items.slice(items.length - ownCount) });
     const bytes = countBytes(StoredTurnSchema, own);
     this.#drop(session, responseId);
-    session.responses.set(responseId, { items, bytes });
+    session.responses.set(responseId, { items, bytes, wholeBytes: beforeBytes + bytes });
     this.#count(session.accountId, bytes);
     const { max, ownerMax } = this.#memory();
     this.#shrink(() => (this.#accountBytes.get(name.accountId) ?? 0) > ownerMax, name.accountId);
@@ -59,9 +68,9 @@ export class Sessions {
   }
 
   /** Returns the conversation up to and including a response; undefined if the session has none with that id. */
-  find(name: SessionName | undefined, responseId: string): readonly Item[] | undefined {
+  find(name: SessionName | undefined, responseId: string): Pick<Kept, 'items' | 'wholeBytes'> | undefined {
     if (name === undefined) return undefined;
-    return this.#sessions.get(toKey(name))?.responses.get(responseId)?.items;
+    return this.#sessions.get(toKey(name))?.responses.get(responseId);
   }
 
   /**

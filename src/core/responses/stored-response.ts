@@ -91,14 +91,14 @@ export function encodeBody({ head, input, inherited = [], answer, failure }: Bod
   );
 }
 
-/** Decodes the body of a document, except for the input. */
+/** Decodes the body of a document, except for the input. The body can't be used afterwards. */
 export function decodeAnswer(document: StoredDocument): Promise<StoredAnswer> {
-  return fromBinaryInTurns(StoredAnswerSchema, document.body);
+  return fromBinaryInTurns(StoredAnswerSchema, document.body, 'freed');
 }
 
-/** Decodes only the items of a document's body, because the settings and tools of a thousand turns need not be decoded to continue a conversation. */
+/** Decodes only the items of a document's body, which can't be used afterwards, because the settings and tools of a thousand turns need not be decoded to continue a conversation. */
 export function decodeTurn(document: StoredDocument): Promise<StoredTurn> {
-  return fromBinaryInTurns(StoredTurnSchema, document.body);
+  return fromBinaryInTurns(StoredTurnSchema, document.body, 'freed');
 }
 
 /** Encodes events as a chunk of a document. */

@@ -1,4 +1,4 @@
-import { type ErrorFacts, GatewayError } from '../../errors/gateway-error.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Completed, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import {
   type FollowResponseRequest,
@@ -11,7 +11,9 @@ import {
   type ResponseService,
   ResponseStatus,
   type StoredAnswer,
+  StoredAnswerSchema,
 } from '../../gen/tollgate/v1/response_pb.ts';
+import { countBytes } from '../../generation/large-message.ts';
 import { completed as completedEvent } from '../../generation/events.ts';
 import { toRequestId } from '../../generation/response-ids.ts';
 import { parseLedgerId } from '../../lib/ids.ts';
@@ -19,9 +21,18 @@ import { pump } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
-import type { DocumentFacts, Documents, StoredDocument } from '../../store/documents.ts';
+import {
+  type ContentRoom,
+  type DocumentFacts,
+  largeContentBytes,
+  type Documents,
+  type StoredDocument,
+  type StoredFacts,
+  uncounted,
+} from '../../store/documents.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
+import { HeldContent, type LargeMemory, readHeld } from '../held-content.ts';
 import type { BackgroundJob } from './background-job.ts';
 import type { Conversations } from './conversations.ts';
 import { Sealing, type SealStep } from './sealing.ts';
@@ -38,6 +49,7 @@ type StoredMethods = Pick<
 /** The dependencies of `StoredResponses`. */
 interface StoredDependencies {
   readonly documents: Documents;
+  readonly memory: LargeMemory;
   readonly conversations: Conversations;
   readonly ledger: Ledger;
   readonly box: SealedBox;
@@ -61,6 +73,8 @@ const pageDefault = 20;
 const pageMax = 100;
 /** How often to check whether a response was charged. */
 const settlePollMs = 20;
+/** How much more memory a stored response takes as a stream: its last events, which repeat the text several times, are sent at once. */
+const streamedTimes = 8;
 /** How many chunks are read at a time. */
 const chunksAtOnce = 64;
 
@@ -74,27 +88,39 @@ export class StoredResponses {
 
   get methods(): StoredMethods {
     return {
-      getResponse: async ({ id, include }, context) => ({
-        response: await this.#response(await this.#name(id, context), include),
-      }),
+      getResponse: async ({ id, include }, context) => {
+        const name = await this.#name(id, context);
+        return this.#held(name, context, async room => ({ response: await this.#response(name, include, room) }));
+      },
       followResponse: (request, context, sink) => pump(signal => this.#follow(request, context, signal), sink),
       cancelResponse: async ({ id }, context) => {
         const name = await this.#name(id, context);
-        await this.#background(name, 'Only a background response can be cancelled.', {
-          tip: 'To end a response that does not run in the background, close its connection.',
+        return this.#held(name, context, async room => {
+          const message = 'Only a background response can be cancelled.';
+          const tip = 'To end a response that does not run in the background, close its connection.';
+          await this.#background(name, room, new GatewayError('invalid_request', message, { tip }));
+          await this.#endJob(name);
+          return { response: await this.#response(name, [], room.again) };
         });
-        await this.#endJob(name);
-        return { response: await this.#response(name, []) };
       },
       deleteResponse: async ({ id }, context) => {
         const name = await this.#name(id, context);
-        await this.#document(name);
+        await this.#facts(name);
         await this.#endJob(name);
         if ((await this.#dependencies.documents.delete({ kind: 'response', id })) === 'not_found') throw notFound(id);
         return {};
       },
-      listInputItems: async (request, context) => this.#inputItems(request, await this.#name(request.id, context)),
+      listInputItems: async (request, context) => {
+        const name = await this.#name(request.id, context);
+        return this.#held(name, context, room => this.#inputItems(request, name, room));
+      },
     };
+  }
+
+  /** Holds the memory of what is read until the answer was sent. */
+  #held<T>({ accountId }: OwnedName, context: CallContext, read: (room: HeldContent) => Promise<T>): Promise<T> {
+    const { memory } = this.#dependencies;
+    return readHeld({ memory, accountId, header: context.requestHeader }, read);
   }
 
   /** Stores the end of unfinished responses that no process is running: those of an earlier process, and those for which storage failed. */
@@ -113,12 +139,11 @@ export class StoredResponses {
   }
 
   /**
-   * Yields all events of a response, waiting for those that have not come yet, then how it ended. Throws if the response is deleted meanwhile.
+   * Yields all events of a response, waiting for those that have not come yet, then how it ended. Throws if the response is deleted meanwhile. `room`: the memory of its document.
    */
   async *follow(
     name: OwnedName,
-    sealing: SealStep,
-    signal: AbortSignal,
+    { sealing, room, signal }: FollowHow,
   ): AsyncGenerator<{ events: GenerationEvent[]; end?: ResponseEnd }, void, undefined> {
     const document = { kind: 'response' as const, id: name.id };
     const { elsewhere } = this.#dependencies;
@@ -127,8 +152,8 @@ export class StoredResponses {
       const job = this.#dependencies.jobs.get(name.id);
       // Subscribed before the log is read, so that no event is missed.
       const changed = job?.changed();
-      const isFar = job === undefined && elsewhere.hasOthers && elsewhere.runs(await this.#document(name));
-      const chunks = await this.#dependencies.documents.chunks(document, after, chunksAtOnce);
+      const isFar = job === undefined && elsewhere.hasOthers && elsewhere.runs(await this.#facts(name));
+      const chunks = await this.#dependencies.documents.chunks(document, { after, limit: chunksAtOnce }, uncounted);
       const last = chunks.at(-1);
       if (last !== undefined) {
         after = last.seq;
@@ -138,7 +163,7 @@ export class StoredResponses {
       } else if (isFar) {
         await changedOrAborted(elsewhere.wait(), signal);
       } else {
-        yield await this.#end(name);
+        yield await this.#end(name, room);
         return;
       }
     }
@@ -150,16 +175,34 @@ export class StoredResponses {
     signal: AbortSignal,
   ): AsyncGenerator<FollowResponseResponse, void, undefined> {
     const name = await this.#name(id, context);
-    const head = await this.#background(name, 'Only a background response can be streamed afterwards.', {
+    const { memory } = this.#dependencies;
+    const { accountId } = name;
+    const header = context.requestHeader;
+    const refusal = new GatewayError('invalid_request', 'Only a background response can be streamed afterwards.', {
       param: 'stream',
     });
+    const background = await readHeld({ memory, accountId }, room => this.#background(name, room, refusal));
+    const room = new HeldContent({ memory, accountId, header });
+    try {
+      await room.reserve(streamedTimes * background.shownBytes);
+      yield* this.#followHeld({ name, head: background.head, skipEvents, include }, room, signal);
+    } finally {
+      room.made();
+    }
+  }
+
+  async *#followHeld(
+    { name, head, skipEvents, include }: Followed,
+    room: HeldContent,
+    signal: AbortSignal,
+  ): AsyncGenerator<FollowResponseResponse, void, undefined> {
     yield step([], { head });
     const sealing = new Sealing(this.#dependencies.box, name.accountId).step([
       ...include,
       ...(head.settings?.include ?? []),
     ]);
     let skip = skipEvents;
-    for await (const { events, end } of this.follow(name, sealing, signal)) {
+    for await (const { events, end } of this.follow(name, { sealing, room: room.again, signal })) {
       const rest = events.slice(skip);
       skip = Math.max(0, skip - events.length);
       if (rest.length > 0 || end !== undefined) yield step(rest, end === undefined ? {} : { end });
@@ -171,16 +214,22 @@ export class StoredResponses {
     return { id, accountId };
   }
 
-  async #document({ id, accountId }: OwnedName): Promise<StoredDocument> {
-    const document = await this.#dependencies.documents.find({ kind: 'response', id }, accountId);
+  async #document({ id, accountId }: OwnedName, room: ContentRoom): Promise<StoredDocument> {
+    const document = await this.#dependencies.documents.find({ kind: 'response', id }, room, accountId);
     if (document === undefined) throw notFound(id);
     return document;
   }
 
-  async #response(name: OwnedName, include: readonly string[]): Promise<Response> {
+  async #facts({ id, accountId }: OwnedName): Promise<StoredFacts> {
+    const facts = await this.#dependencies.documents.facts({ kind: 'response', id }, accountId);
+    if (facts === undefined) throw notFound(id);
+    return facts;
+  }
+
+  async #response(name: OwnedName, include: readonly string[], room: ContentRoom): Promise<Response> {
     // The job is looked up before its document is read. Otherwise a job that ends in between would be reported as abandoned.
     const job = this.#dependencies.jobs.get(name.id);
-    const document = await this.#document(name);
+    const document = await this.#document(name, room);
     const stored = await decodeAnswer(document);
     const { elsewhere } = this.#dependencies;
     const far = job === undefined && elsewhere.runs(document) ? await elsewhere.progress(document) : undefined;
@@ -236,8 +285,8 @@ export class StoredResponses {
   }
 
   /** Returns the last events of a response that has ended, and how it ended. */
-  async #end(name: OwnedName): Promise<{ events: GenerationEvent[]; end: ResponseEnd }> {
-    const document = await this.#document(name);
+  async #end(name: OwnedName, room: ContentRoom): Promise<{ events: GenerationEvent[]; end: ResponseEnd }> {
+    const document = await this.#document(name, room);
     const { completed, ...end } = await this.#readResult(name, document.state, await decodeAnswer(document));
     return {
       events: completed === undefined ? [] : [completedEvent(completed)],
@@ -245,27 +294,38 @@ export class StoredResponses {
     };
   }
 
-  /** Returns the head of a background response. Throws `invalid_request` with `message` for any other response. */
-  async #background(name: OwnedName, message: string, facts: ErrorFacts): Promise<ResponseHead> {
-    const { head } = await decodeAnswer(await this.#document(name));
-    if (head?.background !== true) throw new GatewayError('invalid_request', message, facts);
-    return head;
+  /** Returns the head of a background response, and how many bytes of it clients see (0 if it is small). Throws `refusal` for any other response. */
+  async #background(
+    name: OwnedName,
+    room: ContentRoom,
+    refusal: GatewayError,
+  ): Promise<{ readonly head: ResponseHead; readonly shownBytes: number }> {
+    const document = await this.#document(name, room);
+    const isLarge = document.body.length > largeContentBytes;
+    const answer = await decodeAnswer(document);
+    const { head } = answer;
+    if (head?.background !== true) throw refusal;
+    return { head, shownBytes: isLarge ? countBytes(StoredAnswerSchema, answer) : 0 };
   }
 
   async #endJob(name: OwnedName): Promise<void> {
     const job = this.#dependencies.jobs.get(name.id);
     if (job === undefined) {
-      const document = await this.#document(name);
-      if (this.#dependencies.elsewhere.runs(document)) await this.#dependencies.elsewhere.end(document);
+      const facts = await this.#facts(name);
+      if (this.#dependencies.elsewhere.runs(facts)) await this.#dependencies.elsewhere.end(facts);
       return;
     }
     job.cancel();
     await job.ended;
   }
 
-  async #inputItems({ limit, after, ascending, include }: ListInputItemsRequest, { id, accountId }: OwnedName) {
+  async #inputItems(
+    { limit, after, ascending, include }: ListInputItemsRequest,
+    { id, accountId }: OwnedName,
+    room: ContentRoom,
+  ) {
     if (limit > pageMax) throw badPage('limit', `limit must be from 1 to ${pageMax}.`);
-    const items = await this.#dependencies.conversations.findInput(id, accountId);
+    const items = await this.#dependencies.conversations.findInput(id, accountId, room);
     if (items === undefined) throw notFound(id);
     if (!ascending) items.reverse();
     const start = after === '' ? 0 : items.findIndex(item => item.id === after) + 1;
@@ -275,6 +335,19 @@ export class StoredResponses {
     const page = items.slice(start, end).map(item => sealing.sealItem(item, include));
     return { items: page, hasMore: end < items.length };
   }
+}
+
+/** What is sent of a response. */
+interface Followed extends Pick<FollowResponseRequest, 'skipEvents' | 'include'> {
+  readonly name: OwnedName;
+  readonly head: ResponseHead;
+}
+
+/** How a response is followed. */
+interface FollowHow {
+  readonly sealing: SealStep;
+  readonly room: ContentRoom;
+  readonly signal: AbortSignal;
 }
 
 /** The end of a response, and its usage if it is complete. */

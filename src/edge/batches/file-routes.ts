@@ -10,7 +10,7 @@ import type { Edge } from '../edge.ts';
 import { isForm } from '../form-body.ts';
 import { tooLarge } from '../json-body.ts';
 import { type Query, readInteger, readName, readText } from '../query.ts';
-import { answerStreamed } from './send-pieces.ts';
+import { answerStreamed } from '../send-pieces.ts';
 
 interface OneFile {
   readonly Params: { readonly id: string };

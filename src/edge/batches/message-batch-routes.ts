@@ -11,7 +11,7 @@ import type { Edge } from '../edge.ts';
 import { generationBodyOptions, readJsonBody } from '../json-body.ts';
 import { type Query, readInteger, readText, refuse } from '../query.ts';
 import { joinPieces } from './file-routes.ts';
-import { answerStreamed } from './send-pieces.ts';
+import { answerStreamed } from '../send-pieces.ts';
 
 interface OneBatch {
   readonly Params: { readonly id: string };

@@ -8,7 +8,8 @@ import {
   renderItemPage,
 } from '../../codecs/responses/index.ts';
 import type { Conversation } from '../../gen/tollgate/v1/conversation_pb.ts';
-import { answerJson, answerStored } from '../answer.ts';
+import { answerJson } from '../answer.ts';
+import { answerStored } from '../stored-answer.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
 import { generationBodyOptions, readJsonBody } from '../json-body.ts';

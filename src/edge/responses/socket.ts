@@ -177,10 +177,10 @@ export class ResponsesSocket {
   #reserve(): boolean {
     const bytes = this.#reader.arrivingBytes + this.#waitingBytes + this.#turnBytes;
     const needed = this.#isGone || bytes <= uncountedBytes ? 0 : bytes;
-    const { bodies } = this.edge;
+    const { memory } = this.edge.options;
     const owner = this.opened.credential?.accountId ?? 0n;
-    if (needed > this.#takenBytes && bodies.take(owner, needed - this.#takenBytes) !== 'taken') return false;
-    if (needed < this.#takenBytes) bodies.give(owner, this.#takenBytes - needed);
+    if (needed > this.#takenBytes && memory.take(owner, needed - this.#takenBytes) !== 'taken') return false;
+    if (needed < this.#takenBytes) memory.give(owner, this.#takenBytes - needed);
     this.#takenBytes = needed;
     return true;
   }

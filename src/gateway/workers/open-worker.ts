@@ -26,6 +26,7 @@ import {
   reloadOrLog,
   makeRequestId,
 } from '../gateway.ts';
+import { openMemory } from '../body-limits.ts';
 import { openEdge } from '../public-listener.ts';
 import { LiveConfig } from '../live-config.ts';
 import { endRequests } from '../stopping.ts';
@@ -88,7 +89,7 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
   const ids = makeIds(stores.ledger.lastId, logger, workerInstance(number));
   const publicUrl = (): string =>
     live.current.publicUrl ?? listenerUrl(environment.host, environment.port, config.tls !== undefined);
-  const parts = { ...resources, health, live, ids, publicUrl };
+  const parts = { ...resources, health, live, ids, publicUrl, memory: openMemory(live) };
   const core = makeRequestCore(parts);
   // The sizes of files are left out, because the main thread reports them.
   resources.metrics.addGauges({ ...gaugeSources(environment.dataDir, core), fileBytes: () => ({}) });

@@ -1,16 +1,20 @@
 import { overloaded } from '../../errors/overloaded.ts';
 import { toArray, type Value } from '../../lib/postgres/values.ts';
-import type {
-  Chunk,
-  DocumentChange,
-  DocumentFacts,
-  DocumentKind,
-  DocumentName,
-  DocumentPage,
-  Documents,
-  NewDocument,
-  PutOutcome,
-  StoredDocument,
+import {
+  type Chunk,
+  type ChunkPage,
+  type ContentRoom,
+  type DocumentChange,
+  type DocumentFacts,
+  type DocumentKind,
+  type DocumentName,
+  type DocumentPage,
+  type Documents,
+  type NewDocument,
+  type PutOutcome,
+  type StoredDocument,
+  type StoredFacts,
+  largeContentBytes,
 } from '../documents.ts';
 import { isAlive, nowMs, query, type Row, type StoreDatabase, toBytes } from './database.ts';
 import { EvictedSpace, type SpaceMax } from './evicted-space.ts';
@@ -62,15 +66,31 @@ const updateText = `WITH h AS (
   )
   SELECT (SELECT count(*) FROM h) AS found, (SELECT count(*) FROM u) AS changed`;
 
-const headText = `SELECT d.*, b.content FROM document d JOIN document_body b ON b.document = d.row WHERE d.kind = $1::text AND d.id = $2::text`;
+/** SQL for a content that is loaded only if it is small, and its length. */
+const smallContent = (column: string): string =>
+  `CASE WHEN length(${column}) <= ${largeContentBytes} THEN ${column} END AS content, length(${column}) AS length`;
 
-const chainText = `WITH RECURSIVE up (row, parent, depth) AS (
+const wholeText = `SELECT d.*, b.content FROM document d JOIN document_body b ON b.document = d.row WHERE d.kind = $1::text AND d.id = $2::text`;
+const seenText = `d.ends_at_ms > ${nowMs} AND ($3::bigint IS NULL OR d.account_id = $3::bigint)`;
+const findText = `SELECT d.*, ${smallContent('b.content')} FROM document d JOIN document_body b ON b.document = d.row
+  WHERE d.kind = $1::text AND d.id = $2::text AND ${seenText}`;
+const factsText = `SELECT d.* FROM document d WHERE d.kind = $1::text AND d.id = $2::text AND ${seenText}`;
+const bodyText = 'SELECT content FROM document_body WHERE document = $1::bigint';
+
+const upText = `WITH RECURSIVE up (row, parent, depth) AS (
     SELECT row, parent, 0 FROM document WHERE kind = $1::text AND id = $2::text AND account_id = $3::bigint AND ends_at_ms > ${nowMs}
     UNION ALL SELECT d.row, d.parent, up.depth + 1 FROM up JOIN document d ON d.row = up.parent
-  )
-  SELECT d.*, b.content FROM up JOIN document d ON d.row = up.row JOIN document_body b ON b.document = up.row ORDER BY up.depth DESC`;
+  )`;
+const linksText = 'FROM up JOIN document d ON d.row = up.row JOIN document_body b ON b.document = up.row';
+const chainText = `${upText} SELECT d.*, b.content ${linksText} ORDER BY up.depth DESC`;
+/** Loads the contents of a chain only if they are small together. */
+const smallChainText = `${upText}
+  SELECT c.*, CASE WHEN c.total <= ${largeContentBytes} THEN b.content END AS content
+  FROM (SELECT d.*, up.depth, sum(length(b.content)) OVER () AS total ${linksText}) AS c JOIN document_body b ON b.document = c.row ORDER BY c.depth DESC`;
 
-const chunksText = `SELECT seq, content FROM (
+const chunkText =
+  'SELECT content FROM document_chunk WHERE document = (SELECT row FROM document WHERE kind = $1::text AND id = $2::text) AND seq = $3::bigint';
+const chunksText = `SELECT seq, ${smallContent('content')} FROM (
     SELECT seq, content, sum(length(content)) OVER (ORDER BY seq) - length(content) AS before FROM document_chunk
     WHERE document = (SELECT row FROM document WHERE kind = $1::text AND id = $2::text AND ends_at_ms > ${nowMs}) AND seq > $3::bigint
     ORDER BY seq LIMIT $4::bigint
@@ -135,7 +155,7 @@ class PostgresDocuments implements Documents {
       const values = [...facts, ...chunkArrays(chunks), parentId, this.#database.boot()];
       const [stored] = await query(this.#database, putText, values);
       if (stored !== undefined) return { kind: 'stored' };
-      const [there] = await query(this.#database, headText, [kind, id]);
+      const [there] = await query(this.#database, wholeText, [kind, id]);
       if (there === undefined) {
         if (parentId === null) continue;
         return { kind: 'no_parent' };
@@ -171,23 +191,45 @@ class PostgresDocuments implements Documents {
     return 'deleted';
   }
 
-  async find({ kind, id }: DocumentName, accountId?: number): Promise<StoredDocument | undefined> {
-    const [row] = await query(
-      this.#database,
-      `${headText} AND d.ends_at_ms > ${nowMs} AND ($3::bigint IS NULL OR d.account_id = $3::bigint)`,
-      [kind, id, accountId ?? null],
-    );
-    return row && toDocument(row);
+  async find({ kind, id }: DocumentName, room: ContentRoom, accountId?: number): Promise<StoredDocument | undefined> {
+    const [row] = await query(this.#database, findText, [kind, id, accountId ?? null]);
+    if (row === undefined || row['content'] !== null) return row && toDocument(row);
+    await room.reserve(Number(row['length']));
+    const [whole] = await query(this.#database, bodyText, [row['row'] ?? null]);
+    return whole && toDocument({ ...row, ...whole });
   }
 
-  async chain({ kind, id }: DocumentName, accountId: number): Promise<StoredDocument[] | undefined> {
-    const rows = await query(this.#database, chainText, [kind, id, accountId]);
+  async facts({ kind, id }: DocumentName, accountId?: number): Promise<StoredFacts | undefined> {
+    const [row] = await query(this.#database, factsText, [kind, id, accountId ?? null]);
+    return row && toFacts(row);
+  }
+
+  async chain({ kind, id }: DocumentName, accountId: number, room: ContentRoom): Promise<StoredDocument[] | undefined> {
+    let rows = await query(this.#database, smallChainText, [kind, id, accountId]);
+    const [first] = rows;
+    if (first === undefined) return undefined;
+    if (first['content'] === null) {
+      await room.reserve(Number(first['total']));
+      rows = await query(this.#database, chainText, [kind, id, accountId]);
+    }
     return rows.length === 0 ? undefined : rows.map(toDocument);
   }
 
-  async chunks({ kind, id }: DocumentName, after: number, limit: number): Promise<Chunk[]> {
-    const rows = await query(this.#database, chunksText, [kind, id, after, limit]);
-    return rows.map(row => ({ seq: Number(row['seq']), content: toBytes(row['content']) }));
+  async chunks({ kind, id }: DocumentName, { after, limit }: ChunkPage, room: ContentRoom): Promise<Chunk[]> {
+    const chunks: Chunk[] = [];
+    for (const row of await query(this.#database, chunksText, [kind, id, after, limit])) {
+      const seq = Number(row['seq']);
+      let { content } = row;
+      if (content === null) {
+        await room.reserve(Number(row['length']));
+        const [whole] = await query(this.#database, chunkText, [kind, id, seq]);
+        // The document was deleted meanwhile.
+        if (whole === undefined) break;
+        ({ content } = whole);
+      }
+      chunks.push({ seq, content: toBytes(content) });
+    }
+    return chunks;
   }
 
   async unfinished(kind: DocumentKind): Promise<DocumentFacts[]> {
@@ -230,7 +272,7 @@ function chunkArrays(chunks: readonly Chunk[]): [seqs: string, contents: string]
   return [toArray(chunks.map(({ seq }) => seq)), toArray(chunks.map(({ content }) => content))];
 }
 
-function toFacts(row: Row): DocumentFacts {
+function toFacts(row: Row): StoredFacts {
   const apiKeyId = row['api_key_id'];
   return {
     // The cast is safe: only documents of these kinds are stored.
@@ -242,6 +284,7 @@ function toFacts(row: Row): DocumentFacts {
     finished: row['finished'] === 1n,
     createdAtMs: Number(row['created_at_ms']),
     endsAtMs: Number(row['ends_at_ms']),
+    bytes: Number(row['bytes']),
   };
 }
 

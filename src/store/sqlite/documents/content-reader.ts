@@ -3,9 +3,6 @@ import { sqliteError } from '../../../lib/sqlite/database.ts';
 import { siblingModule } from '../../../lib/sibling-module.ts';
 import { type Call, CallThread } from '../../../lib/threads/call-thread.ts';
 
-/** Larger contents are read on a thread of their own: reading them and checking their sum would hold up the one that answers requests. */
-export const largeContentBytes = 1024 ** 2;
-
 /** A stored content: a body, or with `seq` a chunk. */
 export interface ContentName {
   /** The document's row. */
@@ -20,7 +17,7 @@ export type ContentReply =
   | { readonly content: Uint8Array<ArrayBuffer> | undefined }
   | { readonly message: string; readonly code: string | undefined };
 
-/** Reads large contents on a thread, which starts with the first one. */
+/** Reads large contents on a thread, which starts with the first one: reading them and checking their sum would hold up the one that answers requests. */
 export class ContentReader {
   readonly #path: string;
   readonly #thread = new CallThread<Call<ContentName>, ContentReply>(siblingModule(import.meta.url, 'content-worker'), {

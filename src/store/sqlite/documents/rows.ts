@@ -1,11 +1,11 @@
 import type {
   Chunk,
   DocumentChange,
-  DocumentFacts,
   DocumentKind,
   DocumentName,
   NewDocument,
   StoredDocument,
+  StoredFacts,
 } from '../../documents.ts';
 import { crc32 } from 'node:zlib';
 import type { Connection } from '../../../lib/sqlite/database.ts';
@@ -53,6 +53,8 @@ export interface StoredContent {
 export interface ReadContent {
   readonly content: Uint8Array | null;
   readonly crc: number | null;
+  /** In bytes. */
+  readonly length: number;
 }
 
 /** A document's row with its body. */
@@ -74,7 +76,7 @@ export function readsContent(bytesMax: number, table: string): string {
     bytesMax === Infinity
       ? `${table}.${column}`
       : `iif(length(${table}.content) <= ${bytesMax}, ${table}.${column}, NULL) AS ${column}`;
-  return `${reads('content')}, ${reads('crc')}`;
+  return `${reads('content')}, ${reads('crc')}, length(${table}.content) AS length`;
 }
 
 /** Rows of documents and their bodies, on one connection. */
@@ -116,6 +118,11 @@ export class DocumentRows {
     return this.#sql.links.all(row);
   }
 
+  /** Returns the bytes of the bodies of a document and of all that it continues. */
+  chainLength(row: number): number {
+    return this.#sql.chainLength.get(row)?.length ?? 0;
+  }
+
   bodyLength(row: number): number {
     return this.#sql.bodyLength.get(row)?.length ?? 0;
   }
@@ -152,6 +159,12 @@ function prepare(db: Connection, bytesMax: number) {
        )
        SELECT d.*, ${readsContent(bytesMax, 'b')} FROM up CROSS JOIN document d ON d.row = up.row CROSS JOIN body b ON b.document = up.row`,
     ),
+    chainLength: db.prepare<[number], { length: number }>(
+      `WITH RECURSIVE up (row, parent) AS (
+         SELECT row, parent FROM document WHERE row = ? UNION ALL SELECT d.row, d.parent FROM up JOIN document d ON d.row = up.parent
+       )
+       SELECT sum(length(b.content)) AS length FROM up JOIN body b ON b.document = up.row`,
+    ),
     body: db.prepare<[number], ReadContent>(`SELECT ${readsContent(bytesMax, 'body')} FROM body WHERE document = ?`),
     bodyLength: db.prepare<[number], { length: number }>(
       'SELECT length(content) AS length FROM body WHERE document = ?',
@@ -167,8 +180,8 @@ function prepare(db: Connection, bytesMax: number) {
   };
 }
 
-/** Converts a row to `DocumentFacts`. */
-export function toDocumentFacts(head: HeadRow): DocumentFacts {
+/** Converts a row to `StoredFacts`. */
+export function toDocumentFacts(head: HeadRow): StoredFacts {
   return {
     kind: head.kind,
     id: head.id,
@@ -178,5 +191,6 @@ export function toDocumentFacts(head: HeadRow): DocumentFacts {
     finished: head.finished === 1,
     createdAtMs: head.created_at_ms,
     endsAtMs: head.ends_at_ms,
+    bytes: head.bytes,
   };
 }

@@ -1,23 +1,27 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../../lib/clock.ts';
-import type {
-  Chunk,
-  DocumentChange,
-  DocumentFacts,
-  DocumentKind,
-  DocumentName,
-  DocumentPage,
-  Documents,
-  NewDocument,
-  PutOutcome,
-  StoredDocument,
+import {
+  type Chunk,
+  type ChunkPage,
+  type ContentRoom,
+  type DocumentChange,
+  type DocumentFacts,
+  type DocumentKind,
+  type DocumentName,
+  type DocumentPage,
+  type Documents,
+  type NewDocument,
+  type PutOutcome,
+  type StoredDocument,
+  type StoredFacts,
+  largeContentBytes,
 } from '../../documents.ts';
 import { type Connection, mayLoseWrites, openForReading, type Query } from '../../../lib/sqlite/database.ts';
 import { endedEarly, holdLog, removeLog } from '../../../lib/sqlite/log-file.ts';
 import type { DocumentCommand } from './document-engine.ts';
 import { type DocumentWatch, DocumentWriter } from './document-writer.ts';
-import { type ContentName, ContentReader, largeContentBytes } from './content-reader.ts';
+import { type ContentName, ContentReader } from './content-reader.ts';
 import { DocumentRows, intactContent, toDocumentFacts, type HeadRow, type ReadContent, readsContent } from './rows.ts';
 
 interface SqliteDocumentsOptions {
@@ -144,17 +148,23 @@ class SqliteDocuments implements SharedDocuments {
     return this.#writer.send({ kind: 'delete', name: { kind, id } });
   }
 
-  async find(name: DocumentName, accountId?: number): Promise<StoredDocument | undefined> {
+  async find(name: DocumentName, room: ContentRoom, accountId?: number): Promise<StoredDocument | undefined> {
     const head = this.#seen(name, accountId);
     if (head === undefined) return undefined;
-    return this.#whole(
-      head,
-      this.#read(() => this.#rows.readBody(head)),
-    );
+    const stored = this.#read(() => this.#rows.readBody(head));
+    if (stored.content === null) await room.reserve(stored.length);
+    return this.#whole(head, stored);
   }
 
-  async chain(name: DocumentName, accountId: number): Promise<StoredDocument[] | undefined> {
+  async facts(name: DocumentName, accountId?: number): Promise<StoredFacts | undefined> {
+    const head = this.#seen(name, accountId);
+    return head && toDocumentFacts(head);
+  }
+
+  async chain(name: DocumentName, accountId: number, room: ContentRoom): Promise<StoredDocument[] | undefined> {
     const chain: StoredDocument[] = [];
+    let loadedBytes = 0;
+    let isReserved = false;
     let next = this.#seen(name, accountId)?.row ?? null;
     while (next !== null) {
       if (chain.length > 0) await new Promise(setImmediate);
@@ -162,6 +172,12 @@ class SqliteDocuments implements SharedDocuments {
       const links = this.#read(() => this.#rows.links(from));
       for (const link of links) {
         if (link.row !== next) throw new Error(`document ${link.id} is not the next one of its chain`);
+        if (!isReserved && loadedBytes + link.length > largeContentBytes) {
+          isReserved = true;
+          const restBytes = this.#read(() => this.#rows.chainLength(link.row));
+          await room.reserve(loadedBytes + restBytes);
+        }
+        loadedBytes += link.length;
         const found = this.#content(link, { row: link.row, owner: link.id });
         const body = found instanceof Promise ? await found : found;
         // The document was deleted while its chain was read.
@@ -175,7 +191,7 @@ class SqliteDocuments implements SharedDocuments {
     return chain.length === 0 ? undefined : chain.reverse();
   }
 
-  async chunks(name: DocumentName, after: number, limit: number): Promise<Chunk[]> {
+  async chunks(name: DocumentName, { after, limit }: ChunkPage, room: ContentRoom): Promise<Chunk[]> {
     const head = this.#seen(name);
     if (head === undefined) return [];
     const chunks: Chunk[] = [];
@@ -183,6 +199,7 @@ class SqliteDocuments implements SharedDocuments {
     while (chunks.length < limit && bytes < chunksBytesMax) {
       const chunk = this.#read(() => this.#chunkAfter.get(head.row, chunks.at(-1)?.seq ?? after));
       if (chunk === undefined) break;
+      if (chunk.content === null) await room.reserve(chunk.length);
       const content = await this.#content(chunk, { row: head.row, seq: chunk.seq, owner: head.id });
       if (content === undefined) break;
       chunks.push({ seq: chunk.seq, content });
@@ -227,7 +244,10 @@ class SqliteDocuments implements SharedDocuments {
   }
 
   /** Returns a content, from the thread if it is large; undefined: it was deleted meanwhile. Throws or rejects if it is damaged. */
-  #content({ content, crc }: ReadContent, name: ContentName): Uint8Array | Promise<Uint8Array | undefined> {
+  #content(
+    { content, crc }: Omit<ReadContent, 'length'>,
+    name: ContentName,
+  ): Uint8Array | Promise<Uint8Array | undefined> {
     return content === null ? this.#readApart(name) : intactContent({ content, crc }, name.owner);
   }
 

@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { AnswerHeaders } from '../call.ts';
-import { ClientGone, ClientWatch } from '../client-watch.ts';
-import type { Edge } from '../edge.ts';
-import { answerError } from '../error-answer.ts';
-import { recordRequest } from '../request-record.ts';
+import type { AnswerHeaders } from './call.ts';
+import { ClientGone, ClientWatch } from './client-watch.ts';
+import type { Edge } from './edge.ts';
+import { answerError } from './error-answer.ts';
+import { recordRequest } from './request-record.ts';
 
 /** An answer whose body is sent as it arrives. */
 export interface StreamedBody {

@@ -1,0 +1,98 @@
+import { overloaded } from '../errors/overloaded.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { HeaderReader } from '../lib/push.ts';
+import type { WaitingBudget } from '../lib/waiting-budget.ts';
+import { type ContentRoom, largeContentBytes } from '../store/documents.ts';
+
+/** The memory that large bodies of requests and large stored contents take, by account. */
+export type LargeMemory = WaitingBudget<bigint>;
+
+/** The call that reads contents. */
+interface ReadingCall {
+  readonly memory: LargeMemory;
+  readonly accountId: number;
+  /** The headers of the call that the contents answer; absent: they don't answer a call, and are needed until `release`. */
+  readonly header?: HeaderReader;
+}
+
+/**
+ * The memory for the stored contents that one request reads. It waits for its turn if there is not enough now, and is released once: by `release`, or when the answer of its call was sent or nobody waits for it any more.
+ */
+export class HeldContent implements ContentRoom {
+  readonly #call: ReadingCall;
+  readonly #owner: bigint;
+  readonly #over = new AbortController();
+  #bytes = 0;
+  /** Whether `release` is called when the answer was sent; undefined: nothing was reserved yet. */
+  #isWatched: boolean | undefined;
+
+  constructor(call: ReadingCall) {
+    this.#call = call;
+    this.#owner = BigInt(call.accountId);
+  }
+
+  /** Reserves only what exceeds the memory that is reserved already: for contents that replace those that were read before. */
+  readonly again: ContentRoom = { reserve: bytes => this.reserve(bytes - this.#bytes) };
+
+  /** Throws or rejects with `overloaded` if the wait was too long, and with `invalid_request` if an account can never have so much memory. */
+  reserve(bytes: number): Promise<void> | undefined {
+    if (bytes <= largeContentBytes) return undefined;
+    const { memory, header } = this.#call;
+    this.#isWatched ??= header?.onOver?.(() => this.release()) ?? false;
+    if (this.#over.signal.aborted) throw abandoned();
+    if (this.#bytes + bytes > memory.ownerMax) throw tooLarge(this.#bytes + bytes, memory.ownerMax);
+    if (memory.waiting > 0 || memory.take(this.#owner, bytes) !== 'taken') return this.#wait(bytes);
+    this.#bytes += bytes;
+    return undefined;
+  }
+
+  /** Releases the memory, unless that happens when the answer was sent. Call it when the answer was made. */
+  made(): void {
+    if (this.#isWatched !== true) this.release();
+  }
+
+  /** Releases the memory. May be called more than once; nothing can be reserved afterwards. */
+  release(): void {
+    this.#over.abort(abandoned());
+    this.#call.memory.give(this.#owner, this.#bytes);
+    this.#bytes = 0;
+  }
+
+  async #wait(bytes: number): Promise<void> {
+    const { memory } = this.#call;
+    const { signal } = this.#over;
+    const isTaken = await memory.wait(this.#owner, bytes, signal);
+    if (!isTaken) throw overloaded('Too many large contents are being read: try again.');
+    if (signal.aborted) {
+      memory.give(this.#owner, bytes);
+      throw abandoned();
+    }
+    this.#bytes += bytes;
+  }
+}
+
+/** Reads stored contents for a call with one reply, and holds their memory until the reply was sent. */
+export async function readHeld<T>(call: ReadingCall, read: (room: HeldContent) => Promise<T>): Promise<T> {
+  const room = new HeldContent(call);
+  try {
+    const reply = await read(room);
+    room.made();
+    return reply;
+  } catch (thrown) {
+    room.release();
+    throw thrown;
+  }
+}
+
+function tooLarge(bytes: number, bytesMax: number): GatewayError {
+  return new GatewayError(
+    'invalid_request',
+    `The request reads stored content that takes ${bytes} bytes, more than the ${bytesMax} bytes that an account can read at once.`,
+    { tip: 'Read a response without `stream`, or ask the operator to raise `limits.account_body_memory`.' },
+  );
+}
+
+/** Returns the error of a request that nobody waits for any more. */
+function abandoned(): GatewayError {
+  return overloaded('The request has ended before its content was read.');
+}
