@@ -3,7 +3,7 @@
  * longer than many of them. For tests that see a gateway only through its interfaces. Whatever concerns the process (its environment at the start, log, signals, kills, memory, a moved clock) needs `startGateway` of `gateway.ts`.
  */
 import { type ChildProcess, fork } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -35,10 +35,9 @@ let calls = 0;
 function openHost(): Host {
   const waiting: Host['waiting'] = new Map();
   const logs: Host['logs'] = new Map();
-  // A folder without a configuration.
-  const cwd = mkdtempSync(join(tmpdir(), 'tollgate-host-'));
   const child = fork(join(import.meta.dirname, 'gateway-host.ts'), {
-    cwd,
+    // A folder without a configuration; the process removes it when the worker has ended.
+    cwd: mkdtempSync(join(tmpdir(), 'tollgate-host-')),
     env: {
       PATH: process.env['PATH'] ?? '',
       NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(tmpdir(), 'node-compile-cache'),
@@ -61,10 +60,6 @@ function openHost(): Host {
     const ended = new Error(`the process of the shared gateways ended by itself (${code ?? signal})`);
     if (waiting.size > 0) for (const { reject } of waiting.values()) reject(ended);
     else console.error(ended.message);
-  });
-  process.once('exit', () => {
-    child.kill('SIGKILL');
-    rmSync(cwd, { recursive: true, force: true });
   });
   // The worker may end while its gateways' process waits for calls.
   child.unref();
