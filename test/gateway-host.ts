@@ -2,6 +2,7 @@
  * A process that runs gateways of tests, one after the other and several at once, and commands of the command line. Its parent is a worker of the tests (`shared-gateway.ts`).
  * A gateway is opened as `src/gateway/serve.ts` does, without what belongs to a process of its own: signals, the banner, the log on standard error.
  */
+import { rmSync } from 'node:fs';
 import { runCommandLine } from '../src/cli/program.ts';
 import { readEnvironment } from '../src/config/env.ts';
 import { commandLinePorts } from '../src/gateway/command-line.ts';
@@ -107,4 +108,7 @@ process.on('message', ({ id, call }: { readonly id: number; readonly call: HostC
   );
 });
 // The parent has ended.
-process.on('disconnect', () => process.exit());
+process.on('disconnect', () => {
+  rmSync(process.cwd(), { recursive: true, force: true });
+  process.exit();
+});

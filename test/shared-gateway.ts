@@ -36,7 +36,7 @@ function openHost(): Host {
   const waiting: Host['waiting'] = new Map();
   const logs: Host['logs'] = new Map();
   const child = fork(join(import.meta.dirname, 'gateway-host.ts'), {
-    // A folder without a configuration.
+    // A folder without a configuration; the process removes it when the worker has ended.
     cwd: mkdtempSync(join(tmpdir(), 'tollgate-host-')),
     env: {
       PATH: process.env['PATH'] ?? '',
@@ -61,7 +61,6 @@ function openHost(): Host {
     if (waiting.size > 0) for (const { reject } of waiting.values()) reject(ended);
     else console.error(ended.message);
   });
-  process.once('exit', () => child.kill('SIGKILL'));
   // The worker may end while its gateways' process waits for calls.
   child.unref();
   child.channel?.unref();
