@@ -407,3 +407,30 @@ function query<T>(sql: string): T[] {
 function filesWith(word: string): string[] {
   return readdirSync(fixture.dataDir).filter(file => readFileSync(join(fixture.dataDir, file)).includes(word));
 }
+
+test('memory is reserved for large contents before they are loaded, for a chain together, and none for small ones', async () => {
+  const reserved: number[] = [];
+  const room = { reserve: (bytes: number) => void reserved.push(bytes) };
+  const large = new Uint8Array(2 ** 21).fill(7);
+  const part = new Uint8Array(700_000).fill(8);
+  const { documents } = fixture;
+  const one = fixture.make('a', {
+    body: large,
+    chunks: [
+      { seq: 0, content: toBytes('small') },
+      { seq: 1, content: large },
+    ],
+  });
+  const two = fixture.make('b', { body: part });
+  const three = fixture.make('c', { body: part, parentId: 'b' });
+  for (const document of [one, two, three]) expect(await documents.put(document)).toEqual({ kind: 'stored' });
+  expect((await documents.find(one, room))?.body).toHaveLength(2 ** 21);
+  expect((await documents.chunks(one, { after: -1, limit: 9 }, room)).map(({ content }) => content.length)).toEqual([
+    5,
+    2 ** 21,
+  ]);
+  expect(await documents.find(two, room)).toBeDefined();
+  expect(reserved.splice(0)).toEqual([2 ** 21, 2 ** 21]);
+  expect((await documents.chain(three, 1, room))?.map(({ body }) => body.length)).toEqual([700_000, 700_000]);
+  expect(reserved).toEqual([1_400_000]);
+});

@@ -341,3 +341,30 @@ test('an upload whose draft was removed with the lease of its gateway is refused
   await writer.discard();
   bulk.close();
 });
+
+test('memory is reserved for large contents before they are loaded, for a chain together, and none for small ones', async () => {
+  const reserved: number[] = [];
+  const room = { reserve: (bytes: number) => void reserved.push(bytes) };
+  const large = new Uint8Array(2 ** 21).fill(7);
+  const part = new Uint8Array(700_000).fill(8);
+  const { documents } = one;
+  const first = make({
+    body: large,
+    chunks: [
+      { seq: 0, content: toBytes('small') },
+      { seq: 1, content: large },
+    ],
+  });
+  const second = make({ body: part });
+  const third = make({ body: part, parentId: second.id });
+  for (const document of [first, second, third]) expect(await documents.put(document)).toEqual({ kind: 'stored' });
+  expect((await documents.find(first, room))?.body).toHaveLength(2 ** 21);
+  expect((await documents.chunks(first, { after: -1, limit: 9 }, room)).map(({ content }) => content.length)).toEqual([
+    5,
+    2 ** 21,
+  ]);
+  expect(await documents.find(second, room)).toBeDefined();
+  expect(reserved.splice(0)).toEqual([2 ** 21, 2 ** 21]);
+  expect((await documents.chain(third, 1, room))?.map(({ body }) => body.length)).toEqual([700_000, 700_000]);
+  expect(reserved).toEqual([1_400_000]);
+});
