@@ -1,5 +1,5 @@
 /**
- * A process that runs gateways of tests, one after the other and several at once, and commands of the command line. Its parent is a worker of the tests (`shared-gateway.ts`).
+ * A process that runs gateways of tests, one after the other and several at once, and commands of the command line. Its parent is a worker of the tests (`hosted-gateway.ts`).
  * A gateway is opened as `src/gateway/serve.ts` does, without what belongs to a process of its own: signals, the banner, the log on standard error.
  */
 import { rmSync } from 'node:fs';

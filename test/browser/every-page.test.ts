@@ -3,7 +3,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pages } from '../../src/dashboard/app/shell/pages.ts';
 import { endGateway, type Gateway, makeKey, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { askModel, expectClean, findBarriers, openAsOperator, openBrowser, phone } from './browser.ts';
 
 /** A word that can't be broken, wider than a phone. */

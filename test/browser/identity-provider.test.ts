@@ -8,7 +8,7 @@ import { AdminService } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { DashboardService, PersonRole } from '../../src/gen/tollgate/v1/dashboard_pb.ts';
 import { PageCaller } from '../dashboard/page-caller.ts';
 import { endGateway, type Gateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 /** The people at the identity provider, with their groups. */
 const groups: Readonly<Record<string, readonly string[]>> = { ann: ['platform'], bob: ['team'], eve: [] };

@@ -3,7 +3,7 @@ import type { Browser, Response } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pages } from '../../src/dashboard/app/shell/pages.ts';
 import { endGateway, type Gateway, makeKey, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { openBrowser, openPage, signIn } from './browser.ts';
 
 /** A word that is in every name of the other account. */

@@ -2,7 +2,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, makeKey, readBalance } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { expectClean, openAsOperator, openBrowser, openPage, signIn, type WatchedPage } from './browser.ts';
 
 let gateway: Gateway;

@@ -3,7 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ActivityRecord } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { endGateway, type Gateway, makeKey, type NewKey } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { askModel, expectClean, openAsOperator, openBrowser } from './browser.ts';
 
 let gateway: Gateway;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, isOnPostgres } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { expectClean, openAsOperator as openOperatorPage, openBrowser, type WatchedPage } from './browser.ts';
 
 const secret = 'sk-canary-7f3a9c';

@@ -7,7 +7,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { interfaces } from '../../src/dashboard/app/playground/code.ts';
 import { endGateway, type Gateway, makeKey, readRecord, root } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import {
   askModel as ask,
   expectClean,

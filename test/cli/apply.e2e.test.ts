@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
 import { complete, ask } from '../e2e/chat-client.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const gateway = await startGateway({
   config: 'simulator: { tokens_per_second: 0 }\nwebhooks: { allow_private: true }\n',

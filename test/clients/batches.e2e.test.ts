@@ -3,7 +3,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import { OpenAI, toFile } from 'openai';
 import { afterAll, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
 afterAll(() => endGateway(gateway));

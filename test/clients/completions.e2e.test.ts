@@ -2,7 +2,7 @@
 import { OpenAI } from 'openai';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const inner = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
 const outer = await startGateway({

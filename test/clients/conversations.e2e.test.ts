@@ -4,7 +4,7 @@ import { OpenAI } from 'openai';
 import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
 afterAll(() => endGateway(gateway));

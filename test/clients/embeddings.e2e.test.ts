@@ -6,7 +6,7 @@ import { OpenAIEmbedding } from '@llamaindex/openai';
 import { OpenAI } from 'openai';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const inner = await startGateway();
 const outer = await startGateway({

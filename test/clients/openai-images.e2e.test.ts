@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { leftHalfMask } from '../e2e/image-caller.ts';
 import { makePng } from '../e2e/sample-image.ts';
 import { endGateway, type Gateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const inner = await startGateway({ balance: '100' });
 const outer = await startGateway({

@@ -6,7 +6,7 @@ import { afterAll, expect, test } from 'vitest';
 import { openApiDocPath, openApiText } from '../../scripts/openapi-doc.ts';
 import { endGateway } from '../gateway.ts';
 import { type Json, listOperations, Schemas } from '../reference/schemas.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
 afterAll(() => endGateway(gateway));

@@ -2,7 +2,7 @@
 import { CohereClientV2, CohereError } from 'cohere-ai';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const inner = await startGateway();
 const outer = await startGateway({

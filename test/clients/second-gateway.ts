@@ -3,7 +3,7 @@
  */
 import { describe, expect } from 'vitest';
 import { endGateway, type Gateway, makeKey, type NewKey } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { basePaths, type TextProtocol, textProtocols } from '../upstreams/text-protocol.ts';
 import { geminiKey, GeminiServer } from './gemini-server.ts';
 

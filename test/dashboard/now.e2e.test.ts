@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { DashboardService, type WatchNowResponse } from '../../src/gen/tollgate/v1/dashboard_pb.ts';
 import { endGateway, type Gateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { PageCaller } from './page-caller.ts';
 
 let gateway: Gateway;

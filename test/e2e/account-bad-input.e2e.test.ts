@@ -1,7 +1,7 @@
 /** What the account endpoints refuse, and how: status, envelope, and the field that is named (docs/interfaces/account.md "Errors"). A refused request changes nothing. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { call, readDollars, type KeyJson, newKey } from './account-client.ts';
 
 const gateway = await startGateway();

@@ -1,7 +1,7 @@
 /** Two accounts, on every account route with the ids of both: neither can see or change anything of the other. Each scope opens its routes and no others (docs/security.md "Credentials"). */
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import {
   type AnalyticsJson,
   call,

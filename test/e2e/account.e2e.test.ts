@@ -1,7 +1,7 @@
 /** The account endpoints as their clients see them (docs/interfaces/account.md). */
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import {
   type AnalyticsJson,
   type RecordDetailJson,

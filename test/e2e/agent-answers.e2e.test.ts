@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { endGateway, type Gateway, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { basePaths, type TextProtocol, textProtocols } from '../upstreams/text-protocol.ts';
 import { write } from './scripted-answers.ts';
 import { askFor, findInterface, interfaces, type Json, type Scripted, ScriptedUpstream } from './scripted-upstream.ts';

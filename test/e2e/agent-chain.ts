@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { GeminiServer, geminiKey } from '../clients/gemini-server.ts';
 import { endGateway, type Gateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 /** The body of a request that an upstream received. */
 export type SentJson = Readonly<Record<string, unknown>>;

@@ -1,6 +1,6 @@
 /** Posts every row of the table of bad requests to a running gateway: status, code and field are as in the table, and nothing is charged or held. */
 import { afterAll, expect, test } from 'vitest';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { chatBadRequests, chatUnknownHints } from '../translation/chat-bad-requests.ts';
 import { readBalance, endGateway, heldBy, makeKey } from '../gateway.ts';
 import { complete } from './chat-client.ts';

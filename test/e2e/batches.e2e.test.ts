@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { readBalance, createAccount, endGateway, heldBy, makeKey, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import {
   allRecords,
   type BatchBody,

@@ -1,7 +1,7 @@
 /** One account’s failures do not close a route to the others (docs/architecture.md "Routing"). */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, type Gateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { RawUpstream } from '../upstreams/raw-upstream.ts';
 import { newAccount, newKey } from './account-client.ts';
 import { ask, complete } from './chat-client.ts';

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { endGateway, type Gateway, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { type Answer, ask, type ChatBody, complete, type Streamed, stream } from './chat-client.ts';
 
 const inner = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nretries: 0\n', balance: '100' });

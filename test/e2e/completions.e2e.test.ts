@@ -6,7 +6,7 @@ import { encode } from 'gpt-tokenizer/encoding/cl100k_base';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { readBalance, endGateway, type Gateway, heldBy, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 /** What the scripted provider received, and what it answers next: JSON, or chunks of a stream. */
 const received: { path: string; body: Record<string, unknown> }[] = [];

@@ -1,7 +1,7 @@
 /** Limits, groups, tags, and what the holder of a key sees, over REST (docs/interfaces/account.md). */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, makeKey, startGateway } from '../gateway.ts';
-import { startGateway as startShared } from '../shared-gateway.ts';
+import { startGateway as startShared } from '../hosted-gateway.ts';
 import {
   type AnalyticsJson,
   call,

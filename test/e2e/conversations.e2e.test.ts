@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { afterAll, describe, expect, test } from 'vitest';
 import { createAccount, endGateway, type Gateway, heldBy, turnLoop } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nretries: 0\n' });
 const outer = await startGateway({

@@ -11,7 +11,7 @@ import { makeOpaque } from '../../src/codecs/content.ts';
 import { toSignature } from '../../src/codecs/messages/reasoning-blobs.ts';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { endGateway, type Gateway, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { complete, post, stream } from './chat-client.ts';
 
 type Json = Record<string, unknown>;

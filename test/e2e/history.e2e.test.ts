@@ -1,7 +1,7 @@
 /** Entries and the audit, as REST clients and the operator see them (docs/interfaces/account.md "Entries and audit"). */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { call, type GroupJson, newKey } from './account-client.ts';
 import { ask, complete } from './chat-client.ts';
 

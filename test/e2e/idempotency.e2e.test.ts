@@ -7,7 +7,7 @@ import { toBinary } from '@bufbuild/protobuf';
 import { GenerateResponseSchema } from '../../src/gen/tollgate/v1/generation_pb.ts';
 import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
-import { startGateway as startShared } from '../shared-gateway.ts';
+import { startGateway as startShared } from '../hosted-gateway.ts';
 import { call, newAccount, newKey, type RecordJson } from './account-client.ts';
 import { post } from './chat-client.ts';
 import { rpcClient, rpcRequest } from './upstream-callers.ts';

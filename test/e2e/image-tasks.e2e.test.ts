@@ -12,7 +12,7 @@ import {
   readRecord,
   startGateway,
 } from '../gateway.ts';
-import { startGateway as startShared } from '../shared-gateway.ts';
+import { startGateway as startShared } from '../hosted-gateway.ts';
 import { listImages } from '../stored-content.ts';
 import { fetchImageBytes, getTask, postImages, type TaskBody } from './image-caller.ts';
 import { makePng } from './sample-image.ts';

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { readBalance, endGateway, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { fetchImageBytes, type ImageBody, type ImageReply, leftHalfMask, postImages } from './image-caller.ts';
 import { makePng } from './sample-image.ts';
 

@@ -1,7 +1,7 @@
 /** Idempotency-Key on the image paths: one drawing, one charge, the same answer. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { readBalance, endGateway, heldBy, startGateway } from '../gateway.ts';
-import { startGateway as startShared } from '../shared-gateway.ts';
+import { startGateway as startShared } from '../hosted-gateway.ts';
 import { getTask, type ImageBody, type ImageReply, leftHalfMask, postImages, type TaskBody } from './image-caller.ts';
 import { makePng } from './sample-image.ts';
 

@@ -3,7 +3,7 @@ import sharp from 'sharp';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { readBalance, endGateway, heldBy, makeKey, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { complete } from './chat-client.ts';
 import {
   fetchImageBytes,

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { endGateway, type Gateway, heldBy, makeKey, type NewKey } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { BillingProvider, templateTokens, countTokens } from './billing-provider.ts';
 import { post } from './chat-client.ts';
 import { eventually } from './upstream-callers.ts';

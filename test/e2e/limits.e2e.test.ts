@@ -1,7 +1,7 @@
 /** Windows, caps and states of keys, as REST clients see them (docs/accounting.md "Limits"). */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, makeKey, startGateway } from '../gateway.ts';
-import { startGateway as startShared } from '../shared-gateway.ts';
+import { startGateway as startShared } from '../hosted-gateway.ts';
 import { type Answer, ask, complete } from './chat-client.ts';
 
 const gateway = await startShared({ config: 'simulator: { tokens_per_second: 0 }\n' });

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { BatchService, BatchState, FileService } from '../../src/gen/tollgate/v1/batch_pb.ts';
 import { Endpoint } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { endGateway, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { allRecords, call, chatItem, createBatch, endedBatch, jsonLines, readLines } from './batch-caller.ts';
 
 const gateway = await startGateway({

@@ -1,7 +1,7 @@
 /** An input near the context length is counted exactly before anything is sent, because an upstream might accept and cut it. */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { complete } from './chat-client.ts';
 
 // Nothing listens at this address, so every request that is sent fails with 502.

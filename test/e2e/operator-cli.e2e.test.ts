@@ -8,7 +8,7 @@ import { parse } from 'yaml';
 import { displayWidth } from '../../src/lib/display-width.ts';
 import { runInside } from '../cli/run-inside.ts';
 import { endGateway, gatewayEnvironment, root } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const canary = 'sk-canary-7f3a9c';
 const config = `providers:

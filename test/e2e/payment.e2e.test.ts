@@ -4,7 +4,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, Payer, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { endGateway, heldBy, makeKey, readBalance, readRecord, turnLoop } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { ask, type ChatUsage, complete, payg as paidModel, post, stream } from './chat-client.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
 import { type RecordDetailJson, call, newAccount, newKey } from './account-client.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { type TextProtocol, textProtocols } from '../upstreams/text-protocol.ts';
 import { post } from './chat-client.ts';
 import { type Counted, type Order, orderText, startCountingUpstream } from './counting-upstream.ts';

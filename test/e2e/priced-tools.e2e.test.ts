@@ -1,7 +1,7 @@
 /** Tools that the provider runs and that have a price per call (`pricing.tools`): the cost is held before the request, charged as the provider reports the calls, and shown in the receipt. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { type RecordDetailJson, call, readDollars, newAccount, newKey } from './account-client.ts';
 import { dataFrame, type Json, ScriptedUpstream, typedFrame } from './scripted-upstream.ts';
 

@@ -6,7 +6,7 @@ import { AccountService, GetAnalyticsRequestSchema } from '../../src/gen/tollgat
 import { AdminService } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { runInside } from '../cli/run-inside.ts';
 import { endGateway, openTransport } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { createBatch, endedBatch } from './batch-caller.ts';
 import { readPage } from './exposition.ts';
 

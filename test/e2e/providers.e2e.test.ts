@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { type Behaviour, RawUpstream, whole } from '../upstreams/raw-upstream.ts';
 
 const bad = 'sk-bad-key-000000000001';

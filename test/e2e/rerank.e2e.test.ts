@@ -10,7 +10,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { RerankService } from '../../src/gen/tollgate/v1/rerank_pb.ts';
 import { readBalance, endGateway, type Gateway, heldBy, readRecord, openTransport } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 /** The requests that the scripted provider received, and its next answers. */
 const received: { path: string; body: Record<string, unknown> }[] = [];

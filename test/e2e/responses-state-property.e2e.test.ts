@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
 import { toRequestId } from '../../src/generation/response-ids.ts';
 import { endGateway, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { payg } from './chat-client.ts';
 import { type Resource, ResponsesCaller, readText } from './resource-caller.ts';
 import { SocketClient } from './socket-client.ts';

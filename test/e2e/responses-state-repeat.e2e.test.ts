@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, describe, expect, test } from 'vitest';
 import { readBalance, endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { payg } from './chat-client.ts';
 import { parseEvents, type Resource, ResponsesCaller } from './resource-caller.ts';
 

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { toRequestId } from '../../src/generation/response-ids.ts';
 import { readBalance, endGateway, type Gateway, isOnPostgres, readRecord, startGateway } from '../gateway.ts';
-import { startGateway as startShared } from '../shared-gateway.ts';
+import { startGateway as startShared } from '../hosted-gateway.ts';
 import { isStored } from '../stored-content.ts';
 import { payg } from './chat-client.ts';
 import { parseEvents, type Resource, ResponsesCaller, readText } from './resource-caller.ts';

@@ -7,7 +7,7 @@ import { WebSocket } from 'ws';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { toRequestId } from '../../src/generation/response-ids.ts';
 import { endGateway, expectVerified, makeKey, readRecord, startGateway } from '../gateway.ts';
-import { startGateway as startShared } from '../shared-gateway.ts';
+import { startGateway as startShared } from '../hosted-gateway.ts';
 import { payg } from './chat-client.ts';
 import { outputText, SocketClient, type SocketResponse } from './socket-client.ts';
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { endGateway, expectStreams, type Gateway, heldBy, makeKey, readBalance, turnLoop } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { call } from './account-client.ts';
 import { ask, post } from './chat-client.ts';
 import { postImages, type TaskBody } from './image-caller.ts';

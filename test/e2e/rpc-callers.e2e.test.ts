@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { endGateway, type Gateway, heldBy, makeKey, readRecord, turnLoop } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { chunk, lastChunk, RawUpstream, type SeenRequest, streamHead } from '../upstreams/raw-upstream.ts';
 import { type Called, type Program, programs } from './rpc-programs.ts';
 import { eventually } from './upstream-callers.ts';

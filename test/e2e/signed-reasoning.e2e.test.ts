@@ -1,7 +1,7 @@
 /** Content that an upstream signed is sent back to it unchanged, with its text and kind, through clients of every interface, streamed and not (docs/interfaces/README.md "Reasoning and signatures"). */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { basePaths, type TextProtocol } from '../upstreams/text-protocol.ts';
 import {
   askFor,

@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { endGateway, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { ask, type ChatBody, type ChatError, complete, stream, type ToolCall } from './chat-client.ts';
 
 const gateway = await startGateway({

@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { clockAhead } from '../fake-clock.ts';
 import { endGateway, type Gateway, makeKey, readRecord, startGateway } from '../gateway.ts';
-import { startGateway as startShared } from '../shared-gateway.ts';
+import { startGateway as startShared } from '../hosted-gateway.ts';
 import { type Answer, ask, complete, stream } from './chat-client.ts';
 import type { RecordDetailJson } from './account-client.ts';
 

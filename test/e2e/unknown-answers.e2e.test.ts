@@ -10,7 +10,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { answerSamples, type StrangeAnswer, strangeAnswer, typeIn } from '../contracts/answer-samples.ts';
 import { type JsonTree, readTree } from '../contracts/json-tree.ts';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { configureProtocols } from './protocol-routes.ts';
 import { sseMessages } from './sse-reader.ts';
 

@@ -10,7 +10,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { type JsonTree, readTree } from '../contracts/json-tree.ts';
 import { samples, unknownRequest, withModel } from '../contracts/unknown-arbitraries.ts';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { configureProtocols } from './protocol-routes.ts';
 
 type ProtocolName = keyof typeof samples;

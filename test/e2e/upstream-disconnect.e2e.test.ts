@@ -7,7 +7,7 @@ import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/acco
 import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { endGateway, type Gateway, heldBy, turnLoop } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { chunk, RawUpstream, type SeenRequest, streamHead } from '../upstreams/raw-upstream.ts';
 import { eventually, rpcClient, rpcRequest } from './upstream-callers.ts';
 

@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { RawUpstream, type SeenRequest, whole } from '../upstreams/raw-upstream.ts';
 
 type Json = Readonly<Record<string, unknown>>;

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { readBalance, endGateway, type Gateway, heldBy, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { RawUpstream, type SeenRequest } from '../upstreams/raw-upstream.ts';
 import { basePaths } from '../upstreams/text-protocol.ts';
 import { type Seen, type Way, ways } from './upstream-callers.ts';

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeEach, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { endGateway, type Gateway, makeKey, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { chunk, RawUpstream, type SeenRequest, streamHead, whole } from '../upstreams/raw-upstream.ts';
 import { ask, complete, stream } from './chat-client.ts';
 

@@ -4,7 +4,7 @@ import type { AnalyticsFilterSchema, ActivityRecord } from '../../src/gen/tollga
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { runInside } from '../cli/run-inside.ts';
 import { endGateway, makeKey, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const gateway = await startGateway();
 afterAll(() => endGateway(gateway));

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { type RecordDetailJson, call, readDollars, newAccount, newKey, type RecordJson } from './account-client.ts';
 import { post } from './chat-client.ts';
 import { eventually } from './upstream-callers.ts';

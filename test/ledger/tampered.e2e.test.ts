@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
-import { runCommand, startGateway } from '../shared-gateway.ts';
+import { runCommand, startGateway } from '../hosted-gateway.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '10' });
 afterAll(() => endGateway(gateway));

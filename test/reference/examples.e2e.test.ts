@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { openApiText } from '../../scripts/openapi-doc.ts';
 import { endGateway } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { type Documented, type Json, listOperations, Schemas } from './schemas.ts';
 
 const gateway = await startGateway({

@@ -10,7 +10,7 @@ import { type ImageAnswer, ImageForm, ImageService, ImageTaskStatus } from '../.
 import { Endpoint } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { makePng } from '../e2e/sample-image.ts';
 import { readBalance, endGateway, heldBy, readRecord } from '../gateway.ts';
-import { startGateway } from '../shared-gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const gateway = await startGateway();
 afterAll(() => endGateway(gateway));

@@ -10,7 +10,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterAll, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { readBalance, endGateway, heldBy, makeKey, root, startGateway } from '../gateway.ts';
-import { startGateway as startShared } from '../shared-gateway.ts';
+import { startGateway as startShared } from '../hosted-gateway.ts';
 
 let gateway = await startGateway({ balance: '1' });
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-metering-'));
