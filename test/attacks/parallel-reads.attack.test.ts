@@ -15,7 +15,7 @@ const admittedCount = 4;
 const bytes = attackSize(60, 12) * mebibyte;
 const bytesMax = attackSize(64, 14);
 /** How many times its size a content may take while it is read and sent. */
-const copiesMax = 3;
+const copiesMax = 4;
 
 /** Answers with as many bytes as a short request asks for. */
 const provider = createServer((request, response) => {
