@@ -34,6 +34,17 @@ export class HeldContent implements ContentRoom {
   /** Reserves only what exceeds the memory that is reserved already: for contents that replace those that were read before. */
   readonly again: ContentRoom = { reserve: bytes => this.reserve(bytes - this.#bytes) };
 
+  /** Reserves like `again`, but never fails: for the end of an answer of which the client already has the rest. */
+  readonly end: ContentRoom = {
+    reserve: async bytes => {
+      try {
+        await this.again.reserve(bytes);
+      } catch {
+        // The end is read without: it is one content, and the alternative is an answer that never ends.
+      }
+    },
+  };
+
   /** Throws or rejects with `overloaded` if the wait was too long, and with `invalid_request` if an account can never have so much memory. */
   reserve(bytes: number): Promise<void> | undefined {
     if (bytes <= largeContentBytes) return undefined;

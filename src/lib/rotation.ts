@@ -61,6 +61,14 @@ export class Rotation<Owner, Entry> {
     return true;
   }
 
+  /** Moves an owner's entries behind those of all others. */
+  endTurn(owner: Owner): void {
+    const entries = this.#entries.get(owner);
+    if (entries === undefined) return;
+    this.#entries.delete(owner);
+    this.#entries.set(owner, entries);
+  }
+
   /**
    * Makes room for one more entry of `owner`: removes and returns the newest entry of the owner with the most entries. Returns undefined, and removes nothing, if that owner would then have fewer than `owner`.
    */

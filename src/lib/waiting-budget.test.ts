@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { WaitingBudget } from './waiting-budget.ts';
 
@@ -49,4 +49,16 @@ test('a caller that waits too long or leaves takes nothing, and those behind it 
   expect(await next).toBe(true);
   expect(await budget.wait('c', 5, never)).toBe(false);
   expect([budget.taken, budget.waiting]).toEqual([10, 0]);
+});
+
+test('an owner whose amount found no room in time is behind the others with its next one', async () => {
+  const budget = make(50);
+  const order: string[] = [];
+  expect([budget.take('x', 5), budget.take('y', 2)]).toEqual(['taken', 'taken']);
+  const first = note(budget, order, 'a', 5);
+  await sleep(25);
+  const rest = [note(budget, order, 'a', 4), note(budget, order, 'b', 3)];
+  await first;
+  await Promise.all(rest);
+  expect(order).toEqual(['a 5 false', 'b 3 true', 'a 4 false']);
 });

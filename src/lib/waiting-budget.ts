@@ -16,7 +16,7 @@ interface Waiter {
 
 /**
  * A `SharedBudget` of which callers can also wait for an amount. Owners (accounts) are served in rotation, callers of one owner in order. A caller whose owner has used up its own share delays nobody else; one that waits until all together leave enough is served before those
- * whose turn comes later, so that a large amount is not overtaken by small ones for ever.
+ * whose turn comes later, so that a large amount is not overtaken by small ones that wait. Callers of `take` do not wait, and can overtake.
  */
 export class WaitingBudget<Owner> {
   readonly #limits: () => WaitingLimits;
@@ -69,6 +69,8 @@ export class WaitingBudget<Owner> {
     const leave = (settle: () => void): void => {
       // A caller that has got its amount is no longer among the waiters.
       if (!this.#waiters.remove(owner, waiter)) return;
+      // It has had its turn, without getting anything. Else its owner's next large amount would keep the others waiting.
+      this.#waiters.endTurn(owner);
       settle();
       this.#serve();
     };

@@ -1,6 +1,7 @@
 import type { Batch } from '../../gen/tollgate/v1/batch_pb.ts';
 import { BatchState } from '../../gen/tollgate/v1/batch_pb.ts';
 import type { Timer } from '../../lib/runtime.ts';
+import type { DocumentFacts } from '../../store/documents.ts';
 import { BatchJob, type BatchJobDependencies } from './batch-job.ts';
 import { Pace } from './pace.ts';
 import { hasEnded, type OwnedBatch } from './batch-store.ts';
@@ -12,7 +13,7 @@ const retryMs = 20;
 /** How many batches are open at once, with their files; further ones wait until one ends, but for the first of an account. */
 const openMax = 32;
 /** How many batches are open at once if each is the only one of its account. */
-const openMost = 512;
+const openMost = 128;
 
 interface QueueDependencies extends BatchJobDependencies {
   /** Returns how many items run at once, of all batches together. */
@@ -131,10 +132,14 @@ export class BatchQueue {
   async #openStored(): Promise<void> {
     const waiting = [...(await this.#dependencies.store.unfinished())];
     while (!this.#isDraining) {
-      const isOpen = (id: string): boolean => this.#busy.has(id) || this.#jobs.some(job => job.id === id);
-      const ready = waiting.filter(({ id }) => !isOpen(id));
-      const [next] = ready.sort((one, other) => this.#countOpen(one.accountId) - this.#countOpen(other.accountId));
-      if (next === undefined || !this.#hasRoom(next.accountId)) return;
+      const open = this.#countOpen();
+      const jobs = new Set(this.#jobs.map(({ id }) => id));
+      let next: DocumentFacts | undefined;
+      for (const each of waiting) {
+        if (this.#busy.has(each.id) || jobs.has(each.id)) continue;
+        if (next === undefined || (open.get(each.accountId) ?? 0) < (open.get(next.accountId) ?? 0)) next = each;
+      }
+      if (next === undefined || !this.#hasRoom(open.get(next.accountId) ?? 0)) return;
       waiting.splice(waiting.indexOf(next), 1);
       this.#opening.set(next.id, next.accountId);
       const opened = this.#open(next.id).finally(() => this.#opening.delete(next.id));
@@ -142,15 +147,18 @@ export class BatchQueue {
     }
   }
 
-  /** Returns how many batches of an account are open or being opened. */
-  #countOpen(accountId: number): number {
-    const open = this.#jobs.filter(job => job.accountId === accountId).length;
-    return open + [...this.#opening.values()].filter(each => each === accountId).length;
+  /** Returns how many batches are open or being opened, by account. */
+  #countOpen(): Map<number, number> {
+    const open = new Map<number, number>();
+    const add = (accountId: number): void => void open.set(accountId, (open.get(accountId) ?? 0) + 1);
+    for (const { accountId } of this.#jobs) add(accountId);
+    for (const accountId of this.#opening.values()) add(accountId);
+    return open;
   }
 
-  /** Returns whether a batch of the account may be opened. An account without an open batch does not wait for those of others, which may take a day. */
-  #hasRoom(accountId: number): boolean {
-    return this.#jobs.length + this.#busy.size < (this.#countOpen(accountId) === 0 ? openMost : openMax);
+  /** Returns whether another batch of an account with so many open ones may be opened. An account without one does not wait for those of others, which may take a day. */
+  #hasRoom(openOfAccount: number): boolean {
+    return this.#jobs.length + this.#busy.size < (openOfAccount === 0 ? openMost : openMax);
   }
 
   /** Marks a batch as busy until `work` has ended. `work` must not reject. */

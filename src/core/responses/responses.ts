@@ -8,6 +8,7 @@ import {
   CreateResponseResponseSchema,
   type ResponseService,
 } from '../../gen/tollgate/v1/response_pb.ts';
+import { isOverloaded } from '../../errors/overloaded.ts';
 import { type IdSource, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { BudgetLimits } from '../../lib/shared-budget.ts';
 import { pump } from '../../lib/push.ts';
@@ -311,7 +312,8 @@ export class Responses {
       return { ...requested, ...rest };
     } catch (thrown) {
       room.release();
-      this.#dependencies.sessions.evict(session, previousResponseId);
+      // A request that found no memory has changed nothing, and is sent again.
+      if (!isOverloaded(thrown)) this.#dependencies.sessions.evict(session, previousResponseId);
       throw thrown;
     }
   }

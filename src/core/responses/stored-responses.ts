@@ -202,7 +202,7 @@ export class StoredResponses {
       ...(head.settings?.include ?? []),
     ]);
     let skip = skipEvents;
-    for await (const { events, end } of this.follow(name, { sealing, room: room.again, signal })) {
+    for await (const { events, end } of this.follow(name, { sealing, room: room.end, signal })) {
       const rest = events.slice(skip);
       skip = Math.max(0, skip - events.length);
       if (rest.length > 0 || end !== undefined) yield step(rest, end === undefined ? {} : { end });
