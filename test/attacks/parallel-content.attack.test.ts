@@ -16,7 +16,7 @@ const bytes = attackSize(60, 12) * mebibyte;
 const bytesMax = attackSize(64, 14);
 
 /** How many times its size a body may take while it is in memory. */
-const copiesMax = 3;
+const copiesMax = attackSize(3, 4);
 /** Requests whose bodies the provider does not read yet. */
 const unread: IncomingMessage[] = [];
 const provider = createServer((request, response) => {

@@ -233,7 +233,7 @@ test('the largest groups have sums of their own, all others one together, which 
       folded += expected.some(({ isRest }) => isRest) ? 1 : 0;
       expect(await fixture.ledger.analytics({ ...query, largest })).toEqual(expected);
     }),
-    { numRuns: 400 },
+    { numRuns: 1000 },
   );
   expect(folded).toBeGreaterThan(40);
 });
