@@ -44,8 +44,8 @@ for (let n = 0; n < Number(times); n += 1) {
   if (!response.ok) break;
 }
 if (code === 'wait') {
-  console.log('waiting ' + process.pid);
   process.on('SIGTERM', () => process.exit(5));
+  console.log('waiting ' + process.pid);
   setTimeout(() => undefined, 60_000);
 } else process.exitCode = Number(code);
 `,
