@@ -21,7 +21,9 @@ interface ReadingCall {
 export class HeldContent implements ContentRoom {
   readonly #call: ReadingCall;
   readonly #owner: bigint;
-  readonly #over = new AbortController();
+  #isOver = false;
+  /** Ends the waits; absent: nothing has waited, as for almost all requests. */
+  #leaving: AbortController | undefined;
   #bytes = 0;
   /** Whether `release` is called when the answer was sent; undefined: nothing was reserved yet. */
   #isWatched: boolean | undefined;
@@ -32,25 +34,29 @@ export class HeldContent implements ContentRoom {
   }
 
   /** Reserves only what exceeds the memory that is reserved already: for contents that replace those that were read before. */
-  readonly again: ContentRoom = { reserve: bytes => this.reserve(bytes - this.#bytes) };
+  get again(): ContentRoom {
+    return { reserve: bytes => this.reserve(bytes - this.#bytes) };
+  }
 
   /** Reserves like `again`, but never fails: for the end of an answer of which the client already has the rest. */
-  readonly end: ContentRoom = {
-    reserve: async bytes => {
-      try {
-        await this.again.reserve(bytes);
-      } catch {
-        // The end is read without: it is one content, and the alternative is an answer that never ends.
-      }
-    },
-  };
+  get end(): ContentRoom {
+    return {
+      reserve: async bytes => {
+        try {
+          await this.again.reserve(bytes);
+        } catch {
+          // The end is read without: it is one content, and else the answer would end with an error after all of its text.
+        }
+      },
+    };
+  }
 
   /** Throws or rejects with `overloaded` if the wait was too long, and with `invalid_request` if an account can never have so much memory. */
   reserve(bytes: number): Promise<void> | undefined {
     if (bytes <= largeContentBytes) return undefined;
     const { memory, header } = this.#call;
     this.#isWatched ??= header?.onOver?.(() => this.release()) ?? false;
-    if (this.#over.signal.aborted) throw abandoned();
+    if (this.#isOver) throw abandoned();
     if (this.#bytes + bytes > memory.ownerMax) throw tooLarge(this.#bytes + bytes, memory.ownerMax);
     if (memory.waiting > 0 || memory.take(this.#owner, bytes) !== 'taken') return this.#wait(bytes);
     this.#bytes += bytes;
@@ -64,14 +70,16 @@ export class HeldContent implements ContentRoom {
 
   /** Releases the memory. May be called more than once; nothing can be reserved afterwards. */
   release(): void {
-    this.#over.abort(abandoned());
+    this.#isOver = true;
+    this.#leaving?.abort(abandoned());
     this.#call.memory.give(this.#owner, this.#bytes);
     this.#bytes = 0;
   }
 
   async #wait(bytes: number): Promise<void> {
     const { memory } = this.#call;
-    const { signal } = this.#over;
+    this.#leaving ??= new AbortController();
+    const { signal } = this.#leaving;
     const isTaken = await memory.wait(this.#owner, bytes, signal);
     if (!isTaken) throw overloaded('Too many large contents are being read: try again.');
     if (signal.aborted) {
