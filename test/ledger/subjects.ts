@@ -182,6 +182,7 @@ async function openEngine(src: string): Promise<OpenSubject> {
     file.defaultSafeIntegers(true);
     file.pragma('foreign_keys = ON');
     let engine = new Engine(file, { dailyLimitUnit, plans });
+    const reads = prepareReads(file, plans);
     return {
       run(batch) {
         const replies = engine.run(batch.map(command => encode(wire, command)));
@@ -193,18 +194,18 @@ async function openEngine(src: string): Promise<OpenSubject> {
         engine = new Engine(file, { dailyLimitUnit, plans });
         return engine.recover(nowMs);
       },
-      account: accountId => prepareReads(file, plans).account(accountId),
-      subscription: (accountId, nowMs) => prepareReads(file, plans).subscription(accountId, nowMs),
-      key: (keyId, nowMs) => prepareReads(file, plans).storedKey(keyId, nowMs),
-      group: groupId => prepareReads(file, plans).group(groupId, undefined),
+      account: accountId => reads.account(accountId),
+      subscription: (accountId, nowMs) => reads.subscription(accountId, nowMs),
+      key: (keyId, nowMs) => reads.storedKey(keyId, nowMs),
+      group: groupId => reads.group(groupId, undefined),
       limit(limitId, nowMs) {
         engine.run([['uses', nowMs, limitId]]);
-        const row = prepareReads(file, plans).limit(limitId, undefined, nowMs);
+        const row = reads.limit(limitId, undefined, nowMs);
         // A `concurrent` limit has running requests as its use.
         return row?.unit === 'concurrent' ? { used: 0n, held: row.used } : row;
       },
       fields(keyId, nowMs) {
-        const row = prepareReads(file, plans).storedKey(keyId, nowMs);
+        const row = reads.storedKey(keyId, nowMs);
         return row && [row.minuteLimit, row.dailyLimit, row.monthlyLimit];
       },
       violations() {
