@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type ClientRequest, type IncomingMessage, request as openRequest } from 'node:http';
 import { afterAll, beforeEach, expect, test } from 'vitest';
 import { createBatch, endedBatch, getBatch } from '../e2e/batch-caller.ts';
+import { SocketClient } from '../e2e/socket-client.ts';
 import { createAccount, endGateway } from '../gateway.ts';
 import { startGateway } from '../hosted-gateway.ts';
 import { HeldProvider } from './held-provider.ts';
@@ -39,7 +40,11 @@ const user = (text: string, bytes = 0): object => ({
     ...(bytes === 0 ? [] : [{ type: 'input_image', image_url: `data:image/png;base64,${'A'.repeat(bytes)}` }]),
   ],
 });
-const ask = (more: object, input = user('x')): object => ({ model: 'far/eyes', input: [input], ...more });
+const ask = (more: object, input = user('x')): Record<string, unknown> => ({
+  model: 'far/eyes',
+  input: [input],
+  ...more,
+});
 
 async function send(path: string, body?: object, signal?: AbortSignal): Promise<Response> {
   return fetch(gateway.url + path, {
@@ -195,3 +200,19 @@ test('items of a batch for which there is no memory do not stop those of other a
   expect((await held.answer).status).toBe(200);
   expect(await endedBatch(large.owner, large.id)).toMatchObject(completed);
 }, 60_000);
+
+test('a turn of a WebSocket that continues an unstored response waits for all of its earlier turns, also those of a stored conversation', async () => {
+  const items = [user('x', 3 * mebibyte), user('x', 2.5 * mebibyte)].map(item => ({ type: 'message', ...item }));
+  const made = await send('/v1/conversations', { items });
+  const { id: conversation } = (await made.json()) as { id: string };
+  const client = await SocketClient.open(gateway.url, key);
+  const first = await client.ask(ask({ conversation, store: false }));
+  if (!('response' in first)) throw new Error(JSON.stringify(first.error));
+  const held = await hold(3 * mebibyte);
+  const next = client.ask(ask({ previous_response_id: first.response.id, store: false }));
+  await untilWaiting(1);
+  provider.release();
+  expect((await held.answer).status).toBe(200);
+  expect(await next).toMatchObject({ response: { status: 'completed' } });
+  await client.close();
+});
