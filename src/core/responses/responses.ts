@@ -105,7 +105,7 @@ export class Responses {
           : startCall(sink, call => this.#create(request, context, { call, sink })),
       countInputTokens: async ({ request }, context) => {
         const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
-        const requested = await this.#ask(request ?? {}, context, credential);
+        const requested = await this.#ask(request ?? {}, context, credential, () => context.signal);
         try {
           const count = () => this.#dependencies.generations.count(requested.request, credential);
           return await withCallerPaths(requested, count);
@@ -148,7 +148,7 @@ export class Responses {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const answer = async (each: ResponseCaller): Promise<void> => {
-      const requested = await this.#readLocked(request, context, credential);
+      const requested = await this.#readLocked(request, context, credential, () => each.call.signal);
       await releaseOnFailure(requested, async () => {
         if (request.generate === false) return prepareResponse(this.#dependencies, requested, each);
         const generation = await this.#begin(requested);
@@ -181,8 +181,10 @@ export class Responses {
   ): AsyncGenerator<CreateResponseResponse, void, undefined> {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
+    // An answer for repeated requests is made even if the client has disconnected.
+    const leaving = key === undefined ? () => signal : undefined;
     const run = async (answerStore?: AnswerStore<CreateResponseResponse>): Promise<CreateResponseResponse> => {
-      const requested = await this.#readLocked(request, context, credential);
+      const requested = await this.#readLocked(request, context, credential, leaving);
       return releaseOnFailure(requested, () => beginInBackground(this.#dependencies, requested, answerStore));
     };
     const keyed = this.#toKeyedCreate(request, context, credential);
@@ -233,7 +235,7 @@ export class Responses {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const compact = async (how: CompactHow): Promise<CompactConversationResponse> => {
-      const requested = await this.#ask({ ...request, store: false }, context, credential);
+      const requested = await this.#ask({ ...request, store: false }, context, credential, () => how.signal);
       try {
         const compacting = () => compactConversation(this.#dependencies.generations, requested, how);
         return await withCallerPaths(requested, compacting);
@@ -257,19 +259,20 @@ export class Responses {
     });
   }
 
-  /** Reads the request, and locks the stored conversation that it names. */
+  /** Reads the request, and locks the stored conversation that it names. `leaving`: see `ReadingCall`. */
   async #readLocked(
     fields: ResponseFields,
     context: Pick<CallContext, 'requestHeader'>,
     credential: Credential,
+    leaving?: () => AbortSignal,
   ): Promise<RequestedResponse> {
     const { conversationId } = fields;
-    if (conversationId === undefined) return this.#ask(fields, context, credential);
+    if (conversationId === undefined) return this.#ask(fields, context, credential, leaving);
     readFields(fields);
     const { accountId } = credential;
     const lock = await this.#dependencies.kept.lock({ id: conversationId, accountId });
     try {
-      return { ...(await this.#ask(fields, context, credential)), lock };
+      return { ...(await this.#ask(fields, context, credential, leaving)), lock };
     } catch (thrown) {
       lock.release();
       throw thrown;
@@ -280,12 +283,19 @@ export class Responses {
     fields: ResponseFields,
     context: Pick<CallContext, 'requestHeader'>,
     credential: Credential,
+    leaving?: () => AbortSignal,
   ): Promise<RequestedResponse> {
     const { requestHeader } = context;
     const { accountId } = credential;
     const { previousResponseId, conversationId } = fields;
     const session = fields.session === undefined ? undefined : { accountId, session: fields.session };
-    const room = new HeldContent({ memory: this.#dependencies.memory, accountId });
+    const room = new HeldContent({
+      memory: this.#dependencies.memory,
+      accountId,
+      header: requestHeader,
+      outlivesCall: true,
+      leaving,
+    });
     try {
       const { request, store, background } = readFields(fields);
       const sealing = new Sealing(this.#dependencies.box, accountId);
