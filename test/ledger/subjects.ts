@@ -1,4 +1,3 @@
-import Database from 'better-sqlite3';
 import type * as readsModule from '../../src/ledger/reader/reads.ts';
 import type { AdmitCommand, ExtendCommand, KeyOwner, SettleCommand, VoidReason } from '../../src/ledger/ledger.ts';
 import type { Plans } from '../../src/ledger/plans.ts';
@@ -17,6 +16,7 @@ import type * as wireModule from '../../src/ledger/sqlite/wire.ts';
 import type * as databaseModule from '../../src/lib/sqlite/database.ts';
 import { checkRows } from './memory-invariants.ts';
 import { MemoryRows } from './memory-rows.ts';
+import { ReusedLedgers } from './reused-ledgers.ts';
 
 /** The ledgers that traces are run on: the rules on rows in memory, and the SQLite engine on a file. The PostgreSQL engine is in `../postgres/ledger-subject.ts`. */
 
@@ -175,12 +175,10 @@ async function openEngine(src: string): Promise<OpenSubject> {
   // A file with empty tables, made only once, because that takes longer than most traces.
   const db = openForWriting(':memory:');
   migrateLedger(db, 0);
-  const empty = db.serialize();
+  const ledgers = new ReusedLedgers(db.serialize());
   db.close();
   return (plans, dailyLimitUnit) => {
-    const file = new Database(empty);
-    file.defaultSafeIntegers(true);
-    file.pragma('foreign_keys = ON');
+    const file = ledgers.open();
     let engine = new Engine(file, { dailyLimitUnit, plans });
     const reads = prepareReads(file, plans);
     return {
@@ -212,7 +210,7 @@ async function openEngine(src: string): Promise<OpenSubject> {
         engine.finish();
         return checkInvariants(file, 'full');
       },
-      close: () => void file.close(),
+      close: () => ledgers.giveBack(file),
     };
   };
 }
