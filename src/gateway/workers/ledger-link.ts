@@ -52,10 +52,13 @@ export class LedgerLink {
   /** Undefined while commands are sent through the main thread. */
   #port: MessagePort | undefined;
 
+  readonly #impatience: NodeJS.Timeout;
+  #isClosed = false;
+
   constructor(tools: LinkTools) {
     this.#tools = tools;
+    this.#impatience = setInterval(() => this.#giveUp(), impatienceMs).unref();
     this.#connect();
-    setInterval(() => this.#giveUp(), impatienceMs).unref();
   }
 
   /** Sends a command; resolves with its decoded reply. See `Writer.send`. */
@@ -73,7 +76,16 @@ export class LedgerLink {
     });
   }
 
+  /** Closes the port, once all commands have their replies. */
+  close(): void {
+    this.#isClosed = true;
+    clearInterval(this.#impatience);
+    this.#port?.close();
+    this.#port = undefined;
+  }
+
   #connect(): void {
+    if (this.#isClosed) return;
     const { port1, port2 } = new MessageChannel();
     port1.on('message', ([kind, replies]: Replies<WireReply>) => {
       // Notices are posted to the main thread.

@@ -81,6 +81,7 @@ function openLentLedger(path: string, { port, link, credentialVersion }: LentDep
       return requests.lastId;
     },
     close: async () => {
+      link.close();
       db.close();
     },
   };
