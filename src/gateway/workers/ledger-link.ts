@@ -67,13 +67,18 @@ export class LedgerLink {
       const settle = (value: unknown): void => resolve(decode(value));
       const sentAtMs = isBounded ? performance.now() : 0;
       const call: Sent = { request: command, resolve: settle, reject, isBounded, sentAtMs };
-      if (command[0] === 'admit') {
-        if (this.#calls.waiting >= admissionsMax) return reject(overloaded('Too many requests are waiting.'));
-        if (hasHold(command)) this.#tools.held.add(command[2]);
-      }
-      if (this.#port === undefined) this.#relay(call);
-      else this.#calls.post(call);
+      if (command[0] === 'admit' && this.#calls.waiting >= admissionsMax)
+        reject(overloaded('Too many requests are waiting.'));
+      else this.#send(call);
     });
+  }
+
+  #send(call: Sent): void {
+    const { request } = call;
+    // A hold of the gateway's own has no expiry.
+    if (request[0] === 'admit' && request[9] === null) this.#tools.held.add(request[2]);
+    if (this.#port === undefined) this.#relay(call);
+    else this.#calls.post(call);
   }
 
   /** Closes the port, once all commands have their replies. */
@@ -152,11 +157,6 @@ export class LedgerLink {
     for (const { isBounded, sentAtMs, reject } of this.#calls.unanswered())
       if (isBounded && sentAtMs < beforeMs) reject(unwritable());
   }
-}
-
-/** Returns whether an admission makes a hold that ends with this process. */
-function hasHold(command: WireCommand): boolean {
-  return command[0] === 'admit' && command[9] === null;
 }
 
 /** Returns the id of the request that a command admits or ends; 0: of none. */
