@@ -1,24 +1,34 @@
 import { overloaded } from '../errors/overloaded.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { HeaderReader } from '../lib/push.ts';
-import type { WaitingBudget } from '../lib/waiting-budget.ts';
+import type { Holder, WaitingBudget } from '../lib/waiting-budget.ts';
 import { type ContentRoom, largeContentBytes } from '../store/documents.ts';
 
 /** The memory that large bodies of requests and large stored contents take, by account. */
 export type LargeMemory = WaitingBudget<bigint>;
 
+/** How long a call waits for memory. */
+export interface Patience {
+  /** Returns a signal that is aborted when nobody waits for the contents any more; absent: the headers of the call tell it, or somebody always does. Called only before a wait. */
+  readonly leaving?: (() => AbortSignal) | undefined;
+  /** Whether the call does not wait, but fails at once if there is no memory now; absent: it waits. */
+  readonly neverWaits?: true;
+}
+
 /** The call that reads contents. */
-interface ReadingCall {
+interface ReadingCall extends Patience {
   readonly memory: LargeMemory;
   readonly accountId: number;
-  /** The headers of the call that the contents answer; absent: they don't answer a call, and are needed until `release`. */
+  /** The headers of the call, which may hold memory for its body; absent: it holds none. */
   readonly header?: HeaderReader;
+  /** Whether the contents are needed until `release`, also if the client disconnects; absent: until the answer was sent. */
+  readonly outlivesCall?: true;
 }
 
 /**
  * The memory for the stored contents that one request reads. It waits for its turn if there is not enough now, and is released once: by `release`, or when the answer of its call was sent or nobody waits for it any more.
  */
-export class HeldContent implements ContentRoom {
+export class HeldContent implements ContentRoom, Holder {
   readonly #call: ReadingCall;
   readonly #owner: bigint;
   #isOver = false;
@@ -31,6 +41,11 @@ export class HeldContent implements ContentRoom {
   constructor(call: ReadingCall) {
     this.#call = call;
     this.#owner = BigInt(call.accountId);
+  }
+
+  /** What the request has: the memory of its contents, and that of its body. */
+  get held(): number {
+    return this.#bytes + (this.#call.header?.bodyMemory ?? 0);
   }
 
   /** Reserves only what exceeds the memory that is reserved already: for contents that replace those that were read before. */
@@ -54,11 +69,15 @@ export class HeldContent implements ContentRoom {
   /** Throws or rejects with `overloaded` if the wait was too long, and with `invalid_request` if an account can never have so much memory. */
   reserve(bytes: number): Promise<void> | undefined {
     if (bytes <= largeContentBytes) return undefined;
-    const { memory, header } = this.#call;
-    this.#isWatched ??= header?.onOver?.(() => this.release()) ?? false;
+    const { memory, header, outlivesCall, neverWaits } = this.#call;
+    this.#isWatched ??= outlivesCall === undefined && (header?.onOver?.(() => this.release()) ?? false);
     if (this.#isOver) throw abandoned();
-    if (this.#bytes + bytes > memory.ownerMax) throw tooLarge(this.#bytes + bytes, memory.ownerMax);
-    if (memory.waiting > 0 || memory.take(this.#owner, bytes) !== 'taken') return this.#wait(bytes);
+    if (this.held + bytes > memory.ownerMax) throw tooLarge(this.#bytes + bytes, this.held - this.#bytes, memory);
+    const isNext = memory.waiting === 0 || neverWaits === true;
+    if (!isNext || memory.take(this.#owner, bytes) !== 'taken') {
+      if (neverWaits === true) throw tooMany();
+      return this.#wait(bytes);
+    }
     this.#bytes += bytes;
     return undefined;
   }
@@ -77,14 +96,15 @@ export class HeldContent implements ContentRoom {
   }
 
   async #wait(bytes: number): Promise<void> {
-    const { memory } = this.#call;
+    const { memory, leaving } = this.#call;
     this.#leaving ??= new AbortController();
-    const { signal } = this.#leaving;
-    const isTaken = await memory.wait(this.#owner, bytes, signal);
-    if (!isTaken) throw overloaded('Too many large contents are being read: try again.');
+    const released = this.#leaving.signal;
+    const signal = leaving === undefined ? released : AbortSignal.any([released, leaving()]);
+    const isTaken = await memory.wait(this.#owner, bytes, signal, this);
+    if (!isTaken) throw tooMany();
     if (signal.aborted) {
       memory.give(this.#owner, bytes);
-      throw abandoned();
+      throw signal.reason;
     }
     this.#bytes += bytes;
   }
@@ -103,12 +123,23 @@ export async function readHeld<T>(call: ReadingCall, read: (room: HeldContent) =
   }
 }
 
-function tooLarge(bytes: number, bytesMax: number): GatewayError {
+function tooLarge(contentBytes: number, bodyBytes: number, { ownerMax }: LargeMemory): GatewayError {
+  const body = bodyBytes === 0 ? ',' : ` and has a body of ${bodyBytes} bytes, together`;
   return new GatewayError(
     'invalid_request',
-    `The request reads stored content that takes ${bytes} bytes, more than the ${bytesMax} bytes that an account can read at once.`,
-    { tip: 'Read a response without `stream`, or ask the operator to raise `limits.account_body_memory`.' },
+    `The request reads stored content that takes ${contentBytes} bytes${body} more than the ${ownerMax} bytes that an account can read at once.`,
+    {
+      tip:
+        bodyBytes === 0
+          ? 'Read a response without `stream`, or ask the operator to raise `limits.account_body_memory`.'
+          : 'Send less, or continue less, or ask the operator to raise `limits.account_body_memory`.',
+    },
   );
+}
+
+/** Returns the error of a request for which there was no memory in time. */
+function tooMany(): GatewayError {
+  return overloaded('Too many large contents are being read: try again.');
 }
 
 /** Returns the error of a request that nobody waits for any more. */

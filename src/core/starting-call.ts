@@ -1,3 +1,4 @@
+import { Code, ConnectError } from '@connectrpc/connect';
 import { toGatewayError } from '../errors/gateway-error.ts';
 import type { Sink, StreamControl } from '../lib/push.ts';
 
@@ -9,6 +10,14 @@ export class StartingCall implements StreamControl {
   #isCancelled = false;
   #failure: Error | undefined;
   #isPaused = false;
+  #leaving: AbortController | undefined;
+
+  /** Aborted once the call is cancelled, because nobody waits for it. Made when it is first used, because almost no call waits for anything. */
+  get signal(): AbortSignal {
+    this.#leaving ??= new AbortController();
+    if (this.#isCancelled || this.#failure !== undefined) this.#abort();
+    return this.#leaving.signal;
+  }
 
   /** True if the call was cancelled without a failure, because the client has disconnected. */
   get isCancelled(): boolean {
@@ -25,7 +34,12 @@ export class StartingCall implements StreamControl {
   cancel(failure?: Error): void {
     if (failure === undefined) this.#isCancelled = true;
     else this.#failure = failure;
+    this.#abort();
     this.#control?.cancel(failure);
+  }
+
+  #abort(): void {
+    this.#leaving?.abort(this.#failure ?? new ConnectError('The call was cancelled.', Code.Canceled));
   }
 
   pause(): void {
@@ -44,7 +58,7 @@ export class StartingCall implements StreamControl {
  */
 export function startCall<Message>(sink: Sink<Message>, begin: (call: StartingCall) => Promise<void>): StreamControl {
   const call = new StartingCall();
-  begin(call).catch((thrown: unknown) => sink.end(toGatewayError(thrown)));
+  begin(call).catch((thrown: unknown) => sink.end(thrown instanceof ConnectError ? thrown : toGatewayError(thrown)));
   return call;
 }
 

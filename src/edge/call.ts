@@ -39,6 +39,8 @@ export class Call extends RequestTelemetry implements HeaderReader {
   sendsLimitHeaders = false;
   /** Whether a core in this process has reserved memory for the contents of the answer. */
   isCounted = false;
+  /** What holds memory for the body; absent: nothing does. */
+  body: { readonly taken: number } | undefined;
   /** The response that answers the request; absent if it is answered in another way. */
   response: ServerResponse | undefined;
 
@@ -69,6 +71,10 @@ export class Call extends RequestTelemetry implements HeaderReader {
     };
     if (this.errorShape === 'messages') headers['request-id'] = this.id;
     return this.#cors === undefined ? headers : Object.assign(headers, this.#cors);
+  }
+
+  get bodyMemory(): number {
+    return this.body?.taken ?? 0;
   }
 
   /** True if this request has an `Idempotency-Key`, so that its answer may be that of an earlier request. */
@@ -115,7 +121,7 @@ export class Call extends RequestTelemetry implements HeaderReader {
 
   onOver(done: () => void): boolean {
     if (this.response === undefined) return false;
-    whenAnswered(this.response, done);
+    whenAnswered(this.response, this.#runtime, done);
     this.isCounted = true;
     return true;
   }

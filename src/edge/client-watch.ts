@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Runtime } from '../lib/runtime.ts';
 
 /** Thrown if the client disconnected before its answer was complete, so that nobody can be answered. */
 export class ClientGone extends Error {
@@ -75,18 +76,59 @@ function watchesOn(socket: WatchedSocket): ClientWatch[] {
   return all;
 }
 
+/** The interval and the number of probes to a client that has closed its sending side, which show whether it still reads. */
+const probeMs = 200;
+const probesMax = 3;
+
+/** A client that may have disconnected. */
+interface ProbedClient {
+  readonly isGone: boolean;
+  readonly response: ServerResponse;
+  /** Sends something that is no part of the answer. A client that has disconnected answers with a reset, and the next write fails. */
+  probe(): void;
+}
+
+/** Probes a client that has closed its sending side until it has disconnected or was answered, a few times at most. */
+export function probeClient(client: ProbedClient, runtime: Pick<Runtime, 'after'>, left = probesMax): void {
+  if (client.isGone || client.response.writableEnded || left === 0) return;
+  client.probe();
+  runtime.after(probeMs, () => probeClient(client, runtime, left - 1));
+}
+
+/** Watches a client whose answer may be long in coming. */
+class WaitingWatch extends ClientWatch implements ProbedClient {
+  readonly response: ServerResponse;
+  readonly #runtime: Pick<Runtime, 'after'>;
+
+  constructor(response: ServerResponse, runtime: Pick<Runtime, 'after'>) {
+    const { socket } = response.req;
+    super(socket);
+    this.response = response;
+    this.#runtime = runtime;
+    if (socket.readableEnded) this.clientEnded();
+  }
+
+  override clientEnded(): void {
+    probeClient(this, this.#runtime);
+  }
+
+  probe(): void {
+    if (!this.response.headersSent && this.response.req.httpVersion !== '1.0') this.response.writeProcessing();
+  }
+}
+
 /** Calls `done` once a response was sent or its client has disconnected; at once if that has happened. */
-export function whenAnswered(response: ServerResponse, done: () => void): void {
-  const watch = new AnswerWatch(response.req.socket, done);
+export function whenAnswered(response: ServerResponse, runtime: Pick<Runtime, 'after'>, done: () => void): void {
+  const watch = new AnswerWatch(response, runtime, done);
   if (response.closed || watch.isGone) watch.clientLeft();
   else response.once('close', () => watch.clientLeft());
 }
 
-class AnswerWatch extends ClientWatch {
+class AnswerWatch extends WaitingWatch {
   #done: (() => void) | undefined;
 
-  constructor(socket: Socket, done: () => void) {
-    super(socket);
+  constructor(response: ServerResponse, runtime: Pick<Runtime, 'after'>, done: () => void) {
+    super(response, runtime);
     this.#done = done;
   }
 
@@ -99,10 +141,14 @@ class AnswerWatch extends ClientWatch {
 }
 
 /**
- * Runs work that is useless once the client has disconnected. `signal` is aborted then, and the error that follows becomes `ClientGone`.
+ * Runs work for an answer that is useless once the client has disconnected. `signal` is aborted then, and the error that follows becomes `ClientGone`.
  */
-export async function whileConnected<T>(socket: Socket, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const watch = new ClientWatch(socket);
+export async function whileConnected<T>(
+  response: ServerResponse,
+  runtime: Pick<Runtime, 'after'>,
+  run: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const watch = new WaitingWatch(response, runtime);
   try {
     return await run(watch.signal);
   } catch (thrown) {

@@ -19,7 +19,7 @@ export function registerCountTokens(app: FastifyInstance, edge: Edge): void {
   const onRequest = authenticate(edge, 'api_key');
   app.post(`${messagesPath}/count_tokens`, { onRequest }, async (request, reply) => {
     const { call, raw } = request;
-    const { inputTokens } = await whileConnected(raw.socket, async signal => {
+    const { inputTokens } = await whileConnected(reply.raw, edge.options.runtime, async signal => {
       const body = await readJsonBody(edge, generationBodyOptions(edge, request, reply));
       const counted = decodeCountRequest({ body: body.value, raw: body.raw, headers: raw.headers });
       return edge.generation.countTokens({ request: counted }, { headers: call, signal });

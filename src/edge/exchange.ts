@@ -1,19 +1,16 @@
+import type { ServerResponse } from 'node:http';
 import type { DescMessage, DescMethodServerStreaming, MessageShape } from '@bufbuild/protobuf';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Sink, StreamControl } from '../lib/push.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
 import type { AnswerHeaders, Call } from './call.ts';
-import { ClientGone, ClientWatch } from './client-watch.ts';
+import { ClientGone, ClientWatch, probeClient } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
 import { GenerationFacts } from './generation-facts.ts';
 import { type BodyOptions, generationBodyOptions, type JsonBody, receiveJson } from './json-body.ts';
 import { type RecordedRequest, recordRequest, type RequestOutcome } from './request-record.ts';
-
-/** The interval and the number of probes to a client that has closed its sending side, which show whether it still reads. */
-const probeMs = 200;
-const probesMax = 3;
 
 /**
  * One request that generates, and its answer: connects the client and the core's call, and at the end writes the log line and the metrics,
@@ -65,7 +62,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
           this.fail(thrown);
         }
       };
-      if (!edge.queue.run(bodyOptions.accountId, begin)) this.fail(tooManyWaiting());
+      if (!edge.queue.run(this.#accountId, begin)) this.fail(tooManyWaiting());
     });
   }
 
@@ -86,20 +83,18 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   }
 
   override clientEnded(): void {
-    this.#probe(probesMax);
+    probeClient(this, this.edge.options.runtime);
   }
 
-  /**
-   * Sends something to a client that has closed its sending side. If the client has disconnected, it answers with a reset, and the next write
-   * fails.
-   */
-  #probe(left: number): void {
-    const { edge, request, reply } = this;
-    if (this.isGone || reply.raw.writableEnded || left === 0) return;
+  get response(): ServerResponse {
+    return this.reply.raw;
+  }
+
+  probe(): void {
+    const { request, reply } = this;
     if (reply.raw.headersSent) this.keepAlive?.();
     else if (request.raw.httpVersion === '1.0') request.raw.socket.destroy();
     else reply.raw.writeProcessing();
-    edge.options.runtime.after(probeMs, () => this.#probe(left - 1));
   }
 
   override clientLeft(): void {

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { rememberBody } from '../codecs/sent-body.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ArrivingBytes } from './arriving-bytes.ts';
-import { readComparedPath } from './call.ts';
+import { type Call, readComparedPath } from './call.ts';
 import { ClientGone, whenAnswered } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { BoundsScan, type JsonBounds } from './json-bounds.ts';
@@ -25,8 +25,8 @@ export interface BodyOptions {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly bytesMax: number;
-  /** The account that the body's memory counts for. */
-  readonly accountId: bigint;
+  /** The call that the body belongs to. Its memory counts for the call's account. */
+  readonly call: Call;
   /** The bounds of its content; absent means the usual ones. */
   readonly bounds?: JsonBounds;
   /** The path by which repeated requests are compared; absent if the request has no `Idempotency-Key`. */
@@ -36,9 +36,8 @@ export interface BodyOptions {
 /** Returns how the body of a request that generates, draws or counts tokens is read. */
 export function generationBodyOptions(edge: Edge, request: FastifyRequest, reply: FastifyReply): BodyOptions {
   const { raw, call } = request;
-  const accountId = call.credential?.accountId ?? 0n;
   const { bodyBytesMax: bytesMax } = edge.options;
-  return { request: raw, response: reply.raw, bytesMax, accountId, comparedPath: readComparedPath(request) };
+  return { request: raw, response: reply.raw, bytesMax, call, comparedPath: readComparedPath(request) };
 }
 
 /** The deepest JSON that is accepted: recursive code would overflow its stack on deeper values. */
@@ -122,6 +121,7 @@ class BodyMemory {
   readonly #edge: Edge;
   readonly #options: BodyOptions;
   readonly #most: number;
+  readonly #owner: bigint;
   #taken = 0;
 
   /** `most`: the most bytes that the body can have. */
@@ -129,23 +129,33 @@ class BodyMemory {
     this.#edge = edge;
     this.#options = options;
     this.#most = most;
+    this.#owner = options.call.credential?.accountId ?? 0n;
+  }
+
+  /** The bytes of memory that are reserved. */
+  get taken(): number {
+    return this.#taken;
   }
 
   /** Reserves memory for the bytes that have arrived, and for as many again. Returns an error if there is not enough left. */
   reach(size: number): GatewayError | undefined {
     if (size <= this.#taken || size <= largeBytes) return undefined;
-    const { edge, accountId, response } = { ...this.#options, edge: this.#edge };
+    const { call, response } = this.#options;
+    const { memory, runtime } = this.#edge.options;
     const more = Math.min(2 * size, this.#most) - this.#taken;
-    const outcome = edge.options.memory.take(accountId, more);
+    const outcome = memory.take(this.#owner, more);
     if (outcome !== 'taken') return bodiesFull(outcome);
-    if (this.#taken === 0) whenAnswered(response, () => this.giveBack());
+    if (this.#taken === 0) {
+      call.body = this;
+      whenAnswered(response, runtime, () => this.giveBack());
+    }
     this.#taken += more;
     return undefined;
   }
 
   /** Gives the memory back, because the request has ended or its bytes were dropped. */
   giveBack(): void {
-    this.#edge.options.memory.give(this.#options.accountId, this.#taken);
+    this.#edge.options.memory.give(this.#owner, this.#taken);
     this.#taken = 0;
   }
 }

@@ -127,7 +127,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   const address = (): string => listenerUrl(environment.host, front.port, config.tls !== undefined);
   const parts = { ...resources, live, ids, publicUrl, memory: openMemory(live) };
   const core = makeCore(parts);
-  resources.metrics.addGauges(gaugeSources(environment.dataDir, core));
+  resources.metrics.addGauges(gaugeSources(environment.dataDir, core, parts.memory));
   await core.responses.recover();
   const state = { serving: false };
   const tls = openTls(config, logger);
@@ -249,6 +249,7 @@ function openRouter(
 export function gaugeSources(
   dataDir: string,
   core: Pick<Core, 'router' | 'upstreams' | 'generations' | 'unseenOutput'>,
+  memory: LargeMemory,
 ): GaugeSources {
   const { router, upstreams, generations, unseenOutput } = core;
   return {
@@ -261,6 +262,7 @@ export function gaugeSources(
           keyStates.map(state => ({ provider, state, count: keys.filter(key => key.state === state).length })),
         ),
     heldUsd: () => dollarsNumber(generations.heldNanoUsd()),
+    largeMemory: () => memory,
     fileBytes: watchFileSizes(dataDir),
     learnedTokens: () =>
       unseenOutput.tokens

@@ -28,6 +28,8 @@ export interface StreamControl {
 export interface HeaderReader {
   get(name: string): string | null;
   has(name: string): boolean;
+  /** How much memory the body of the call holds, in bytes; absent: it is not known, or none. */
+  readonly bodyMemory?: number;
   /**
    * Calls `done` once the answer of the call was sent or nobody waits for it any more; at once if that has happened. Returns false, and never calls it, if that is not known. Absent: it is not known.
    */

@@ -16,6 +16,11 @@ export class Rotation<Owner, Entry> {
     return this.#entries.get(owner)?.length ?? 0;
   }
 
+  /** Returns the first entry of an owner; undefined if it has none. */
+  firstOf(owner: Owner): Entry | undefined {
+    return this.#entries.get(owner)?.[0];
+  }
+
   /** Adds an entry after all others of its owner. */
   add(owner: Owner, entry: Entry): void {
     const entries = this.#entries.get(owner);

@@ -20,6 +20,11 @@ export class SharedBudget<Owner> {
     return this.#taken;
   }
 
+  /** The number of owners that have taken something. */
+  get owners(): number {
+    return this.#owners.size;
+  }
+
   /** Returns the amount that one owner has taken. */
   takenBy(owner: Owner): number {
     return this.#owners.get(owner) ?? 0;
@@ -31,9 +36,14 @@ export class SharedBudget<Owner> {
     const taken = this.takenBy(owner) + amount;
     if (taken > ownerMax) return 'owner_full';
     if (this.#taken + amount > max) return 'full';
-    this.#taken += amount;
-    this.#owners.set(owner, taken);
+    this.exceed(owner, amount);
     return 'taken';
+  }
+
+  /** Takes an amount even if it exceeds a limit. */
+  exceed(owner: Owner, amount: number): void {
+    this.#taken += amount;
+    this.#owners.set(owner, this.takenBy(owner) + amount);
   }
 
   /** Returns an amount to the budget. */

@@ -62,3 +62,99 @@ test('an owner whose amount found no room in time is behind the others with its 
   await Promise.all(rest);
   expect(order).toEqual(['a 5 false', 'b 3 true', 'a 4 false']);
 });
+
+test('amounts that are taken without waiting leave an owner what its first waiter needs', async () => {
+  const budget = make();
+  const order: string[] = [];
+  expect(budget.take('a', 3)).toBe('taken');
+  const wait = note(budget, order, 'a', 3);
+  expect([budget.take('a', 1), budget.take('b', 1)]).toEqual(['owner_full', 'taken']);
+  budget.give('a', 1);
+  expect(budget.take('a', 1)).toBe('owner_full');
+  await wait;
+  expect(order).toEqual(['a 3 true']);
+});
+
+test('amounts that are taken without waiting do not overtake for ever: owners with more than an equal part get none while another waits', async () => {
+  const budget = make();
+  const order: string[] = [];
+  expect([budget.take('a', 4), budget.take('b', 3)]).toEqual(['taken', 'taken']);
+  const wait = note(budget, order, 'c', 4);
+  // Each of `a`, `b` and `d` may have 2 of the 6 that are left.
+  expect([budget.take('a', 1), budget.take('b', 1), budget.take('d', 2)]).toEqual(['full', 'full', 'taken']);
+  for (let turn = 0; turn < 2; turn += 1) {
+    budget.give('a', 1);
+    expect(budget.take('a', 1)).toBe('full');
+  }
+  budget.give('b', 2);
+  await wait;
+  expect([order, budget.taken]).toEqual([['c 4 true'], 9]);
+});
+
+/** A caller of one owner, which waits for amounts and keeps them. */
+class Caller {
+  held = 0;
+  readonly #budget: WaitingBudget<string>;
+  readonly #owner: string;
+
+  constructor(budget: WaitingBudget<string>, owner: string, amount: number) {
+    this.#budget = budget;
+    this.#owner = owner;
+    expect(budget.take(owner, amount)).toBe('taken');
+    this.held = amount;
+  }
+
+  async wait(amount: number): Promise<void> {
+    expect(await this.#budget.wait(this.#owner, amount, never, this)).toBe(true);
+    this.held += amount;
+  }
+
+  end(): void {
+    this.#budget.give(this.#owner, this.held);
+    this.held = 0;
+  }
+}
+
+test('callers of one owner that wait for what they have themselves are served one after the other, the oldest first', async () => {
+  const budget = make();
+  const callers = [new Caller(budget, 'a', 2), new Caller(budget, 'a', 2), new Caller(budget, 'a', 1)];
+  const served: number[] = [];
+  const waits = callers.map(async (caller, at) => {
+    await caller.wait(1);
+    served.push(at);
+    // It may need more, and is served before those that have nothing beyond the limit.
+    if (at === 0) await caller.wait(2);
+    await nextTurn();
+    expect(budget.taken).toBeLessThanOrEqual(10);
+    caller.end();
+  });
+  await Promise.all(waits);
+  expect([served, budget.taken, budget.waiting]).toEqual([[0, 1, 2], 0, 0]);
+});
+
+test('so are callers of several owners that together have everything', async () => {
+  const budget = new WaitingBudget<string>(() => ({ max: 10, ownerMax: 8, waitMs: 60_000 }));
+  const callers = ['a', 'b', 'c', 'd', 'e'].map(owner => new Caller(budget, owner, 2));
+  let most = 0;
+  const waits = callers.map(async caller => {
+    await caller.wait(3);
+    await caller.wait(3);
+    most = Math.max(most, budget.taken);
+    await nextTurn();
+    caller.end();
+  });
+  await Promise.all(waits);
+  expect([most, budget.taken, budget.waiting]).toEqual([16, 0, 0]);
+});
+
+test('a caller waits as long as another one that does not wait has what it needs', async () => {
+  const budget = make();
+  const [busy, waiting] = [new Caller(budget, 'a', 3), new Caller(budget, 'a', 2)];
+  let isServed = false;
+  const wait = waiting.wait(1).then(() => (isServed = true));
+  await nextTurn();
+  expect([isServed, budget.taken]).toEqual([false, 5]);
+  busy.end();
+  await wait;
+  expect(budget.taken).toBe(3);
+});

@@ -80,6 +80,8 @@ export interface GaugeSources {
   providerKeys(): readonly KeySample[];
   /** Returns the amount that running requests hold, in dollars. */
   heldUsd(): number;
+  /** Returns how much memory large bodies and large stored contents have, in bytes, and how many requests wait for some. */
+  largeMemory(): { readonly taken: number; readonly waiting: number };
   /** Returns the sizes of the files in the data directory, in bytes, by kind. */
   fileBytes(): Readonly<Record<string, number>>;
   /** Returns how the token counts of providers differ from our estimates. */
@@ -186,6 +188,14 @@ export class Metrics {
     name: 'tollgate_held_dollars',
     help: 'Dollars that running requests hold.',
   });
+  readonly #largeMemory = new Numbers('gauge', {
+    name: 'tollgate_large_content_bytes',
+    help: 'Memory reserved for large bodies and large stored contents.',
+  });
+  readonly #largeMemoryWaiting = new Numbers('gauge', {
+    name: 'tollgate_large_content_waiting',
+    help: 'Requests that wait for memory for large stored contents.',
+  });
   readonly #files = new Numbers('gauge', {
     name: 'tollgate_file_bytes',
     help: 'Sizes of the files of the data directory.',
@@ -289,6 +299,8 @@ export class Metrics {
       ...(reader === 'operator' ? [this.#providerCost, this.#margin] : []),
       this.#held,
       this.#openStreams,
+      this.#largeMemory,
+      this.#largeMemoryWaiting,
       this.#attempts,
       this.#attemptDuration,
       this.#attemptFirstEvent,
@@ -314,6 +326,9 @@ export class Metrics {
     for (const { provider, state, count } of sources.providerKeys())
       this.#providerKeys.of(provider, state).value = count;
     this.#held.of().value = sources.heldUsd();
+    const { taken, waiting } = sources.largeMemory();
+    this.#largeMemory.of().value = taken;
+    this.#largeMemoryWaiting.of().value = waiting;
     this.#files.clear();
     for (const [file, bytes] of Object.entries(sources.fileBytes())) this.#files.of(file).value = bytes;
     this.#learned.clear();

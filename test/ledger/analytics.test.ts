@@ -34,7 +34,7 @@ const times = fc.oneof(
 );
 
 beforeAll(async () => {
-  fixture = await openFixture({ balance: 10n ** 12n });
+  fixture = await openFixture({ balance: 10n ** 12n, isInline: true });
   const { ledger } = fixture;
   const outer = expectGroupId(await ledger.createGroup({ accountId: 1, settings: { name: 'outer' } }));
   const inner = expectGroupId(await ledger.createGroup({ accountId: 1, settings: { name: 'inner', parentId: outer } }));
@@ -267,7 +267,7 @@ test('another account sees none of these records', async () => {
 });
 
 test('names with characters that an engine can’t store are counted and found like others', async () => {
-  const odd = await openFixture();
+  const odd = await openFixture({ isInline: true });
   try {
     const { ledger, clock } = odd;
     for (const [index, text] of ['a\0b', 'c\ud800d', 'plain'].entries()) {
@@ -291,7 +291,7 @@ test('names with characters that an engine can’t store are counted and found l
 });
 
 test('beyond 10,000 end users of an account on a day, further ones are summed as `(other)`; records keep their names', async () => {
-  const day = await openFixture({ balance: 10n ** 12n });
+  const day = await openFixture({ balance: 10n ** 12n, isInline: true });
   try {
     const { ledger, clock } = day;
     const serve = async (id: number, endUser: string): Promise<void> => {

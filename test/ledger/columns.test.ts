@@ -57,7 +57,7 @@ async function serve(index: number, atMs: number): Promise<void> {
 // On PostgreSQL there are no column files.
 describe.skipIf(isOnPostgres)('column files', () => {
   beforeEach(async () => {
-    fixture = await openFixture({ balance: 10n ** 12n });
+    fixture = await openFixture({ balance: 10n ** 12n, isInline: true });
     const { ledger } = fixture;
     const outer = await ledger.createGroup({ accountId: 1, settings: { name: 'outer' } });
     if (typeof outer === 'string') throw new Error(outer);

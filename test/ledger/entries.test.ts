@@ -4,7 +4,7 @@ import { amount, type LedgerFixture, makeAdmitCommand, makeHash, openFixture, se
 
 let fixture: LedgerFixture;
 beforeEach(async () => {
-  fixture = await openFixture({ balance: 100n });
+  fixture = await openFixture({ balance: 100n, isInline: true });
 });
 afterEach(() => fixture.end());
 

@@ -19,6 +19,7 @@ import {
   type SqliteLedgerOptions,
 } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
+import { openInlineLedger, writeEmptyLedger } from './inline-ledger.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 import { openForReading } from '../../src/lib/sqlite/database.ts';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
@@ -203,15 +204,15 @@ export async function makeLimit(ledger: LedgerFixture['ledger'], change: Partial
   return made;
 }
 
-/** Opens a ledger for a test; `balance` in nano-dollars. */
+/** Opens a ledger for a test; `balance` in nano-dollars. `isInline`: on SQLite it has no threads, see `openInlineLedger`. */
 export async function openFixture(
-  options: Partial<SqliteLedgerOptions> & { balance?: bigint } = {},
+  options: Partial<SqliteLedgerOptions> & { balance?: bigint; isInline?: boolean } = {},
 ): Promise<LedgerFixture> {
   const directory = temporaryDirectory();
   const clock = new TestClock();
-  const { balance = 10n * dollar, ...rest } = options;
+  const { balance = 10n * dollar, isInline = false, ...rest } = options;
   const all: SqliteLedgerOptions = { dataDir: directory.path, clock, dailyLimitUnit: 'dollars', plans, ...rest };
-  const { open, verify, query, failDatabase } = await chooseEngine(all);
+  const { open, verify, query, failDatabase } = await chooseEngine(all, isInline);
   const first = await open();
   await first.bootstrap({
     accountName: 'default',
@@ -262,8 +263,9 @@ interface TestEngine {
 }
 
 /** Returns the engine on which the tests run, for a ledger with these options. On PostgreSQL it gets a new database. */
-export async function chooseEngine(options: SqliteLedgerOptions): Promise<TestEngine> {
+export async function chooseEngine(options: SqliteLedgerOptions, isInline = false): Promise<TestEngine> {
   if (!isOnPostgres) {
+    writeEmptyLedger(options.dataDir);
     const query = (text: string): Promise<readonly Record<string, unknown>[]> => {
       const db = openForReading(join(options.dataDir, 'ledger.sqlite'));
       const rows = db.prepare<[], Record<string, unknown>>(text).all();
@@ -271,7 +273,7 @@ export async function chooseEngine(options: SqliteLedgerOptions): Promise<TestEn
       return Promise.resolve(rows);
     };
     return {
-      open: () => openSqliteLedger(options),
+      open: () => (isInline ? Promise.resolve(openInlineLedger(options)) : openSqliteLedger(options)),
       verify: () => Promise.resolve(undefined),
       query,
       failDatabase: undefined,

@@ -16,7 +16,7 @@ import {
 let fixture: LedgerFixture;
 let nextId: number;
 beforeEach(async () => {
-  fixture = await openFixture({ balance: 1000n * dollar });
+  fixture = await openFixture({ balance: 1000n * dollar, isInline: true });
   nextId = 1;
 });
 afterEach(async () => fixture.end());

@@ -26,7 +26,7 @@ afterEach(async () => fixture.end());
 
 describe('with daily limits in dollars', () => {
   beforeEach(async () => {
-    fixture = await openFixture();
+    fixture = await openFixture({ isInline: true });
   });
 
   test('a minute limit admits exactly its maximum in any 60 s, and a refusal says when to retry', async () => {
@@ -361,7 +361,7 @@ describe('with daily limits in dollars', () => {
 
 describe('with daily limits in requests', () => {
   beforeEach(async () => {
-    fixture = await openFixture({ dailyLimitUnit: 'requests' });
+    fixture = await openFixture({ dailyLimitUnit: 'requests', isInline: true });
   });
 
   test('a daily limit counts the admitted requests of the UTC day, also free ones, and is listed as a window', async () => {

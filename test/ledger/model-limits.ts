@@ -22,9 +22,23 @@ const dayMs = 86_400_000;
 export const day = (ms: number): number => Math.floor(ms / dayMs);
 
 const formats = new Map<string, Intl.DateTimeFormat>();
+/** By the time, then by the zone; kept because the windows of all requests are found again for each command. */
+const parts = new Map<number, Map<string, Record<string, string>>>();
 
 /** Returns a time in a zone: year, month, day, hour, and the offset from UTC. */
 function localParts(zone: string, ms: number): Record<string, string> {
+  let atTime = parts.get(ms);
+  if (atTime === undefined) {
+    if (parts.size >= 10_000) parts.clear();
+    atTime = new Map();
+    parts.set(ms, atTime);
+  }
+  const known = atTime.get(zone) ?? formatParts(zone, ms);
+  atTime.set(zone, known);
+  return known;
+}
+
+function formatParts(zone: string, ms: number): Record<string, string> {
   const format =
     formats.get(zone) ??
     new Intl.DateTimeFormat('en-GB', {

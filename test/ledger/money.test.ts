@@ -11,7 +11,7 @@ import {
 
 let fixture: LedgerFixture;
 beforeEach(async () => {
-  fixture = await openFixture();
+  fixture = await openFixture({ isInline: true });
 });
 afterEach(async () => fixture.end());
 

@@ -26,7 +26,7 @@ const dayMs = 86_400_000;
 
 let fixture: LedgerFixture;
 beforeEach(async () => {
-  fixture = await openFixture({ plans: smallPlans });
+  fixture = await openFixture({ plans: smallPlans, isInline: true });
 });
 afterEach(async () => fixture.end());
 
@@ -312,7 +312,7 @@ test('the plan never pays for a request that costs nothing or is charged as an a
 test('a plan for some models pays only for those; its discount applies to all text models', async () => {
   await fixture.end();
   const some = { ...smallPlans, core_pro: { ...smallPlans.core_pro, models: ['acme/large'], freeDailyRequests: 1 } };
-  fixture = await openFixture({ plans: some });
+  fixture = await openFixture({ plans: some, isInline: true });
   await start('core_pro', 'monthly');
   await admitStandard(1, 'acme/small');
   expect(await subscription()).toMatchObject({ tokensHeld: 0, freeLeftToday: 1 });

@@ -20,6 +20,7 @@ const day = 86_400_000;
 let fixture: LedgerFixture;
 beforeEach(async () => {
   fixture = await openFixture({
+    isInline: true,
     balance: 100n * dollar,
     plans: {
       ...plans,

@@ -29,7 +29,7 @@ async function openSlices(
   most = Infinity,
 ): Promise<{ slices: Slices; ended: number[]; mend(): Promise<void> }> {
   const fault = { point: 'commit', nth: firstExtension, times, kind: 'SQLITE_FULL' } as const;
-  fixture = await openFixture(times === 0 ? { balance } : { fault, balance });
+  fixture = await openFixture(times === 0 ? { balance, isInline: true } : { fault, balance });
   const admitted = await fixture.ledger.admit(makeAdmitCommand(1));
   expect(admitted.kind).toBe('admitted');
   // SQLite fails this many times; PostgreSQL fails until it is repaired.

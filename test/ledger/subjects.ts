@@ -1,4 +1,3 @@
-import Database from 'better-sqlite3';
 import type * as readsModule from '../../src/ledger/reader/reads.ts';
 import type { AdmitCommand, ExtendCommand, KeyOwner, SettleCommand, VoidReason } from '../../src/ledger/ledger.ts';
 import type { Plans } from '../../src/ledger/plans.ts';
@@ -17,6 +16,7 @@ import type * as wireModule from '../../src/ledger/sqlite/wire.ts';
 import type * as databaseModule from '../../src/lib/sqlite/database.ts';
 import { checkRows } from './memory-invariants.ts';
 import { MemoryRows } from './memory-rows.ts';
+import { ReusedLedgers } from './reused-ledgers.ts';
 
 /** The ledgers that traces are run on: the rules on rows in memory, and the SQLite engine on a file. The PostgreSQL engine is in `../postgres/ledger-subject.ts`. */
 
@@ -175,13 +175,12 @@ async function openEngine(src: string): Promise<OpenSubject> {
   // A file with empty tables, made only once, because that takes longer than most traces.
   const db = openForWriting(':memory:');
   migrateLedger(db, 0);
-  const empty = db.serialize();
+  const ledgers = new ReusedLedgers(db.serialize());
   db.close();
   return (plans, dailyLimitUnit) => {
-    const file = new Database(empty);
-    file.defaultSafeIntegers(true);
-    file.pragma('foreign_keys = ON');
+    const file = ledgers.open();
     let engine = new Engine(file, { dailyLimitUnit, plans });
+    const reads = prepareReads(file, plans);
     return {
       run(batch) {
         const replies = engine.run(batch.map(command => encode(wire, command)));
@@ -193,25 +192,25 @@ async function openEngine(src: string): Promise<OpenSubject> {
         engine = new Engine(file, { dailyLimitUnit, plans });
         return engine.recover(nowMs);
       },
-      account: accountId => prepareReads(file, plans).account(accountId),
-      subscription: (accountId, nowMs) => prepareReads(file, plans).subscription(accountId, nowMs),
-      key: (keyId, nowMs) => prepareReads(file, plans).storedKey(keyId, nowMs),
-      group: groupId => prepareReads(file, plans).group(groupId, undefined),
+      account: accountId => reads.account(accountId),
+      subscription: (accountId, nowMs) => reads.subscription(accountId, nowMs),
+      key: (keyId, nowMs) => reads.storedKey(keyId, nowMs),
+      group: groupId => reads.group(groupId, undefined),
       limit(limitId, nowMs) {
         engine.run([['uses', nowMs, limitId]]);
-        const row = prepareReads(file, plans).limit(limitId, undefined, nowMs);
+        const row = reads.limit(limitId, undefined, nowMs);
         // A `concurrent` limit has running requests as its use.
         return row?.unit === 'concurrent' ? { used: 0n, held: row.used } : row;
       },
       fields(keyId, nowMs) {
-        const row = prepareReads(file, plans).storedKey(keyId, nowMs);
+        const row = reads.storedKey(keyId, nowMs);
         return row && [row.minuteLimit, row.dailyLimit, row.monthlyLimit];
       },
       violations() {
         engine.finish();
         return checkInvariants(file, 'full');
       },
-      close: () => void file.close(),
+      close: () => ledgers.giveBack(file),
     };
   };
 }

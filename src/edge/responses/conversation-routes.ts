@@ -17,7 +17,7 @@ import { createCall, responsesPath } from './create-route.ts';
 export function registerConversations(app: FastifyInstance, edge: Edge): void {
   const onRequest = authenticate(edge, 'api_key');
   app.post(`${responsesPath}/input_tokens`, { onRequest }, async (request, reply) => {
-    const { inputTokens } = await whileConnected(request.raw.socket, async signal => {
+    const { inputTokens } = await whileConnected(reply.raw, edge.options.runtime, async signal => {
       const call = decode(edge, request, await readBody(edge, request, reply));
       return edge.responses.countInputTokens({ request: call }, { headers: request.call, signal });
     });

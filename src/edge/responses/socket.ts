@@ -103,6 +103,11 @@ export class ResponsesSocket {
     socket.on('close', () => this.#closed());
   }
 
+  /** The bytes reserved for the messages of the connection: the one that is answered, and those that wait or arrive. */
+  get taken(): number {
+    return this.#takenBytes;
+  }
+
   /** True if the connection has ended. */
   get isGone(): boolean {
     return this.#isGone;

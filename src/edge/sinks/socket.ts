@@ -42,6 +42,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
     this.#call = new Call(runtime, nextRequestId()).follow(headers, edge.options);
     this.#call.useKey(key);
     this.#call.credential = opened.credential;
+    this.#call.body = connection;
     this.#facts = new GenerationFacts(this.#call);
     this.#streamEnded = metrics.streamOpened(responsesPath);
     this.#ended = ended;

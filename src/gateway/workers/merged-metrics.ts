@@ -1,5 +1,10 @@
 /** Gauges that are added up over threads. All other gauges measure the same in each thread, and the highest value is shown. */
-const summedGauges: ReadonlySet<string> = new Set(['tollgate_open_streams', 'tollgate_held_dollars']);
+const summedGauges: ReadonlySet<string> = new Set([
+  'tollgate_open_streams',
+  'tollgate_held_dollars',
+  'tollgate_large_content_bytes',
+  'tollgate_large_content_waiting',
+]);
 /** The prefixes of metrics of the process, which only the main thread reports. */
 const ownPrefixes = ['process_', 'nodejs_heap'];
 

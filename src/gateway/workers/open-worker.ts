@@ -92,7 +92,7 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
   const parts = { ...resources, health, live, ids, publicUrl, memory: openMemory(live) };
   const core = makeRequestCore(parts);
   // The sizes of files are left out, because the main thread reports them.
-  resources.metrics.addGauges({ ...gaugeSources(environment.dataDir, core), fileBytes: () => ({}) });
+  resources.metrics.addGauges({ ...gaugeSources(environment.dataDir, core, parts.memory), fileBytes: () => ({}) });
   const tls = openTls(config, logger);
   const people = new People({ ...core, config, publicUrl });
   const mainThread = new PortTransport(port);
