@@ -53,7 +53,7 @@ test('the bundle keeps apart what a command needs: a fifth of what the gateway l
     expect(loaded).toContainEqual(expect.stringMatching(/\/dist\/main\.js$/));
     expect(loaded.filter(url => url.includes('/src/'))).toEqual([]);
     const bytes = loaded.reduce((sum, url) => sum + statSync(fileURLToPath(url)).size, 0);
-    expect(bytes, args.join(' ')).toBeLessThan(maxBytes);
+    expect(bytes, `${args.join(' ')}`).toBeLessThan(maxBytes);
   }
 });
 
