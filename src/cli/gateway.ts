@@ -50,7 +50,7 @@ export async function askGateway<T>(
   const socketPath = await findSocket(options, environment);
   const tokenPath = join(options.dataDir ?? environment.dataDir, 'operator.token');
   const tokens = readTokens(tokenPath);
-  const { createConnectTransport } = await import('@connectrpc/connect-node');
+  const { createConnectTransport } = await import('./transport.ts');
   // HTTP/1.1, because it has no session that would have to be closed.
   const transport = createConnectTransport({
     baseUrl: listenerUrl(host, port),

@@ -7,16 +7,22 @@ import { type ContentRoom, largeContentBytes } from '../store/documents.ts';
 /** The memory that large bodies of requests and large stored contents take, by account. */
 export type LargeMemory = WaitingBudget<bigint>;
 
+/** How long a call waits for memory. */
+export interface Patience {
+  /** Returns a signal that is aborted when nobody waits for the contents any more; absent: the headers of the call tell it, or somebody always does. Called only before a wait. */
+  readonly leaving?: (() => AbortSignal) | undefined;
+  /** Whether the call does not wait, but fails at once if there is no memory now; absent: it waits. */
+  readonly neverWaits?: true;
+}
+
 /** The call that reads contents. */
-interface ReadingCall {
+interface ReadingCall extends Patience {
   readonly memory: LargeMemory;
   readonly accountId: number;
   /** The headers of the call, which may hold memory for its body; absent: it holds none. */
   readonly header?: HeaderReader;
   /** Whether the contents are needed until `release`, also if the client disconnects; absent: until the answer was sent. */
   readonly outlivesCall?: true;
-  /** Returns a signal that is aborted when nobody waits for the contents any more; absent: `header` tells it, or somebody always does. Called only before a wait. */
-  readonly leaving?: (() => AbortSignal) | undefined;
 }
 
 /**
@@ -63,11 +69,15 @@ export class HeldContent implements ContentRoom, Holder {
   /** Throws or rejects with `overloaded` if the wait was too long, and with `invalid_request` if an account can never have so much memory. */
   reserve(bytes: number): Promise<void> | undefined {
     if (bytes <= largeContentBytes) return undefined;
-    const { memory, header, outlivesCall } = this.#call;
+    const { memory, header, outlivesCall, neverWaits } = this.#call;
     this.#isWatched ??= outlivesCall === undefined && (header?.onOver?.(() => this.release()) ?? false);
     if (this.#isOver) throw abandoned();
     if (this.held + bytes > memory.ownerMax) throw tooLarge(this.#bytes + bytes, this.held - this.#bytes, memory);
-    if (memory.waiting > 0 || memory.take(this.#owner, bytes) !== 'taken') return this.#wait(bytes);
+    const isNext = memory.waiting === 0 || neverWaits === true;
+    if (!isNext || memory.take(this.#owner, bytes) !== 'taken') {
+      if (neverWaits === true) throw tooMany();
+      return this.#wait(bytes);
+    }
     this.#bytes += bytes;
     return undefined;
   }
@@ -91,7 +101,7 @@ export class HeldContent implements ContentRoom, Holder {
     const released = this.#leaving.signal;
     const signal = leaving === undefined ? released : AbortSignal.any([released, leaving()]);
     const isTaken = await memory.wait(this.#owner, bytes, signal, this);
-    if (!isTaken) throw overloaded('Too many large contents are being read: try again.');
+    if (!isTaken) throw tooMany();
     if (signal.aborted) {
       memory.give(this.#owner, bytes);
       throw signal.reason;
@@ -125,6 +135,11 @@ function tooLarge(contentBytes: number, bodyBytes: number, { ownerMax }: LargeMe
           : 'Send less, or continue less, or ask the operator to raise `limits.account_body_memory`.',
     },
   );
+}
+
+/** Returns the error of a request for which there was no memory in time. */
+function tooMany(): GatewayError {
+  return overloaded('Too many large contents are being read: try again.');
 }
 
 /** Returns the error of a request that nobody waits for any more. */

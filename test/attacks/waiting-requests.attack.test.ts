@@ -2,6 +2,8 @@
 import { once } from 'node:events';
 import { type ClientRequest, type IncomingMessage, request as openRequest } from 'node:http';
 import { afterAll, beforeEach, expect, test } from 'vitest';
+import { createBatch, endedBatch, getBatch } from '../e2e/batch-caller.ts';
+import { SocketClient } from '../e2e/socket-client.ts';
 import { createAccount, endGateway } from '../gateway.ts';
 import { startGateway } from '../hosted-gateway.ts';
 import { HeldProvider } from './held-provider.ts';
@@ -16,11 +18,14 @@ const gateway = await startGateway({
 retries: 0
 limits: { body_bytes: 7MiB, body_memory: 16MiB, account_body_memory: 8MiB, memory_wait: 10m }
 overload: { loop_lag: 60s }
+batches: { concurrency: 2 }
 providers:
   eyes: { protocol: chat, base_url: "${provider.url}", api_key: x }
 models:
   - { id: far/eyes, context_length: 100000000, max_output_tokens: 1000, capabilities: { vision: true }, pricing: { input: 0.001, output: 1 }, routes: [{ provider: eyes, model: m }] }
 `,
+  // Each worker would count the memory of its own requests.
+  environment: { TOLLGATE_WORKERS: '1' },
 });
 afterAll(() => endGateway(gateway));
 
@@ -37,7 +42,11 @@ const user = (text: string, bytes = 0): object => ({
     ...(bytes === 0 ? [] : [{ type: 'input_image', image_url: `data:image/png;base64,${'A'.repeat(bytes)}` }]),
   ],
 });
-const ask = (more: object, input = user('x')): object => ({ model: 'far/eyes', input: [input], ...more });
+const ask = (more: object, input = user('x')): Record<string, unknown> => ({
+  model: 'far/eyes',
+  input: [input],
+  ...more,
+});
 
 async function send(path: string, body?: object, signal?: AbortSignal): Promise<Response> {
   return fetch(gateway.url + path, {
@@ -163,4 +172,49 @@ test('a body does not take the memory for which a read of its account waits, but
   provider.release();
   expect([(await held.answer).status, (await waiting).status]).toEqual([200, 200]);
   expect((await send('/v1/responses', body)).status).toBe(200);
+});
+
+interface Begun {
+  readonly owner: { readonly url: string; readonly apiKey: string };
+  readonly id: string;
+}
+
+/** Begins a batch of three responses. Resolves when its items run. */
+async function beginBatch(more: object): Promise<Begun> {
+  const body = ask({ store: false, ...more });
+  const items = ['a', 'b', 'c'].map(name => ({ custom_id: name, method: 'POST', url: '/v1/responses', body }));
+  const owner = { url: gateway.url, apiKey: key };
+  const { id } = await createBatch(owner, items, { endpoint: '/v1/responses' });
+  await expect.poll(async () => (await getBatch(owner, id)).status).not.toBe('validating');
+  return { owner, id };
+}
+
+test('items of a batch for which there is no memory do not stop those of other accounts', async () => {
+  const id = await store(5.5 * mebibyte);
+  const held = await hold(3 * mebibyte);
+  const large = await beginBatch({ previous_response_id: id });
+  key = await createAccount(gateway, '100');
+  const small = await beginBatch({});
+  const completed = { status: 'completed', request_counts: { total: 3, completed: 3 } };
+  expect(await endedBatch(small.owner, small.id)).toMatchObject(completed);
+  expect((await getBatch(large.owner, large.id)).status).toBe('in_progress');
+  provider.release();
+  expect((await held.answer).status).toBe(200);
+  expect(await endedBatch(large.owner, large.id)).toMatchObject(completed);
+}, 60_000);
+
+test('a turn of a WebSocket that continues an unstored response waits for all of its earlier turns, also those of a stored conversation', async () => {
+  const items = [user('x', 3 * mebibyte), user('x', 2.5 * mebibyte)].map(item => ({ type: 'message', ...item }));
+  const made = await send('/v1/conversations', { items });
+  const { id: conversation } = (await made.json()) as { id: string };
+  const client = await SocketClient.open(gateway.url, key);
+  const first = await client.ask(ask({ conversation, store: false }));
+  if (!('response' in first)) throw new Error(JSON.stringify(first.error));
+  const held = await hold(3 * mebibyte);
+  const next = client.ask(ask({ previous_response_id: first.response.id, store: false }));
+  await untilWaiting(1);
+  provider.release();
+  expect((await held.answer).status).toBe(200);
+  expect(await next).toMatchObject({ response: { status: 'completed' } });
+  await client.close();
 });

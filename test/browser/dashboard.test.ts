@@ -4,7 +4,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser, BrowserContextOptions } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readBalance, endGateway, type Gateway, makeKey, readRecord, root, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, type Gateway, makeKey, readRecord, root } from '../gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import {
   askModel as ask,
   expectClean,

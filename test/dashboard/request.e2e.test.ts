@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { dataFrame, type Json, type Scripted, ScriptedUpstream } from '../e2e/scripted-upstream.ts';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway } from '../gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { isStored } from '../stored-content.ts';
 import { PageCaller } from './page-caller.ts';
 

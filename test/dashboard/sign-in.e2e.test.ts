@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { AdminService } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { DashboardService, PersonRole } from '../../src/gen/tollgate/v1/dashboard_pb.ts';
+import { runInside } from '../cli/run-inside.ts';
 import { endGateway, type Gateway, runCommand, startGateway } from '../gateway.ts';
 import { isStored } from '../stored-content.ts';
 import { PageCaller } from './page-caller.ts';
@@ -51,13 +52,13 @@ test('`tollgate dashboard` prints a link, which works for exactly one session', 
   expect(printed.code).toBe(0);
   const page = new PageCaller(gateway.rpcUrl);
   const { sessionId } = await page.signIn(printed.stdout.trim().split('#token=')[1] ?? '');
-  const { json } = await gateway.cli(['sessions', 'list', '--json']);
+  const { json } = await runInside(gateway, ['sessions', 'list', '--json']);
   expect(json).toMatchObject({
     data: expect.arrayContaining([expect.objectContaining({ session_id: Number(sessionId), role: 'operator' })]),
   });
-  expect((await gateway.cli(['sessions', 'revoke', String(sessionId)])).code).toBe(0);
+  expect((await runInside(gateway, ['sessions', 'revoke', String(sessionId)])).code).toBe(0);
   expect(await readErrorCode(page.client(DashboardService).whoAmI({}))).toBe(Code.Unauthenticated);
-  expect((await gateway.cli(['sessions', 'revoke', String(sessionId)])).code).toBe(1);
+  expect((await runInside(gateway, ['sessions', 'revoke', String(sessionId)])).code).toBe(1);
 });
 
 test('tollgate dashboard opens the printed link in a browser where there is one, and in none with BROWSER=none', async () => {
@@ -206,7 +207,7 @@ test('the audit lists a person’s changes under the session and the person’s 
   const page = new PageCaller(gateway.url);
   const { sessionId } = await page.signIn(gateway.managementKey);
   await page.client(AccountService).createKey({ settings: { label: 'audited' } });
-  const { json } = await gateway.cli(['audit', '--account', '1', '--json']);
+  const { json } = await runInside(gateway, ['audit', '--account', '1', '--json']);
   const { data } = json as { data: { actor: { type: string; id: string }; action: string; address: string }[] };
   expect(data[0]).toMatchObject({
     actor: { type: 'session', id: `${sessionId} (management key 1)` },

@@ -7,6 +7,7 @@ import { makeBackup } from '../../src/gateway/backup/make-backup.ts';
 import { restoreBackup } from '../../src/gateway/backup/restore-backup.ts';
 import { runInside } from '../cli/run-inside.ts';
 import { endGateway, type Gateway, runCommand, startGateway } from '../gateway.ts';
+import { startGateway as startShared } from '../hosted-gateway.ts';
 import { backUpUnderLoad } from './backup-rounds.ts';
 import { ask, complete } from './chat-client.ts';
 
@@ -16,7 +17,7 @@ let gateway: Gateway;
 let folder = '';
 
 beforeAll(async () => {
-  gateway = await startGateway({ config, balance: '1000' });
+  gateway = await startShared({ config, balance: '1000' });
   folder = gateway.home.folder;
 });
 afterAll(() => endGateway(gateway));

@@ -1,6 +1,7 @@
 /** Batches of one account may not delay those of another. */
 import { expect, test } from 'vitest';
-import { createAccount, endGateway, makeKey, startGateway } from '../gateway.ts';
+import { createAccount, endGateway, makeKey } from '../gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { type BatchBody, chatItem, createBatch, endedBatch, getBatch } from './batch-caller.ts';
 
 /** Returns items that each take the given time. */

@@ -435,13 +435,13 @@ test('stored data has neither credentials nor content, except for the end user i
 
 test('the command line shows keys masked', async () => {
   const listed = await Promise.all([
-    gateway.cli(['keys', 'list', '--account', '1', '--json']),
-    gateway.cli(['keys', 'list', '--account', '1']),
-    gateway.cli(['management-keys', 'list', '--account', '1', '--json']),
-    gateway.cli(['accounts', 'show', '1', '--json']),
-    gateway.cli(['providers', '--json']),
-    gateway.cli(['routes', '--json']),
-    gateway.cli(['provider', 'test', 'raw', '--json']),
+    runInside(gateway, ['keys', 'list', '--account', '1', '--json']),
+    runInside(gateway, ['keys', 'list', '--account', '1']),
+    runInside(gateway, ['management-keys', 'list', '--account', '1', '--json']),
+    runInside(gateway, ['accounts', 'show', '1', '--json']),
+    runInside(gateway, ['providers', '--json']),
+    runInside(gateway, ['routes', '--json']),
+    runInside(gateway, ['provider', 'test', 'raw', '--json']),
   ]);
   expect(listed.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 0, 0]);
   expect(listed[0]?.stdout).toContain(`sk-tg-${home.apiKey.slice(6, 10)}`);

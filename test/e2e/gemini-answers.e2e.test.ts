@@ -4,7 +4,8 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { endGateway, type Gateway, readRecord, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, readRecord } from '../gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { post } from './chat-client.ts';
 
 type Json = Record<string, unknown>;

@@ -22,6 +22,7 @@ import {
   startGateway,
   prepareDatabase,
 } from '../gateway.ts';
+import { runCommand as runInside, startGateway as startShared } from '../hosted-gateway.ts';
 import { ask, complete, stream } from './chat-client.ts';
 
 const homes: Home[] = [];
@@ -151,7 +152,7 @@ describe('streams that run when the gateway is stopped', () => {
       expect(text).not.toBe('');
     }
     expect([(await whole).status, (await whole).body.error?.code]).toEqual([503, 'overloaded']);
-    const again = await startGateway({ home: gateway.home });
+    const again = await startShared({ home: gateway.home });
     for (const { headers } of cut) {
       const record = await readRecord(again, headers.get('x-request-id') ?? '');
       expect(record.state).toBe(RecordState.INCOMPLETE);
@@ -186,8 +187,9 @@ describe('streams that run when the gateway is stopped', () => {
 });
 
 describe('a gateway that can’t start says why and exits 2', () => {
+  // In the process that test files share, where nothing but the exit of the process differs; the two tests after these see that.
   const start = (home: Home, args: readonly string[], environment: Record<string, string> = {}): Promise<Ended> =>
-    runCommand(home, ['serve', ...args], environment);
+    runInside(home, ['serve', ...args], environment);
   const withFile = (text: string): { home: Home; file: string } => {
     const home = newHome();
     const file = join(home.folder, 'bad.yaml');
@@ -213,7 +215,7 @@ describe('a gateway that can’t start says why and exits 2', () => {
     ['invalid YAML', 'a: [1\n', /bad\.yaml:\d/],
   ])('%s, with file, line and path; config check too', async (_, text, shown) => {
     const { home, file } = withFile(text);
-    const ends = await Promise.all([start(home, ['--config', file]), runCommand(home, ['config', 'check', file])]);
+    const ends = await Promise.all([start(home, ['--config', file]), runInside(home, ['config', 'check', file])]);
     for (const { code, stdout, stderr } of ends) {
       expect(code, `${stderr}`).toBe(2);
       expect(stdout + stderr).toMatch(shown);
@@ -223,8 +225,8 @@ describe('a gateway that can’t start says why and exits 2', () => {
   test('a configuration file that does not exist', async () => {
     const home = newHome();
     const [byFlag, byVariable] = await Promise.all([
-      start(home, ['--config', join(home.folder, 'none.yaml')]),
-      start(home, [], { TOLLGATE_CONFIG: join(home.folder, 'none.yaml') }),
+      runCommand(home, ['serve', '--config', join(home.folder, 'none.yaml')]),
+      runCommand(home, ['serve'], { TOLLGATE_CONFIG: join(home.folder, 'none.yaml') }),
     ]);
     expect([byFlag.code, byVariable.code]).toEqual([2, 2]);
     expect(byFlag.stderr).toContain('none.yaml');
@@ -247,7 +249,7 @@ describe('a gateway that can’t start says why and exits 2', () => {
 
 test('the example configuration starts', async () => {
   const config = readFileSync(join(root, 'tollgate.example.yaml'), 'utf8');
-  const gateway = await startGateway({ config });
+  const gateway = await startShared({ config });
   expect((await complete(gateway, steer('tokens=3'))).status).toBe(200);
   await endGateway(gateway);
 });

@@ -3,7 +3,8 @@ import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { endGateway, type Gateway, isOnPostgres, makeHome, root, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, isOnPostgres, makeHome, root } from '../gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { RawUpstream, whole } from '../upstreams/raw-upstream.ts';
 import { type Family, lint, readPage, readQuery } from './exposition.ts';
 

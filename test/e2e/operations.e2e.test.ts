@@ -3,7 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { endGateway, gatewayEnvironment, type Gateway, readRecord, root, startGateway } from '../gateway.ts';
+import { endGateway, gatewayEnvironment, type Gateway, readRecord, root } from '../gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { runInside } from '../cli/run-inside.ts';
 import { ask, complete } from './chat-client.ts';
 

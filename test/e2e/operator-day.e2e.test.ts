@@ -4,7 +4,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runInside } from '../cli/run-inside.ts';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway } from '../gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { RawUpstream, whole } from '../upstreams/raw-upstream.ts';
 import { readPage } from './exposition.ts';
 

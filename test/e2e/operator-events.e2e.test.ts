@@ -2,6 +2,7 @@
 import { afterAll, expect, test } from 'vitest';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { FakeClock } from '../fake-clock.ts';
+import { runInside } from '../cli/run-inside.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from '../upstreams/raw-upstream.ts';
 import { call, type GroupJson, newKey } from './account-client.ts';
@@ -49,7 +50,7 @@ async function restartLater(days: number): Promise<void> {
 }
 
 // Nothing listens at this address, so events stay in the list of deliveries.
-const made = await gateway.cli(['webhooks', 'create', '--url', 'http://127.0.0.1:9/', '--json']);
+const made = await runInside(gateway, ['webhooks', 'create', '--url', 'http://127.0.0.1:9/', '--json']);
 const webhookId = BigInt((made.json as { webhook_id: number }).webhook_id);
 
 /** Returns the events of these types, oldest first. */
@@ -95,7 +96,7 @@ test('the renewal and the end of a plan are reported, also to the account', asyn
   const account = await newOwner('10');
   const { account_id, managementKey } = account;
   await call(gateway, 'POST', '/webhooks', { key: managementKey, body: { url: 'http://127.0.0.1:9/own' } });
-  await gateway.cli(['subscriptions', 'start', account_id, '--plan', 'core', '--period', 'biweekly']);
+  await runInside(gateway, ['subscriptions', 'start', account_id, '--plan', 'core', '--period', 'biweekly']);
   const { key } = await newKey(gateway, {}, managementKey);
   const types = ['subscription.renewed', 'subscription.ended'];
   const data = { account_id: Number(account_id), plan: 'core', period: 'biweekly' };
@@ -103,7 +104,7 @@ test('the renewal and the end of a plan are reported, also to the account', asyn
   expect((await complete(gateway, ask('Hello'), { key })).status).toBe(200);
   const renewed = ['subscription.renewed', { ...data, renews_at: expect.stringMatching(/Z$/) }];
   await expect.poll(() => readEvents(types)).toEqual([renewed]);
-  await gateway.cli(['subscriptions', 'cancel', account_id]);
+  await runInside(gateway, ['subscriptions', 'cancel', account_id]);
   await restartLater(30);
   expect((await complete(gateway, ask('Hello'), { key })).status).toBe(200);
   await expect.poll(() => readEvents(types)).toEqual([renewed, ['subscription.ended', { ...data, renews_at: null }]]);
@@ -151,7 +152,7 @@ test('a closed account accepts no more changes, its money moves back to its bala
     await newKey(gateway, { group_id: group.body.data.group_id }, managementKey),
   ];
   for (const { key } of keys) expect((await complete(gateway, ask('Hello'), { key })).status).toBe(200);
-  const closed = await gateway.cli(['accounts', 'close', account_id, '--json']);
+  const closed = await runInside(gateway, ['accounts', 'close', account_id, '--json']);
   expect(closed.json).toMatchObject({ closed_at: expect.stringMatching(/Z$/) });
   for (const { key } of keys) {
     const refused = await complete(gateway, ask('Hello'), { key });
@@ -171,14 +172,22 @@ test('a closed account accepts no more changes, its money moves back to its bala
   await expect(gateway.admin.createApiKey({ accountId, settings: {} })).rejects.toMatchObject({
     code: Code.AlreadyExists,
   });
-  const plan = await gateway.cli(['subscriptions', 'start', account_id, '--plan', 'core', '--period', 'biweekly']);
+  const plan = await runInside(gateway, [
+    'subscriptions',
+    'start',
+    account_id,
+    '--plan',
+    'core',
+    '--period',
+    'biweekly',
+  ]);
   expect([plan.code === 0, plan.stderr]).toEqual([false, expect.stringContaining('closed')]);
-  const entries = (await gateway.cli(['entries', '--account', account_id, '--json'])).json as {
+  const entries = (await runInside(gateway, ['entries', '--account', account_id, '--json'])).json as {
     data: { kind: string; amount: number }[];
   };
   expect(entries.data[0]).toMatchObject({ kind: 'credit', amount: -Number(left) / 1e9, note: 'paid out' });
   // Closing it again changes nothing.
-  expect((await gateway.cli(['accounts', 'close', account_id, '--json'])).json).toEqual({
+  expect((await runInside(gateway, ['accounts', 'close', account_id, '--json'])).json).toEqual({
     ...(closed.json as object),
     balance: 0,
   });

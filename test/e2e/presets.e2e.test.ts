@@ -5,7 +5,8 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, heldBy } from '../gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 /** The model lists of other local servers, as their documentation shows them, by the path of each server. */
 const lists: Readonly<Record<string, object>> = {

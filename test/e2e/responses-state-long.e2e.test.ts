@@ -13,7 +13,8 @@ import { openPostgresDocuments } from '../../src/store/postgres/postgres-documen
 import { PostgresPool } from '../../src/lib/postgres/pool.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
 import { databaseVariable, isOnPostgres } from '../gateway-database.ts';
-import { readBalance, endGateway, makeHome, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, makeHome } from '../gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { payg } from './chat-client.ts';
 import { type Resource, ResponsesCaller, readText } from './resource-caller.ts';
 

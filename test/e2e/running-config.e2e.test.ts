@@ -3,7 +3,8 @@ import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { runInside } from '../cli/run-inside.ts';
-import { endGateway, startGateway, isOnPostgres } from '../gateway.ts';
+import { endGateway, isOnPostgres } from '../gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const secret = 'sk-canary-7f3a9c';
 const config = `retries: 1

@@ -1,6 +1,7 @@
 /** Plans as the owners of accounts see them, over REST, on the command line and in records (docs/accounting.md "Subscriptions"). */
 import { afterAll, describe, expect, test } from 'vitest';
 import { clockAhead } from '../fake-clock.ts';
+import { runInside } from '../cli/run-inside.ts';
 import { endGateway, type Gateway, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { startGateway as startShared } from '../hosted-gateway.ts';
 import { type Answer, ask, complete, stream } from './chat-client.ts';
@@ -196,13 +197,13 @@ describe('with a clock that moves between two starts', () => {
   }
 
   test('a plan is renewed only for the current period, ends if it can’t be paid, and each day has new free requests', async () => {
-    let running = await startGateway({ config, balance: '5' });
+    let running = await startShared({ config, balance: '5' });
     try {
       const balance = async (): Promise<bigint> => (await running.account.getBalance({})).balanceNanoUsd;
-      const show = async () => (await running.cli(['subscriptions', 'show', '1', '--json'])).json;
-      expect((await running.cli(['subscriptions', 'start', '1', '--plan', 'core', '--period', 'biweekly'])).code).toBe(
-        0,
-      );
+      const show = async () => (await runInside(running, ['subscriptions', 'show', '1', '--json'])).json;
+      expect(
+        (await runInside(running, ['subscriptions', 'start', '1', '--plan', 'core', '--period', 'biweekly'])).code,
+      ).toBe(0);
       await complete(running, steer('tokens=5'), { key: running.apiKey });
       await complete(running, steer('tokens=5', flex), { key: running.apiKey });
       expect(await show()).toMatchObject({ free_left_today: 0 });
@@ -218,7 +219,7 @@ describe('with a clock that moves between two starts', () => {
       running = await later(running, 1);
       expect(await show()).toMatchObject({ tokens_left: 3000 - readTokens(spent) });
       running = await later(running, 45);
-      const { code } = await running.cli(['subscriptions', 'show', '1']);
+      const { code } = await runInside(running, ['subscriptions', 'show', '1']);
       expect([code, await balance()]).toEqual([1, 1_000_000_000n]);
       const payg = await complete(running, steer('tokens=5'), { key: running.apiKey });
       expect((await readRecord(running, payg.headers.get('x-request-id') ?? '')).costNanoUsd).toBeGreaterThan(0n);

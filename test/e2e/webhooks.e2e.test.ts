@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, beforeEach, expect, test } from 'vitest';
 import { clockAhead } from '../fake-clock.ts';
+import { runInside } from '../cli/run-inside.ts';
 import { endGateway, makeKey, root, startGateway } from '../gateway.ts';
 import { call, type GroupJson, type LimitJson, newAccount, newKey } from './account-client.ts';
 import { ask, complete } from './chat-client.ts';
@@ -232,7 +233,7 @@ test('a gateway that is killed around a delivery delivers after its next start, 
 test('the operator’s webhook gets the events of all accounts, and an account’s webhook only those of the account', async () => {
   const own = new WebhookReceiver();
   await own.open();
-  const made = await gateway.cli([
+  const made = await runInside(gateway, [
     'webhooks',
     'create',
     '--url',
@@ -248,7 +249,7 @@ test('the operator’s webhook gets the events of all accounts, and an account�
   expect(event?.data).toMatchObject({ account_id: Number(accountId), label: 'theirs' });
   expect(receiver.received).toEqual([]);
   const webhookId = String((made.json as { webhook_id: number }).webhook_id);
-  const listed = (await gateway.cli(['webhooks', 'events', webhookId, '--json'])).json as { data: EventJson[] };
+  const listed = (await runInside(gateway, ['webhooks', 'events', webhookId, '--json'])).json as { data: EventJson[] };
   expect(listed.data).toMatchObject([{ event_id: event?.id, state: 'delivered', attempts: 1, status: 204 }]);
   const key = managementKey;
   for (const [method, path] of [
@@ -261,7 +262,7 @@ test('the operator’s webhook gets the events of all accounts, and an account�
     const options = method === 'PATCH' ? { key, body: { disabled: true } } : { key };
     expect([method, path, (await call(gateway, method, path, options)).status]).toEqual([method, path, 404]);
   }
-  await gateway.cli(['webhooks', 'delete', webhookId]);
+  await runInside(gateway, ['webhooks', 'delete', webhookId]);
   await own.close();
 });
 

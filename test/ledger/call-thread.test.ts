@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { type BatchFacts, type Call, CallThread } from '../../src/lib/threads/call-thread.ts';
+import type { BatchFacts, Call } from '../../src/lib/threads/call-queue.ts';
+import { CallThread } from '../../src/lib/threads/call-thread.ts';
 import { isLater, type EchoCall } from './echo-calls.ts';
 
 /** Starts a thread that replies to odd numbers later. `onBatch`: see `CallPolicy`. */

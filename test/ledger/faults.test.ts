@@ -18,6 +18,15 @@ test.each([
   }
 });
 
+test.each([
+  ['message', 'exit'],
+  ['sync', 'exit'],
+  ['commit', 'SQLITE_FULL'],
+  ['commit', 'bug'],
+] as const)('the same if the third %s ends with %s, with callers in two workers', async (point, kind) => {
+  expect(await brokenLoad({ point, kind, nth: 3, times: 1 }, 2)).toMatchObject({ fired: 1 });
+});
+
 test('a writer that dies in the middle of a statement is started again, and nothing is lost', async () => {
   for (const nth of [1, 23, 57]) {
     expect(await brokenLoad({ point: 'statement', kind: 'exit', nth, times: 1 })).toMatchObject({ fired: 1 });

@@ -144,5 +144,5 @@ export function openInlineLedger(options: Options): SqliteLedger {
   const relay = (): never => {
     throw new Error('a ledger in one thread has no workers');
   };
-  return Object.assign(ledger, { voidedHoldsAtStart, violationsAtStart, credentialVersion, relay });
+  return Object.assign(ledger, { voidedHoldsAtStart, violationsAtStart, credentialVersion, relay, connect: relay });
 }

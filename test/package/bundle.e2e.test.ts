@@ -10,14 +10,17 @@ import { gatewayEnvironment, makeHome, root, run as runProcess } from '../gatewa
 const home = makeHome();
 afterAll(() => rmSync(home.folder, { recursive: true, force: true }));
 
-/** Runs `tollgate --version` after a script, from the sources or as users do, and returns what the script printed as lines. */
-async function runVersion(program: string, script: string): Promise<string[]> {
+/** Runs a command after a script, from the sources or as users do, and returns what was printed on standard error as lines. */
+async function runAfter(script: string, program: string, args: readonly string[]): Promise<string[]> {
   const { stderr } = await runProcess(
-    [process.execPath, '--import', `data:text/javascript,${encodeURIComponent(script)}`, program, '--version'],
+    [process.execPath, '--import', `data:text/javascript,${encodeURIComponent(script)}`, program, ...args],
     { cwd: home.folder, env: gatewayEnvironment(home) },
   ).ended;
   return stderr.split('\n').filter(line => line !== '');
 }
+
+/** Does so with `tollgate --version`. */
+const runVersion = (program: string, script: string): Promise<string[]> => runAfter(script, program, ['--version']);
 
 const printModules = `import { registerHooks } from 'node:module';
   registerHooks({ load(url, context, next) { process.stderr.write(url + '\\n'); return next(url, context); } });`;
@@ -34,15 +37,24 @@ test('a command loads neither the gateway nor the libraries of its configuration
   ).toEqual([]);
 });
 
-test('the bundle keeps apart what a command needs: a fifth of what the gateway loads', async () => {
+test('the bundle keeps apart what a command needs: a fifth of what the gateway loads, also for a call of the gateway', async () => {
   await buildGateway();
-  const loaded = (await runVersion(join(root, 'bin/tollgate.js'), printModules)).filter(line =>
-    line.startsWith('file:'),
-  );
-  expect(loaded).toContainEqual(expect.stringMatching(/\/dist\/main\.js$/));
-  expect(loaded.filter(url => url.includes('/src/'))).toEqual([]);
-  const bytes = loaded.reduce((sum, url) => sum + statSync(fileURLToPath(url)).size, 0);
-  expect(bytes).toBeLessThan(800_000);
+  mkdirSync(home.dataDir, { recursive: true });
+  // Nothing listens on the port, but the command has loaded what it calls with.
+  writeFileSync(join(home.dataDir, 'operator.token'), 'a-token', { mode: 0o600 });
+  const call = ['accounts', 'list', '--rpc-port', '1'];
+  for (const [args, maxBytes] of [
+    [['--version'], 800_000],
+    [call, 900_000],
+  ] as const) {
+    const lines = await runAfter(printModules, join(root, 'bin/tollgate.js'), args);
+    if (args === call) expect(lines).toContain('No gateway answers on 127.0.0.1:1.');
+    const loaded = lines.filter(line => line.startsWith('file:'));
+    expect(loaded).toContainEqual(expect.stringMatching(/\/dist\/main\.js$/));
+    expect(loaded.filter(url => url.includes('/src/'))).toEqual([]);
+    const bytes = loaded.reduce((sum, url) => sum + statSync(fileURLToPath(url)).size, 0);
+    expect(bytes, `${args.join(' ')}`).toBeLessThan(maxBytes);
+  }
 });
 
 /** Makes a checkout with the sources of this one but without its bundle. */

@@ -36,6 +36,7 @@ export const leftOut: Readonly<Record<string, string>> = {
   'test/ledger/reader.test.ts': 'Ends the thread that reads SQLite.',
   'test/ledger/rows-read.test.ts': 'Counts what statements of SQLite read.',
   'test/ledger/tampered.e2e.test.ts': 'Changes copies of SQLite’s file.',
+  'test/ledger/worker-ledger.test.ts': 'Workers share a ledger in SQLite.',
   'test/package/deploy.test.ts': 'Reads the files of `deploy`, and starts no gateway.',
   'test/package/package.e2e.test.ts': 'About the files of the package.',
   'test/storage/batch-faults.test.ts': 'Makes the calls fail with which batches and SQLite write to the disk.',

@@ -39,6 +39,13 @@ export interface ConversationOwner {
   readonly keyId: number;
 }
 
+/** The items of a conversation. */
+export interface ReadItems {
+  readonly items: Item[];
+  /** About how many bytes they have, deleted ones included. */
+  readonly bytes: number;
+}
+
 /** How many changes are read at a time. */
 const changesAtOnce = 64;
 /** The states of a request's record in which its items are part of the conversation. */
@@ -84,8 +91,8 @@ export class ConversationLog {
     return fromBinary(ConversationSchema, document.body);
   }
 
-  /** Returns all items, oldest first. */
-  async read(name: ConversationReference, room: ContentRoom): Promise<Item[]> {
+  /** Returns all items, oldest first, and their size. */
+  async read(name: ConversationReference, room: ContentRoom): Promise<ReadItems> {
     const { id, accountId } = name;
     const facts = await this.#dependencies.documents.facts({ kind: 'conversation', id }, accountId);
     if (facts === undefined) throw noConversation(id);
@@ -101,7 +108,7 @@ export class ConversationLog {
         for (const item of change.added) items.set(item.id, item);
         for (const id of change.deleted) items.delete(id);
       }
-      if (chunks.length === 0) return [...items.values()];
+      if (chunks.length === 0) return { items: [...items.values()], bytes: facts.bytes };
     }
   }
 

@@ -16,7 +16,12 @@ import { authenticate } from '../credential.ts';
 import { type HeldContent, type LargeMemory, readHeld } from '../held-content.ts';
 import { withDistinctIds } from '../responses/distinct-ids.ts';
 import { Sealing } from '../responses/sealing.ts';
-import { ConversationLog, type ConversationLogDependencies, type ConversationReference } from './conversation-log.ts';
+import {
+  ConversationLog,
+  type ConversationLogDependencies,
+  type ConversationReference,
+  type ReadItems,
+} from './conversation-log.ts';
 
 /** The dependencies of stored conversations. */
 export interface StoredConversationDependencies extends ConversationLogDependencies {
@@ -97,13 +102,14 @@ export class StoredConversations {
       getConversationItem: async ({ id, itemId, include }, context) => {
         const name = await this.#toName(id, context);
         return this.#held(name, context, async room => {
-          const item = findItem(await this.#log.read(name, room), itemId, name);
+          const { items } = await this.#log.read(name, room);
+          const item = findItem(items, itemId, name);
           return { item: this.#sealItems([item], include, name)[0] ?? item };
         });
       },
       deleteConversationItem: async ({ id, itemId }, context) => {
         const name = await this.#findUnlocked(id, context);
-        await this.#held(name, context, async room => findItem(await this.#log.read(name, room), itemId, name));
+        await this.#held(name, context, async room => findItem((await this.#log.read(name, room)).items, itemId, name));
         await this.#log.remove(name, [itemId]);
         return { conversation: await this.#log.find(name) };
       },
@@ -118,8 +124,8 @@ export class StoredConversations {
     return new ConversationLock(name, this.#log, claims);
   }
 
-  /** Returns all items of a conversation, oldest first. Throws `not_found`. */
-  async read(name: ConversationReference, room: ContentRoom): Promise<Item[]> {
+  /** Returns all items of a conversation, oldest first, and their size. Throws `not_found`. */
+  async read(name: ConversationReference, room: ContentRoom): Promise<ReadItems> {
     return this.#log.read(name, room);
   }
 
@@ -136,7 +142,9 @@ export class StoredConversations {
   async #add({ id, items, include }: AddConversationItemsRequest, context: CallContext) {
     const name = await this.#findUnlocked(id, context);
     checkCount(items, 1);
-    const added = await this.#held(name, context, async room => this.#withIds(items, await this.#log.read(name, room)));
+    const added = await this.#held(name, context, async room =>
+      this.#withIds(items, (await this.#log.read(name, room)).items),
+    );
     await this.#checkUnlocked(id);
     await this.#log.add(name, added);
     return { items: this.#sealItems(added, include, name) };
@@ -148,7 +156,7 @@ export class StoredConversations {
     if (limit > pageMax)
       throw new GatewayError('invalid_request', `limit must be from 1 to ${pageMax}.`, { param: 'limit' });
     return this.#held(name, context, async room => {
-      const items = await this.#log.read(name, room);
+      const { items } = await this.#log.read(name, room);
       if (!ascending) items.reverse();
       const start = after === '' ? 0 : items.indexOf(findItem(items, after, name, 'after')) + 1;
       const end = start + (limit === 0 ? pageDefault : limit);

@@ -57,7 +57,7 @@ export class Conversations {
    */
   async find(requested: Continuation): Promise<Conversation> {
     const { previousResponseId: previous, session, accountId, room } = requested;
-    if (previous === undefined) return this.continueFrom([], requested);
+    if (previous === undefined) return this.continueFrom({ items: [], bytes: 0 }, requested);
     const kept = this.#sessions.find(session, previous);
     if (kept !== undefined) {
       const { items: before, wholeBytes: beforeBytes } = kept;
@@ -73,14 +73,14 @@ export class Conversations {
   }
 
   /**
-   * Returns the conversation that continues from the items `before`, which come from a stored conversation and not from responses. Throws `unsupported_parameter` for references to items that do not exist.
+   * Returns the conversation that continues from items of a stored conversation, not of responses. Throws `unsupported_parameter` for references to items that do not exist.
    */
   async continueFrom(
-    before: readonly Item[],
+    { items: before, bytes: beforeBytes }: { readonly items: readonly Item[]; readonly bytes: number },
     requested: Omit<Continuation, 'previousResponseId'>,
   ): Promise<Conversation> {
     const input = await this.#resolve({ ...requested, previousResponseId: undefined }, before);
-    return { before, beforeBytes: 0, bodyBytes: 0, input };
+    return { before, beforeBytes, bodyBytes: 0, input };
   }
 
   /** Caches a conversation with a turn that was just stored, because the next request probably continues it. */

@@ -21,7 +21,7 @@ import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import type { StoredConversations } from '../conversations/stored-conversations.ts';
 import { authenticate } from '../credential.ts';
 import { findTelemetry } from '../find-telemetry.ts';
-import { HeldContent, type LargeMemory } from '../held-content.ts';
+import { HeldContent, type LargeMemory, type Patience } from '../held-content.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
 import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } from '../idempotency/replays.ts';
@@ -105,7 +105,7 @@ export class Responses {
           : startCall(sink, call => this.#create(request, context, { call, sink })),
       countInputTokens: async ({ request }, context) => {
         const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
-        const requested = await this.#ask(request ?? {}, context, credential, () => context.signal);
+        const requested = await this.#ask(request ?? {}, context, credential, { leaving: () => context.signal });
         try {
           const count = () => this.#dependencies.generations.count(requested.request, credential);
           return await withCallerPaths(requested, count);
@@ -148,7 +148,7 @@ export class Responses {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const answer = async (each: ResponseCaller): Promise<void> => {
-      const requested = await this.#readLocked(request, context, credential, () => each.call.signal);
+      const requested = await this.#readLocked(request, context, credential, { leaving: () => each.call.signal });
       await releaseOnFailure(requested, async () => {
         if (request.generate === false) return prepareResponse(this.#dependencies, requested, each);
         const generation = await this.#begin(requested);
@@ -165,7 +165,8 @@ export class Responses {
   /** Answers an item of a batch, and stores the answer before it is charged. Rejects with the item's error. */
   async answerItem(request: CreateResponseRequest, item: BatchItem, caller: ResponseCaller): Promise<void> {
     const { credential, call, batchId } = item;
-    const requested = await this.#readLocked(request, { requestHeader: call }, credential);
+    // It is tried again later: an item that waits would keep those of other accounts from running.
+    const requested = await this.#readLocked(request, { requestHeader: call }, credential, { neverWaits: true });
     await releaseOnFailure(requested, async () => {
       const generation = await this.#begin({ ...requested, batchId });
       caller.call.attach(generation);
@@ -182,9 +183,9 @@ export class Responses {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     // An answer for repeated requests is made even if the client has disconnected.
-    const leaving = key === undefined ? () => signal : undefined;
+    const patience = key === undefined ? { leaving: () => signal } : {};
     const run = async (answerStore?: AnswerStore<CreateResponseResponse>): Promise<CreateResponseResponse> => {
-      const requested = await this.#readLocked(request, context, credential, leaving);
+      const requested = await this.#readLocked(request, context, credential, patience);
       return releaseOnFailure(requested, () => beginInBackground(this.#dependencies, requested, answerStore));
     };
     const keyed = this.#toKeyedCreate(request, context, credential);
@@ -235,7 +236,9 @@ export class Responses {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const compact = async (how: CompactHow): Promise<CompactConversationResponse> => {
-      const requested = await this.#ask({ ...request, store: false }, context, credential, () => how.signal);
+      const requested = await this.#ask({ ...request, store: false }, context, credential, {
+        leaving: () => how.signal,
+      });
       try {
         const compacting = () => compactConversation(this.#dependencies.generations, requested, how);
         return await withCallerPaths(requested, compacting);
@@ -259,20 +262,20 @@ export class Responses {
     });
   }
 
-  /** Reads the request, and locks the stored conversation that it names. `leaving`: see `ReadingCall`. */
+  /** Reads the request, and locks the stored conversation that it names. `patience`: how long it waits for the memory of the conversation. */
   async #readLocked(
     fields: ResponseFields,
     context: Pick<CallContext, 'requestHeader'>,
     credential: Credential,
-    leaving?: () => AbortSignal,
+    patience: Patience,
   ): Promise<RequestedResponse> {
     const { conversationId } = fields;
-    if (conversationId === undefined) return this.#ask(fields, context, credential, leaving);
+    if (conversationId === undefined) return this.#ask(fields, context, credential, patience);
     readFields(fields);
     const { accountId } = credential;
     const lock = await this.#dependencies.kept.lock({ id: conversationId, accountId });
     try {
-      return { ...(await this.#ask(fields, context, credential, leaving)), lock };
+      return { ...(await this.#ask(fields, context, credential, patience)), lock };
     } catch (thrown) {
       lock.release();
       throw thrown;
@@ -283,7 +286,7 @@ export class Responses {
     fields: ResponseFields,
     context: Pick<CallContext, 'requestHeader'>,
     credential: Credential,
-    leaving?: () => AbortSignal,
+    patience: Patience,
   ): Promise<RequestedResponse> {
     const { requestHeader } = context;
     const { accountId } = credential;
@@ -294,7 +297,7 @@ export class Responses {
       accountId,
       header: requestHeader,
       outlivesCall: true,
-      leaving,
+      ...patience,
     });
     try {
       const { request, store, background } = readFields(fields);

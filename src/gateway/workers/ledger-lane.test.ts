@@ -6,6 +6,7 @@ import type { SqliteLedger } from '../../ledger/sqlite/sqlite-ledger.ts';
 import type { WireCommand } from '../../ledger/sqlite/wire.ts';
 import { CallPort } from '../../lib/threads/call-port.ts';
 import { readError, writeError } from '../../rpc/port-errors.ts';
+import { HeldIds } from './held-ids.ts';
 import { LedgerLane, type SentCommands } from './ledger-lane.ts';
 import { LedgerRelay } from './ledger-relay.ts';
 
@@ -15,11 +16,11 @@ afterEach(() => {
 });
 
 /** Connects a lane with a relay. `relay` is the ledger's end. */
-function connect(relay: SqliteLedger['relay']) {
+function connect(relay: SqliteLedger['relay'], held = HeldIds.makeMemory()) {
   const channel = new MessageChannel();
   channels.push(channel);
   const { port1, port2 } = channel;
-  const end = new LedgerRelay(replies => port2.postMessage(replies), { relay });
+  const end = new LedgerRelay(replies => port2.postMessage(replies), { relay }, held);
   port2.on('message', (message: unknown) => {
     if (Array.isArray(message)) end.take(message as SentCommands);
   });
@@ -27,6 +28,25 @@ function connect(relay: SqliteLedger['relay']) {
 }
 
 const read = (keyId: number): WireCommand => ['refusal', 0, keyId];
+const admit = (id: number): WireCommand => [
+  'admit',
+  0,
+  id,
+  'req',
+  1,
+  1,
+  'm',
+  false,
+  null,
+  null,
+  false,
+  null,
+  1,
+  undefined,
+  '',
+  undefined,
+  undefined,
+];
 const value = (reply: unknown): unknown => reply;
 /** What the ledger does with a command that it has got. */
 type Held = Parameters<SqliteLedger['relay']>[2];
@@ -81,43 +101,40 @@ test('calls on the same port do not disturb the commands', async () => {
   far.end(new Error('over'));
 });
 
-test('when the worker ends, its holds that were not settled are voided, and so is one that is admitted later', async () => {
+test('when the worker ends, the holds in its memory are voided, and so is one that is admitted later', async () => {
   const commands: WireCommand[] = [];
   const held: Held[] = [];
+  const memory = HeldIds.makeMemory();
   const { lane, end } = connect((command, _, call) => {
     commands.push(command);
-    if (command[0] === 'admit' && command[2] === 4) held.push(call);
-    else call.resolve(command[0] === 'admit' && command[2] !== 3 ? [command[2]] : { kind: 'denied' });
-  });
-  const admit = (id: number): WireCommand => [
-    'admit',
-    0,
-    id,
-    'req',
-    1,
-    1,
-    'm',
-    false,
-    null,
-    null,
-    false,
-    null,
-    1,
-    undefined,
-    '',
-    undefined,
-    undefined,
-  ];
-  await Promise.all([1, 2, 3].map(id => lane.send(admit(id), value)));
-  await lane.send(['void', 0, 1, 'cancelled'], value);
+    held.push(call);
+  }, memory);
+  const ids = new HeldIds(memory);
+  for (const id of [1, 2, 3]) ids.add(id);
+  ids.delete(1);
+  ids.delete(3);
   void lane.send(admit(4), value);
-  await expect.poll(() => held.length).toBe(1);
+  void lane.send(admit(5), value);
+  await expect.poll(() => held.length).toBe(2);
   commands.length = 0;
   end.end();
-  expect(commands.map(([kind, , id]) => [kind, id])).toEqual([['void', 2]]);
   held[0]?.resolve([4]);
+  held[1]?.resolve({ kind: 'denied' });
   expect(commands.map(([kind, , id]) => [kind, id])).toEqual([
     ['void', 2],
     ['void', 4],
   ]);
+});
+
+test('the memory of held ids grows, and its slots are used again', () => {
+  const memory = HeldIds.makeMemory();
+  const ids = new HeldIds(memory);
+  for (let id = 1; id <= 3_000; id += 1) ids.add(id);
+  for (let id = 1; id <= 2_999; id += 1) ids.delete(id);
+  ids.delete(9);
+  expect(HeldIds.list(memory)).toEqual([3_000]);
+  const bytes = memory.byteLength;
+  for (let id = 4_001; id <= 6_000; id += 1) ids.add(id);
+  expect(memory.byteLength).toBe(bytes);
+  expect(HeldIds.list(memory)).toHaveLength(2_001);
 });

@@ -1,25 +1,25 @@
 import type { SqliteLedger } from '../../ledger/sqlite/sqlite-ledger.ts';
 import type { WireCommand } from '../../ledger/sqlite/wire.ts';
 import { systemClock } from '../../lib/clock.ts';
-import { SlotMap } from '../../lib/slot-map.ts';
 import { toDense } from '../../lib/threads/dense.ts';
 import { writeError } from '../../rpc/port-errors.ts';
+import { HeldIds } from './held-ids.ts';
 import type { SentCommands, SentReplies } from './ledger-lane.ts';
 
 /** Executes the ledger commands of a worker's `LedgerLane` on the main thread, and voids the worker's holds when it ends. */
 export class LedgerRelay {
   readonly #post: (replies: SentReplies) => void;
   readonly #ledger: Pick<SqliteLedger, 'relay'>;
-  /** The ids of the worker's requests that have holds. */
-  readonly #held = new SlotMap<number>();
+  readonly #held: SharedArrayBuffer;
   #outbox: SentReplies = [[], [], []];
   #willFlush = false;
   #isGone = false;
 
-  /** `post` sends a message to the worker. */
-  constructor(post: (replies: SentReplies) => void, ledger: Pick<SqliteLedger, 'relay'>) {
+  /** `post` sends a message to the worker. `held`: the memory of its `HeldIds`. */
+  constructor(post: (replies: SentReplies) => void, ledger: Pick<SqliteLedger, 'relay'>, held: SharedArrayBuffer) {
     this.#post = post;
     this.#ledger = ledger;
+    this.#held = held;
   }
 
   /** Executes the commands of one message. */
@@ -33,7 +33,7 @@ export class LedgerRelay {
   /** Called when the worker has ended. Commands that it had sent are still executed. */
   end(): void {
     this.#isGone = true;
-    for (const id of this.#held.keys()) this.#void(id);
+    for (const id of HeldIds.list(this.#held)) this.#void(id);
   }
 
   #send(slot: number, command: WireCommand, isBounded: boolean): void {
@@ -41,7 +41,7 @@ export class LedgerRelay {
     let isAnswered = false;
     this.#ledger.relay(command, isBounded, {
       resolve: reply => {
-        this.#track(command, reply);
+        if (this.#isGone && isHold(command, reply)) this.#void(command[2]);
         if (isAnswered) return;
         isAnswered = true;
         this.#outbox[0].push(slot);
@@ -68,19 +68,6 @@ export class LedgerRelay {
     });
   }
 
-  /** Records from a reply which holds the worker has. */
-  #track(command: WireCommand, reply: unknown): void {
-    if (command[0] === 'admit') {
-      const [, , id, , , , , , , expiresAtMs] = command;
-      // Only the reply to an admission that was not denied is an array.
-      if (!Array.isArray(reply) || expiresAtMs !== null) return;
-      if (this.#isGone) this.#void(id);
-      else this.#held.set(id, id);
-    } else if (command[0] === 'settle' || command[0] === 'void') {
-      this.#held.delete(command[2]);
-    }
-  }
-
   /** Voids the hold of an ended worker's request, unless it was settled. */
   #void(id: number): void {
     // Errors are ignored, because the writer repeats what can't be stored now.
@@ -89,4 +76,10 @@ export class LedgerRelay {
       reject: () => undefined,
     });
   }
+}
+
+/** Returns whether a command has made a hold that ends with this process. */
+function isHold(command: WireCommand, reply: unknown): command is WireCommand & { readonly 0: 'admit' } {
+  // Only the reply to an admission that was not denied is an array.
+  return command[0] === 'admit' && command[9] === null && Array.isArray(reply);
 }

@@ -10,13 +10,13 @@ import type { Claims } from '../../store/claims.ts';
 import type { Files } from '../../store/files.ts';
 import { openLentDocuments } from '../../store/sqlite/documents/sqlite-documents.ts';
 import type { Stores } from '../stores.ts';
-import type { LedgerLane } from './ledger-lane.ts';
+import type { LedgerLink } from './ledger-link.ts';
 
 /** What the stores of a worker use. */
 export interface LentDependencies {
   /** The port to the main thread. */
   readonly port: CallPort;
-  readonly lane: LedgerLane;
+  readonly link: LedgerLink;
   /** See `KnownCredentials`. */
   readonly credentialVersion: SharedArrayBuffer;
 }
@@ -47,10 +47,10 @@ export function openLentStores(dataDir: string, dependencies: LentDependencies):
 }
 
 /** Opens the parts of the ledger that requests need here. All other methods are called on the main thread. */
-function openLentLedger(path: string, { port, lane, credentialVersion }: LentDependencies): Ledger {
+function openLentLedger(path: string, { port, link, credentialVersion }: LentDependencies): Ledger {
   const db = openForReading(path);
   const requests = new RequestCommands({
-    send: (command, decode, isBounded) => lane.send(command, decode, isBounded),
+    send: (command, decode, isBounded) => link.send(command, decode, isBounded),
     db,
     clock: systemClock,
     credentialVersion,
@@ -81,6 +81,7 @@ function openLentLedger(path: string, { port, lane, credentialVersion }: LentDep
       return requests.lastId;
     },
     close: async () => {
+      link.close();
       db.close();
     },
   };

@@ -10,6 +10,8 @@ export interface WorkerData {
   readonly configPath: string | undefined;
   /** See `KnownCredentials`. */
   readonly credentialVersion: SharedArrayBuffer;
+  /** The memory of the worker's `HeldIds`. */
+  readonly held: SharedArrayBuffer;
   /** A number that the worker raises as long as its event loop runs. */
   readonly pulse: SharedArrayBuffer;
 }

@@ -11,7 +11,8 @@ import type { Claims } from '../../store/claims.ts';
 import type { DocumentCommand } from '../../store/sqlite/documents/document-engine.ts';
 import type { ImageType } from '../../generation/images/image-type.ts';
 import type { LendingStores } from '../stores.ts';
-import type { SentCommands } from './ledger-lane.ts';
+import { HeldIds } from './held-ids.ts';
+import type { SentCommands, SentPort } from './ledger-lane.ts';
 import { LedgerRelay } from './ledger-relay.ts';
 import type { WorkerData } from './worker-data.ts';
 
@@ -55,24 +56,28 @@ export class WorkerThread {
   #lastPulse = 0;
   #missedBeats = 0;
 
-  constructor(data: Omit<WorkerData, 'pulse'>, dependencies: WorkerDependencies) {
+  constructor(data: Omit<WorkerData, 'pulse' | 'held'>, dependencies: WorkerDependencies) {
     const pulse = new SharedArrayBuffer(4);
+    const held = HeldIds.makeMemory();
     this.number = data.number;
     this.#dependencies = dependencies;
     this.#pulse = new Int32Array(pulse);
     this.#claims = dependencies.stores.allClaims.of(data.number);
     this.#worker = new Worker(siblingModule(import.meta.url, 'worker'), {
-      workerData: { ...data, pulse } satisfies WorkerData,
+      workerData: { ...data, pulse, held } satisfies WorkerData,
     });
     this.#port = new CallPort(this.#worker, {
       answer: (name, args) => this.#answer(name, args),
       writeError,
       readError,
     });
-    this.#relay = new LedgerRelay(replies => this.#worker.postMessage(replies), dependencies.stores.ledger);
+    const { ledger } = dependencies.stores;
+    this.#relay = new LedgerRelay(replies => this.#worker.postMessage(replies), ledger, held);
     this.#worker.on('message', (message: unknown) => {
-      // The cast holds, because only the worker's lane posts arrays.
-      if (Array.isArray(message)) this.#relay.take(message as SentCommands);
+      if (!Array.isArray(message)) return;
+      // The casts hold, because only the worker's lane and link post arrays.
+      if (message.length === 1) ledger.connect((message as SentPort)[0]);
+      else this.#relay.take(message as SentCommands);
     });
     this.#calls = new PortCalls(dependencies.transport, dependencies.services, (name, ...args) =>
       this.#port.notify(name, ...args),

@@ -7,7 +7,9 @@ import { createLogger } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
 import { readOtelSettings } from '../../telemetry/otel/settings.ts';
 import { readConfig } from '../read-config.ts';
-import { LedgerLane } from './ledger-lane.ts';
+import { HeldIds } from './held-ids.ts';
+import { LedgerLane, type SentPort } from './ledger-lane.ts';
+import { LedgerLink } from './ledger-link.ts';
 import { openLentStores } from './lent-stores.ts';
 import { openWorker, type WorkerGateway } from './open-worker.ts';
 import { shareLimits } from './share-limits.ts';
@@ -23,13 +25,20 @@ const opened = Promise.withResolvers<WorkerGateway>();
 // If the start fails, this thread ends, which tells the main thread.
 opened.promise.catch(() => undefined);
 const port = new CallPort(main, { answer, writeError, readError });
-const lane = new LedgerLane(main, readError);
 const pulse = new Int32Array(data.pulse);
 setInterval(() => Atomics.add(pulse, 0, 1), pulseMs);
 
 const environment = { ...readEnvironment(), host: data.host, port: data.port, workers: data.count };
 const rereadConfig = async () => shareLimits(await readConfig(environment, data.configPath), environment.workers + 1);
 const config = await rereadConfig();
+const metrics = new Metrics(version);
+const link = new LedgerLink({
+  lane: new LedgerLane(main, readError),
+  offer: end => main.postMessage([end] satisfies SentPort, [end]),
+  held: new HeldIds(data.held),
+  settleMs: config.ledger.settleTimeoutMs,
+  observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
+});
 const logger = createLogger({ level: config.logLevel, worker: data.number });
 const otel = readOtelSettings(environment.telemetry);
 const exported =
@@ -43,8 +52,8 @@ const gateway = await openWorker({
   rereadConfig,
   port,
   number: data.number,
-  metrics: new Metrics(version),
-  stores: openLentStores(environment.dataDir, { port, lane, credentialVersion: data.credentialVersion }),
+  metrics,
+  stores: openLentStores(environment.dataDir, { port, link, credentialVersion: data.credentialVersion }),
   startTrace: exported?.startTrace,
 });
 opened.resolve(gateway);

@@ -1,7 +1,8 @@
 import { siblingModule } from '../../lib/sibling-module.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { overloaded } from '../../errors/overloaded.ts';
-import { type Call, CallThread } from '../../lib/threads/call-thread.ts';
+import type { Call } from '../../lib/threads/call-queue.ts';
+import { CallThread } from '../../lib/threads/call-thread.ts';
 import type { ReaderData, ReadReply, ReadRequest, Reads } from './reads.ts';
 
 /** The most reads that may wait; further ones are refused. */

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { StorageLost } from '../../lib/sqlite/storage-lost.ts';
+import type { PostReplies } from '../../lib/threads/serve-calls.ts';
 import { Commits } from './commits.ts';
 import type { WireCommand, WireReply } from './wire.ts';
 
@@ -28,13 +29,16 @@ function record() {
     onSynced = undefined;
     callback?.(error);
   };
-  const run = (...batch: WireCommand[]): void =>
-    commits.run(batch, (kind, replies) => {
+  const postAs = (sender: string): PostReplies<WireReply> => {
+    return (kind, replies) => {
       // The cast holds: there are no notices here, and the value of each reply is a number.
       const values = (replies as (['done', number] | undefined)[]).map(reply => reply?.[1] ?? 'announced');
-      events.push(`${kind} ${values.join(' ')}`);
-    });
-  return { events, run, endSync };
+      events.push(`${sender}${kind} ${values.join(' ')}`);
+    };
+  };
+  const post = postAs('');
+  const run = (...batch: WireCommand[]): void => commits.run(batch, post, true);
+  return { events, run, endSync, commits, postAs };
 }
 
 test('a batch that needs no sync is committed, and its replies are posted at once', () => {
@@ -92,6 +96,39 @@ test('during a long sync commands are committed once 257 wait, in their order, a
   endSync();
   endSync();
   expect(events.slice(3)).toEqual(['later 0', 'sync', `later ${all}`]);
+});
+
+test('what several senders send at the same time is committed together, the owner’s commands last, and each gets its own replies', async () => {
+  const { events, commits, postAs, endSync } = record();
+  commits.share();
+  const [owner, one, two] = [postAs('owner '), postAs('one '), postAs('two ')];
+  commits.run([probe(1)], owner, true);
+  commits.run([windows(2), probe(3)], one, false);
+  commits.run([probe(4)], two, false);
+  commits.run([probe(5)], one, false);
+  expect(events).toEqual([]);
+  await new Promise(resolve => {
+    setImmediate(resolve);
+  });
+  commits.run([probe(6)], two, false);
+  commits.run([probe(7)], owner, true);
+  await new Promise(resolve => {
+    setImmediate(resolve);
+  });
+  endSync();
+  endSync();
+  expect(events).toEqual([
+    'commit 2 3 4 5 1',
+    'one now 2 announced',
+    'sync',
+    'one later 3 5',
+    'two later 4',
+    'owner later 1',
+    'commit 6 7',
+    'sync',
+    'two later 6',
+    'owner later 7',
+  ]);
 });
 
 test('a sync that fails ends the thread, and nothing is posted', () => {

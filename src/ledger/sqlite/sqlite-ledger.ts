@@ -51,6 +51,8 @@ export interface SqliteLedger extends Ledger {
   readonly credentialVersion: SharedArrayBuffer;
   /** Sends an encoded command of a worker. */
   relay: Writer['relay'];
+  /** See `Writer.connect`. */
+  connect: Writer['connect'];
 }
 
 /**
@@ -104,6 +106,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
       violationsAtStart: violations,
       credentialVersion,
       relay: writer.relay.bind(writer),
+      connect: writer.connect.bind(writer),
     });
   } catch (error) {
     lock.release();

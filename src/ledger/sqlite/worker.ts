@@ -88,9 +88,12 @@ const commits = new Commits({
 
 serveCalls<WireCommand, WireReply>(
   {
-    run(batch, post) {
+    run(batch, post, isOwner) {
       faults?.step('message');
-      commits.run(batch, post);
+      commits.run(batch, post, isOwner);
+    },
+    addCaller() {
+      commits.share();
     },
     end() {
       engine.finish();

@@ -1,24 +1,24 @@
+import type { MessagePort } from 'node:worker_threads';
 import { siblingModule } from '../../lib/sibling-module.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { overloaded } from '../../errors/overloaded.ts';
 import { LedgerStartError, startErrorCode } from '../../lib/sqlite/start-error.ts';
-import { type Call, CallThread } from '../../lib/threads/call-thread.ts';
-import { FairBatches } from '../fair-batches.ts';
+import type { Call } from '../../lib/threads/call-queue.ts';
+import { CallThread } from '../../lib/threads/call-thread.ts';
+import { admissionsMax, FairBatches } from '../fair-batches.ts';
 import { waitsForSync, type WireCommand, type WireReply } from './wire.ts';
 import { isStorageLost } from '../../lib/sqlite/storage-lost.ts';
 import type { SuspendedAccount } from './engine.ts';
 import type { LedgerWatch } from './ledger-watch.ts';
 import type { WriterData, WriterReady } from './worker.ts';
 
-/** The most waiting commands. If there are more, admissions are refused, but never settles and voids: a request that has begun must end. */
-export const waitingMax = 20_000;
 /** If the writer has died this many times while it ran a command, the command counts as the cause and is refused. */
 const deathsMax = 3;
 const backoffMs = { min: 50, max: 2000 };
 /** The interval at which commands that have waited too long are searched for. */
 const impatienceMs = 500;
 /** See `FairBatches`. A batch takes one or two milliseconds. */
-const admitsMin = 8;
+export const admitsMin = 8;
 
 /** Decodes a reply. */
 type Decode<R> = (value: unknown) => R;
@@ -63,7 +63,8 @@ export interface WriterTools {
 /** The part of the start data that is the same for every writer of a ledger. */
 type Unchanging = Omit<WriterData, 'first' | 'nowMs' | 'checksFile' | 'fault'>;
 
-const unwritable = (cause?: unknown): GatewayError => overloaded('The ledger can’t be written.', cause);
+/** Returns the error for a command that can't be stored. */
+export const unwritable = (cause?: unknown): GatewayError => overloaded('The ledger can’t be written.', cause);
 
 /**
  * Sends commands from the calling thread to the writer's thread. A command gets its reply after its commit, or after the sync that follows. If
@@ -129,7 +130,14 @@ export class Writer {
 
   /** True if a committed change may not be on the disk yet. */
   get isUnsynced(): boolean {
-    return this.#thread.underway > 0;
+    return this.#thread.underway > 0 || this.#thread.isShared;
+  }
+
+  /** Lets a worker send commands directly to the writer's thread, over the other end of `port`. Closes the port if that is not possible now. */
+  connect(port: MessagePort): void {
+    const isSound = !this.#failing && !this.#isLost && this.#drained === undefined;
+    if (isSound && this.#thread.isRunning) this.#thread.share(port);
+    else port.close();
   }
 
   /** Stops all writing, because writes may be lost. */
@@ -171,7 +179,7 @@ export class Writer {
     if (this.#isLost) return unwritable();
     if (kind !== 'admit') return undefined;
     if (this.#failing) return unwritable();
-    return this.#countUnanswered() >= waitingMax ? overloaded('Too many requests are waiting.') : undefined;
+    return this.#countUnanswered() >= admissionsMax ? overloaded('Too many requests are waiting.') : undefined;
   }
 
   /** Refuses new commands. Resolves when all sent commands are durable and have their replies. */

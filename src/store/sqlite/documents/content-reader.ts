@@ -1,7 +1,8 @@
 import { overloaded } from '../../../errors/overloaded.ts';
 import { sqliteError } from '../../../lib/sqlite/database.ts';
 import { siblingModule } from '../../../lib/sibling-module.ts';
-import { type Call, CallThread } from '../../../lib/threads/call-thread.ts';
+import type { Call } from '../../../lib/threads/call-queue.ts';
+import { CallThread } from '../../../lib/threads/call-thread.ts';
 
 /** A stored content: a body, or with `seq` a chunk. */
 export interface ContentName {

@@ -3,7 +3,8 @@ import { GatewayError } from '../../../errors/gateway-error.ts';
 import { overloaded } from '../../../errors/overloaded.ts';
 import { LedgerStartError, startErrorCode } from '../../../lib/sqlite/start-error.ts';
 import { isStorageLost } from '../../../lib/sqlite/storage-lost.ts';
-import { type Call, CallThread } from '../../../lib/threads/call-thread.ts';
+import type { Call } from '../../../lib/threads/call-queue.ts';
+import { CallThread } from '../../../lib/threads/call-thread.ts';
 import { type DocumentCommand, type DocumentReply, handedOver, type TimedCommand } from './document-engine.ts';
 import type { DocumentWriterData } from './document-worker.ts';
 
