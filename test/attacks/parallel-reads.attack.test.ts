@@ -1,6 +1,6 @@
 /** Reads of large stored contents by several accounts at the same time (docs/security.md "Memory"). */
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, request as openRequest } from 'node:http';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -257,44 +257,5 @@ test('the stream of a stored response that takes more memory than an account has
   expect((await send(key, path)).status).toBe(400);
   expect((await send(key, path.replace('?stream=true', ''))).status).toBe(200);
 }, 100_000);
-
-/** Returns how much memory of large contents is reserved. */
-async function reserved(): Promise<number> {
-  const metrics = await (await fetch(`${gateway.rpcUrl}/metrics`)).text();
-  return Number(/^tollgate_large_content_bytes (\d+)$/m.exec(metrics)?.[1]);
-}
-
-test('requests with large bodies that continue large contents, and together have all memory, are answered one after the other', async () => {
-  const callers = keys.slice(0, admittedCount);
-  const ids: string[] = [];
-  for (const key of callers) ids.push(await store(key, responses, ask({ input: [user(images(bytes))] })));
-  const before = peak.restart();
-  const begun = callers.map((key, at) => {
-    const body = JSON.stringify(ask({ previous_response_id: ids[at], input: [user(images(bytes))], store: false }));
-    const headers = {
-      authorization: `Bearer ${key}`,
-      'content-type': 'application/json',
-      'content-length': body.length,
-    };
-    const request = openRequest(gateway.url + responses, { method: 'POST', headers, agent: false });
-    request.write(body.slice(0, -1));
-    return { request, last: body.slice(-1) };
-  });
-  await expect.poll(reserved, { timeout: 60_000 }).toBeGreaterThan(admittedCount * bytes);
-  const answers = begun.map(({ request }) => once(request, 'response') as Promise<[IncomingMessage]>);
-  for (const { request, last } of begun) request.end(last);
-  const statuses = await Promise.all(
-    answers.map(async answer => {
-      const [response] = await answer;
-      response.resume();
-      return response.statusCode;
-    }),
-  );
-  const copies = (peak.recent - before) / (admittedCount * bytes);
-  if (process.env['ATTACK_SHOW'] !== undefined)
-    console.log('bodies', before / mebibyte, peak.recent / mebibyte, copies);
-  expect(statuses).toEqual(callers.map(() => 200));
-  await expect.poll(reserved).toBe(0);
-}, 200_000);
 
 testPeak(gateway, peak);
