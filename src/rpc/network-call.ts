@@ -7,6 +7,8 @@ export class NetworkCall extends RequestTelemetry implements HeaderReader {
 
   /** Functions to call once the call is over; undefined: nobody reports that. */
   #whenOver: (() => void)[] | undefined;
+  /** Called before the first of them is added. */
+  #onHold: (() => void) | undefined;
   #isOver = false;
 
   constructor(headers: Headers) {
@@ -15,14 +17,20 @@ export class NetworkCall extends RequestTelemetry implements HeaderReader {
   }
 
   onOver(done: () => void): boolean {
-    if (this.#isOver) done();
-    else this.#whenOver?.push(done);
-    return this.#isOver || this.#whenOver !== undefined;
+    if (this.#isOver) {
+      done();
+      return true;
+    }
+    this.#onHold?.();
+    this.#onHold = undefined;
+    this.#whenOver?.push(done);
+    return this.#whenOver !== undefined;
   }
 
-  /** Announces that `over` will be called. */
-  watch(): this {
+  /** Announces that `over` will be called. `onHold`: called when a service first needs to know that. */
+  watch(onHold?: () => void): this {
     this.#whenOver ??= [];
+    this.#onHold = onHold;
     return this;
   }
 

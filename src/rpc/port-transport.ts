@@ -20,11 +20,15 @@ import {
 import { requestIdHeader } from '../lib/ids.ts';
 import type { HeaderReader, Sink, StreamControl } from '../lib/push.ts';
 import type { CallPort } from '../lib/threads/call-port.ts';
-import { networkCall } from './network-call.ts';
+import { type NetworkCall, networkCall } from './network-call.ts';
 import { readError, writeError } from './port-errors.ts';
 import type { PushTransport } from './push-transport.ts';
 
-/** Calls services in another thread: messages are sent in their binary form, as over the network, but the caller is trusted. */
+/**
+ * Calls services in another thread: messages are sent in their binary form, as over the network, but the caller is trusted.
+ *
+ * A service may hold memory until the answer of a call was sent, or until nobody waits for it. Then it sends `rpc.hold`, and the calling thread, which knows the client, sends `rpc.over` at that time. Other calls cost no such messages.
+ */
 
 /** The headers of a call that the core reads. */
 const forwarded = [
@@ -41,13 +45,24 @@ const forwarded = [
 ];
 
 /** The receivers of running streams, by the stream's number. */
-type Streams = Map<number, { message(bytes: Uint8Array): void; end(error: Error | undefined): void }>;
+type Streams = Map<number, { message(bytes: Uint8Array): void; end(error: Error | undefined, isHeld: boolean): void }>;
+
+/** A call that has no reply yet. */
+interface OpenCall {
+  readonly headers: HeaderReader;
+  /** Whether the service holds memory until the call's reply arrives, because nobody knows when the answer is sent. */
+  isHeld: boolean;
+}
 
 /** Calls the services of the thread at the other end of a port. */
 export class PortTransport implements PushTransport {
   readonly #port: CallPort;
   readonly #streams: Streams = new Map();
-  #lastStream = 0;
+  /** The calls that have no reply yet, by their numbers. */
+  readonly #open = new Map<number, OpenCall>();
+  /** The calls for which the service holds memory. */
+  readonly #watched = new Set<number>();
+  #last = 0;
 
   constructor(port: CallPort) {
     this.#port = port;
@@ -55,16 +70,26 @@ export class PortTransport implements PushTransport {
 
   readonly ask: PushTransport['ask'] = async (method, request, headers) => {
     const input = toBinary(method.input, request);
-    const call = [method.parent.typeName, method.name, input, writeHeaders(headers)];
-    return fromBinary(method.output, await this.#port.call<Uint8Array>('rpc.ask', ...call));
+    const number = this.#begin(headers);
+    const call = [number, method.parent.typeName, method.name, input, writeHeaders(headers)];
+    let isHeld = false;
+    try {
+      const [reply, holds] = await this.#port.call<Reply>('rpc.ask', ...call);
+      isHeld = holds;
+      return fromBinary(method.output, reply);
+    } finally {
+      this.#end(number, isHeld);
+    }
   };
 
   readonly push: PushTransport['push'] = (method, request, headers, sink) => {
-    this.#lastStream += 1;
-    const stream = this.#lastStream;
+    const stream = this.#begin(headers);
     this.#streams.set(stream, {
       message: bytes => sink.message(fromBinary(method.output, bytes)),
-      end: error => sink.end(error),
+      end: (error, isHeld) => {
+        this.#end(stream, isHeld);
+        sink.end(error);
+      },
     });
     const input = toBinary(method.input, request);
     this.#port.notify('rpc.push', stream, method.parent.typeName, method.name, input, writeHeaders(headers));
@@ -72,8 +97,42 @@ export class PortTransport implements PushTransport {
     return { cancel: control('cancel'), pause: control('pause'), resume: control('resume') };
   };
 
-  /** Handles a message from the other end if it belongs to a stream. Returns whether it did. */
-  take(name: string, [id, value]: readonly unknown[]): boolean {
+  #begin(headers: HeaderReader): number {
+    this.#last += 1;
+    this.#open.set(this.#last, { headers, isHeld: false });
+    return this.#last;
+  }
+
+  /** Ends a call whose reply has arrived. `isHeld`: the service holds memory for it. */
+  #end(number: number, isHeld: boolean): void {
+    const call = this.#open.get(number);
+    // The reply may arrive before the message `rpc.hold` is handled.
+    if (isHeld) this.#hold(number);
+    this.#open.delete(number);
+    // If nobody knows when the answer was sent, it is over now.
+    if (call?.isHeld === true) this.#over(number);
+  }
+
+  /** The service holds memory for a call: tells it when the call is over. */
+  #hold(number: number): void {
+    if (this.#watched.has(number)) return;
+    const call = this.#open.get(number);
+    if (call === undefined) return this.#over(number);
+    this.#watched.add(number);
+    call.isHeld = !(call.headers.onOver?.(() => this.#over(number)) ?? false);
+  }
+
+  #over(number: number): void {
+    this.#watched.delete(number);
+    this.#port.notify('rpc.over', number);
+  }
+
+  /** Handles a message from the other end if it belongs to a call. Returns whether it did. */
+  take(name: string, [id, value, isHeld]: readonly unknown[]): boolean {
+    if (name === 'rpc.hold') {
+      this.#hold(Number(id));
+      return true;
+    }
     if (name !== 'rpc.message' && name !== 'rpc.end') return false;
     const stream = this.#streams.get(Number(id));
     if (name === 'rpc.message') {
@@ -81,7 +140,7 @@ export class PortTransport implements PushTransport {
       return true;
     }
     this.#streams.delete(Number(id));
-    stream?.end(value === undefined ? undefined : readError(value));
+    stream?.end(value === undefined ? undefined : readError(value), isHeld === true);
     return true;
   }
 }
@@ -93,6 +152,8 @@ export class PortCalls {
   readonly #streaming = new Map<string, DescMethodServerStreaming>();
   readonly #tell: CallPort['notify'];
   readonly #streams = new Map<number, StreamControl>();
+  /** The calls for which a service holds memory. */
+  readonly #held = new Map<number, NetworkCall>();
 
   /** `tell` sends a message to the thread that made the calls. */
   constructor(transport: PushTransport, services: readonly DescService[], tell: CallPort['notify']) {
@@ -106,31 +167,48 @@ export class PortCalls {
   }
 
   /** Handles a message. Returns the reply; undefined if the message has none, or does not come from a `PortTransport`. */
-  answer(name: string, args: readonly unknown[]): Promise<Uint8Array> | undefined {
+  answer(name: string, args: readonly unknown[]): Promise<Reply> | undefined {
     if (name === 'rpc.ask') return this.#ask(args);
     if (name === 'rpc.push') this.#push(args);
     if (name === 'rpc.control') {
       const [stream, what] = args as [number, keyof StreamControl];
       this.#streams.get(stream)?.[what]();
     }
+    if (name === 'rpc.over') this.#over(Number(args[0]));
     return undefined;
   }
 
-  /** Cancels all streams. Called if the calling thread is gone. */
+  /** Cancels all streams, and ends all calls. Called if the calling thread is gone. */
   end(): void {
     for (const control of this.#streams.values()) control.cancel();
+    for (const number of this.#held.keys()) this.#over(number);
   }
 
-  async #ask(args: readonly unknown[]): Promise<Uint8Array> {
-    const [service, name, input, headers] = args as [string, string, Uint8Array, WrittenHeaders];
+  #over(number: number): void {
+    this.#held.get(number)?.over();
+    this.#held.delete(number);
+  }
+
+  /** Returns the headers of a call, which tell services when it is over. */
+  #readHeaders(number: number, written: WrittenHeaders): HeaderReader {
+    const call = networkCall(new Headers(written as [string, string][]));
+    return call.watch(() => {
+      this.#held.set(number, call);
+      this.#tell('rpc.hold', number);
+    });
+  }
+
+  async #ask(args: readonly unknown[]): Promise<Reply> {
+    const [number, service, name, input, headers] = args as CallArguments;
     const method = this.#unary.get(`${service}/${name}`);
     if (method === undefined) throw notOffered(service, name);
-    const reply = await this.#transport.ask(method, fromBinary(method.input, input), readHeaders(headers));
-    return toBinary(method.output, reply);
+    const call = this.#readHeaders(number, headers);
+    const reply = await this.#transport.ask(method, fromBinary(method.input, input), call);
+    return [toBinary(method.output, reply), this.#held.has(number)];
   }
 
   #push(args: readonly unknown[]): void {
-    const [stream, service, name, input, headers] = args as [number, string, string, Uint8Array, WrittenHeaders];
+    const [stream, service, name, input, headers] = args as CallArguments;
     const method = this.#streaming.get(`${service}/${name}`);
     if (method === undefined) return this.#tell('rpc.end', stream, writeError(notOffered(service, name)));
     const { output } = method;
@@ -138,12 +216,12 @@ export class PortCalls {
       message: message => this.#tell('rpc.message', stream, toBinary(output, message)),
       end: error => {
         this.#streams.delete(stream);
-        this.#tell('rpc.end', stream, error === undefined ? undefined : writeError(error));
+        this.#tell('rpc.end', stream, error === undefined ? undefined : writeError(error), this.#held.has(stream));
       },
     };
     this.#streams.set(
       stream,
-      this.#transport.push(method, fromBinary(method.input, input), readHeaders(headers), sink),
+      this.#transport.push(method, fromBinary(method.input, input), this.#readHeaders(stream, headers), sink),
     );
   }
 }
@@ -160,17 +238,16 @@ function notOffered(service: string, name: string): ConnectError {
   return new ConnectError(`${service}.${name} is not offered`, Code.Unimplemented);
 }
 
+/** The reply of a call, and whether the service holds memory for it. */
+type Reply = readonly [message: Uint8Array, isHeld: boolean];
 type WrittenHeaders = readonly [name: string, value: string][];
+type CallArguments = [number: number, service: string, name: string, input: Uint8Array, headers: WrittenHeaders];
 
 function writeHeaders(headers: HeaderReader): WrittenHeaders {
   return forwarded.flatMap((name): [string, string][] => {
     const value = headers.get(name);
     return value === null ? [] : [[name, value]];
   });
-}
-
-function readHeaders(written: WrittenHeaders): HeaderReader {
-  return networkCall(new Headers(written as [string, string][]));
 }
 
 /** Calls each method through the transport that `pick` returns for it. */

@@ -10,10 +10,12 @@ import { testPeak } from './peak-memory.ts';
 const mebibyte = 1024 ** 2;
 /** More than a connection buffers. */
 const bytes = 30 * mebibyte;
+/** Each thread of a gateway counts its own part of the memory: the workers that of bodies, the main thread that of contents. */
+const threads = 1 + Number(process.env['TOLLGATE_TEST_WORKERS'] ?? 0);
 const gateway = await startGateway({
   balance: '1000',
   config: `
-limits: { body_bytes: 32MiB, body_memory: 80MiB, account_body_memory: 40MiB, memory_wait: 1s }
+limits: { body_bytes: 32MiB, body_memory: ${80 * threads}MiB, account_body_memory: 40MiB, memory_wait: 1s }
 overload: { loop_lag: 60s }
 `,
   environment: { NODE_OPTIONS: '--max-old-space-size=800' },

@@ -24,6 +24,8 @@ providers:
 models:
   - { id: far/eyes, context_length: 100000000, max_output_tokens: 1000, capabilities: { vision: true }, pricing: { input: 0.001, output: 1 }, routes: [{ provider: eyes, model: m }] }
 `,
+  // Each worker would count the memory of its own requests.
+  environment: { TOLLGATE_WORKERS: '1' },
 });
 afterAll(() => endGateway(gateway));
 

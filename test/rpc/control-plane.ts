@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create, type DescService } from '@bufbuild/protobuf';
-import { type Client, ConnectError, createClient } from '@connectrpc/connect';
+import { type Client, ConnectError, createClient, type Transport } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { expect } from 'vitest';
 import { accountService } from '../../src/core/account.ts';
@@ -142,19 +142,23 @@ export async function startControlPlane(): Promise<ControlPlane> {
       ),
   });
   const { port } = await listener.listen('127.0.0.1', 0);
-  const client = <S extends DescService>(service: S, credential: string | null): Client<S> =>
-    createClient(
-      service,
-      createGrpcTransport({
-        baseUrl: `http://127.0.0.1:${port}`,
-        interceptors: [
-          next => request => {
-            if (credential !== null) request.header.set('authorization', `Bearer ${credential}`);
-            return next(request);
-          },
-        ],
-      }),
-    );
+  // One connection for each credential: to open one takes longer than a call.
+  const transports = new Map<string | null, Transport>();
+  const openTransport = (credential: string | null): Transport =>
+    createGrpcTransport({
+      baseUrl: `http://127.0.0.1:${port}`,
+      interceptors: [
+        next => request => {
+          if (credential !== null) request.header.set('authorization', `Bearer ${credential}`);
+          return next(request);
+        },
+      ],
+    });
+  const client = <S extends DescService>(service: S, credential: string | null): Client<S> => {
+    const transport = transports.get(credential) ?? openTransport(credential);
+    transports.set(credential, transport);
+    return createClient(service, transport);
+  };
   return {
     dataDir,
     port,
