@@ -5,12 +5,13 @@ import { describe, expect, test } from 'vitest';
 import { Role } from '../gen/tollgate/v1/content_pb.ts';
 import { GenerateRequestSchema } from '../gen/tollgate/v1/request_pb.ts';
 import { countInput, estimateInput, estimateTokens, loadTokenizer, tokenRuns } from './tokens.ts';
+import { anyCharacters } from '../../test/any-text.ts';
 
 const tokenizer = await loadTokenizer();
 
 /** Texts of characters of every kind, and of lone surrogates. */
 const anyText = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 2_000 }),
+  anyCharacters({ maxLength: 2_000 }),
   fc.string({ unit: 'grapheme', maxLength: 2_000 }),
   fc.string({
     unit: fc.constantFrom('a', ' ', '\n', '中', '🦄', '\ud83e', '.', '1', '\u0301', '\r\n', 'É'),

@@ -1,6 +1,6 @@
 import type { WireCommand } from './sqlite/wire.ts';
 
-/** The most waiting commands. If there are more, admissions are refused, but never settles and voids: a request that has begun must end. */
+/** The most waiting commands of a thread. If there are more, admissions are refused, but never settles and voids: a request that has begun must end. */
 export const admissionsMax = 20_000;
 /** If more of an account's admissions wait, a batch takes this part of them, so that a long queue does not become longer because its batches are short. */
 const waitingShare = 1 / 8;

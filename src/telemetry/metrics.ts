@@ -241,8 +241,8 @@ export class Metrics {
   }
 
   /** Counts a batch of commands to the ledger that became durable. `waiting`: the number of commands without a reply then. */
-  committed(durationMs: number, waiting: number): void {
-    this.#ledgerWait.observe(durationMs / 1000);
+  committed(durationMs: number | undefined, waiting: number): void {
+    if (durationMs !== undefined) this.#ledgerWait.observe(durationMs / 1000);
     this.#ledgerQueue.value = waiting;
   }
 

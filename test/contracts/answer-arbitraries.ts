@@ -48,6 +48,7 @@ import {
   started,
   usageReported,
 } from '../../src/generation/events.ts';
+import { webUrls } from '../any-text.ts';
 
 /** What answers of a protocol can contain. */
 export interface AnswerAbilities {
@@ -99,7 +100,7 @@ const scored: fc.Arbitrary<TokenLogprob[]> = fc.array(
 
 function arbitraryAnnotations(protocol: Protocol): fc.Arbitrary<Annotation[]> {
   const url = fc
-    .record({ url: fc.webUrl(), title: anyText, startIndex: fc.nat(99), endIndex: fc.nat(99) })
+    .record({ url: webUrls, title: anyText, startIndex: fc.nat(99), endIndex: fc.nat(99) })
     .map((fields): Annotation['annotation'] => ({ case: 'urlCitation', value: urlCitation(fields) }));
   const other = anyText.map((text): Annotation['annotation'] => ({
     case: 'other',

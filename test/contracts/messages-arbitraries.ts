@@ -51,6 +51,7 @@ import {
   usageReported,
 } from '../../src/generation/events.ts';
 import { anyText } from './answer-arbitraries.ts';
+import { webUrls } from '../any-text.ts';
 
 const provider = 'acme';
 const pieces = fc
@@ -197,7 +198,7 @@ const textPart = hinted(anyText.map(textContent));
 const userPart = fc.oneof(
   textPart,
   hinted(fc.constant(imageContent(mediaSource({ case: 'base64', value: png }, 'image/png')))),
-  hinted(fc.webUrl().map(url => imageContent(mediaSource({ case: 'url', value: url })))),
+  hinted(webUrls.map(url => imageContent(mediaSource({ case: 'url', value: url })))),
   hinted(
     fc
       .tuple(anyText, fc.constantFrom('', 'A title'), fc.boolean())

@@ -34,6 +34,7 @@ import {
   toolResultContent,
 } from '../../src/codecs/content.ts';
 import { anyText } from './answer-arbitraries.ts';
+import { webUrls } from '../any-text.ts';
 
 const name = fc.constantFrom('get_weather', 'now', 'search-2', 'n'.repeat(64));
 const schemaJson = fc
@@ -58,7 +59,7 @@ const userPart: fc.Arbitrary<Part> = fc.oneof(
     .tuple(base64, detail)
     .map(([data, each]) => makePart(imageContent(mediaSource({ case: 'base64', value: data }, 'image/png'), each))),
   fc
-    .tuple(fc.webUrl(), detail)
+    .tuple(webUrls, detail)
     .map(([url, each]) => makePart(imageContent(mediaSource({ case: 'url', value: url }), each))),
   base64.map(data =>
     makePart({

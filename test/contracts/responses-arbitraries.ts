@@ -68,6 +68,7 @@ import {
 } from '../../src/generation/events.ts';
 import { renumberTurns } from '../../src/generation/turns.ts';
 import { anyText } from './answer-arbitraries.ts';
+import { webUrls } from '../any-text.ts';
 
 const pieces = fc
   .tuple(anyText, fc.nat(8))
@@ -100,7 +101,7 @@ const tokenLogprobs: fc.Arbitrary<TokenLogprob[]> = fc.array(
 const annotation: fc.Arbitrary<Annotation> = fc
   .oneof(
     fc
-      .record({ url: fc.webUrl(), title: anyText, startIndex: fc.nat(99), endIndex: fc.nat(99) })
+      .record({ url: webUrls, title: anyText, startIndex: fc.nat(99), endIndex: fc.nat(99) })
       .map((fields): Annotation['annotation'] => ({ case: 'urlCitation', value: urlCitation(fields) })),
     anyText.map((text): Annotation['annotation'] => ({
       case: 'other',
@@ -292,11 +293,11 @@ const image = fc.oneof(
     .tuple(base64, detail)
     .map(([data, each]) => makePart(imageContent(mediaSource({ case: 'base64', value: data }, 'image/png'), each))),
   fc
-    .tuple(fc.webUrl(), detail)
+    .tuple(webUrls, detail)
     .map(([url, each]) => makePart(imageContent(mediaSource({ case: 'url', value: url }), each))),
   detail.map(each => makePart(imageContent(mediaSource({ case: 'fileId', value: 'file_1' }), each))),
 );
-const video = fc.webUrl().map(url => {
+const video = webUrls.map(url => {
   const source = mediaSource({ case: 'url', value: url });
   return makePart({ case: 'video', value: { $typeName: 'tollgate.v1.VideoPart', source } });
 });

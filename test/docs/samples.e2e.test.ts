@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseConfig } from '../../src/config/config.ts';
 import { ConfigError } from '../../src/config/config-error.ts';
-import { type Ended, endGateway, type Gateway, gatewayEnvironment, root, run, startGateway } from '../gateway.ts';
+import { type Ended, endGateway, type Gateway, gatewayEnvironment, root, run } from '../gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 import { writePrograms } from './programs.ts';
 
 const read = (page: string): string => readFileSync(join(root, page), 'utf8');

@@ -6,7 +6,7 @@ import { openSync, writeSync } from 'node:fs';
 import { systemClock } from '../../src/lib/clock.ts';
 import { IdSource } from '../../src/lib/ids.ts';
 import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
-import { makeAdmitCommand, amount, estimate, plans, settleAmount, makeSettleCommand } from './fixture.ts';
+import { makeAdmitCommand, amount, estimate, plans, settleAmount, makeSettleCommand } from './commands.ts';
 
 const callers = 16;
 const [dataDir = '', file = ''] = process.argv.slice(2);

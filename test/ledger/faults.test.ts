@@ -47,7 +47,7 @@ async function refused(promise: Promise<unknown>): Promise<unknown> {
 }
 
 test('while the disk is full, admits are refused at once and settles wait; both work again when it has room', async () => {
-  fixture = await openFixture();
+  fixture = await openFixture({ isInline: true });
   const { dataDir, clock } = fixture;
   await fixture.ledger.close();
   // The first commit is that of the admit. The next four fail: the settle, the credit, and the first repeat of each.

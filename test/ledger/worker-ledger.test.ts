@@ -3,8 +3,21 @@ import type { MessagePort } from 'node:worker_threads';
 import { afterEach, expect, test } from 'vitest';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { admissionsMax } from '../../src/ledger/fair-batches.ts';
+import { unwatched } from '../../src/ledger/sqlite/ledger-watch.ts';
+import { LogState } from '../../src/ledger/sqlite/log-state.ts';
 import { openSqliteLedger, type SqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
-import { amount, dollar, type LedgerFixture, makeAdmitCommand, openFixture, plans, settleAmount } from './fixture.ts';
+import { ledgerPath } from '../../src/ledger/sqlite/verify.ts';
+import { Writer } from '../../src/ledger/sqlite/writer.ts';
+import {
+  amount,
+  dollar,
+  type LedgerFixture,
+  makeAdmitCommand,
+  makeHash,
+  openFixture,
+  plans,
+  settleAmount,
+} from './fixture.ts';
 import { openWorkerLedger, type WorkerLedger } from './worker-ledger.ts';
 
 let fixture: LedgerFixture | undefined;
@@ -118,4 +131,44 @@ test('with 20,000 commands waiting, further admits of a worker are refused', asy
     setImmediate(resolve);
   });
   expect(await refused(requests.admit(makeAdmitCommand(admissionsMax + 1, { funds: undefined })))).toBe('overloaded');
+});
+
+test('many admits of one account at one worker do not delay those of another account at another worker', async () => {
+  const { ledger } = await open(2);
+  const other = await ledger.createAccount({ name: 'other', balance: dollar });
+  await ledger.createKey({ accountId: other.accountId, hash: makeHash('other'), masked: 'sk-tg-…', settings: {} });
+  const [busy, quiet] = workers;
+  const many = 2_000;
+  let answered = 0;
+  const all = Array.from({ length: many }, async (_, index) => {
+    await busy?.requests.admit(makeAdmitCommand(10 + index, { funds: undefined }));
+    answered += 1;
+  });
+  await quiet?.requests.admit(makeAdmitCommand(1, { funds: undefined }, 'other'));
+  expect(answered).toBeLessThan(many / 2);
+  await Promise.all(all);
+});
+
+test('after a checkpoint has lost writes, nothing of a worker is executed any more', async () => {
+  fixture = await openFixture();
+  const { dataDir, clock } = fixture;
+  await fixture.ledger.close();
+  const files = { path: ledgerPath(dataDir), log: new LogState().memory, checksFile: false, fault: undefined };
+  const settings = { dailyLimitUnit: 'dollars', plans, writeOffMax: undefined } as const;
+  const tools = { now: () => clock.now(), observe: undefined, settleMs: 50, watch: unwatched };
+  const { writer } = await Writer.start({ ...files, ...settings }, tools);
+  const lent = {
+    relay: writer.relay.bind(writer),
+    connect: writer.connect.bind(writer),
+    credentialVersion: new SharedArrayBuffer(4),
+  };
+  const { requests, close } = openWorkerLedger(lent, dataDir, clock, 50);
+  await requests.admit(makeAdmitCommand(1, { funds: amount(1000n) }));
+  writer.lose(new Error('a checkpoint failed'));
+  expect(await refused(requests.settle(settleAmount(1, 700n), 'bounded'))).toBe('overloaded');
+  expect(await refused(requests.admit(makeAdmitCommand(2, { funds: amount(1000n) })))).toBe('overloaded');
+  await close();
+  await writer.close();
+  await fixture.open();
+  expect(await fixture.ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar, held: 0n });
 });

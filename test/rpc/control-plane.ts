@@ -1,9 +1,9 @@
-/** The control services of a gateway, without generations: with a real ledger, a real catalogue and a real listener. */
+/** The control services of a gateway, without generations: with a real ledger (without its threads), a real catalogue and a real listener. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create, type DescService } from '@bufbuild/protobuf';
-import { type Client, ConnectError, createClient } from '@connectrpc/connect';
+import { type Client, ConnectError, createClient, type Transport } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { expect } from 'vitest';
 import { accountService } from '../../src/core/account.ts';
@@ -86,7 +86,7 @@ export interface ControlPlane {
 export async function startControlPlane(): Promise<ControlPlane> {
   const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-control-'));
   const clock = new TestClock();
-  const { open, environment } = await chooseEngine({ dataDir, clock, dailyLimitUnit: 'dollars', plans });
+  const { open, environment } = await chooseEngine({ dataDir, clock, dailyLimitUnit: 'dollars', plans }, true);
   const ledger = await open();
   const [token = ''] = operatorTokens(dataDir);
   const tokens = new ServiceTokens([{ name: 'operator.token', text: token, scopes: ['operator'] }]);
@@ -142,19 +142,23 @@ export async function startControlPlane(): Promise<ControlPlane> {
       ),
   });
   const { port } = await listener.listen('127.0.0.1', 0);
-  const client = <S extends DescService>(service: S, credential: string | null): Client<S> =>
-    createClient(
-      service,
-      createGrpcTransport({
-        baseUrl: `http://127.0.0.1:${port}`,
-        interceptors: [
-          next => request => {
-            if (credential !== null) request.header.set('authorization', `Bearer ${credential}`);
-            return next(request);
-          },
-        ],
-      }),
-    );
+  // One connection for each credential: to open one takes longer than a call.
+  const transports = new Map<string | null, Transport>();
+  const openTransport = (credential: string | null): Transport =>
+    createGrpcTransport({
+      baseUrl: `http://127.0.0.1:${port}`,
+      interceptors: [
+        next => request => {
+          if (credential !== null) request.header.set('authorization', `Bearer ${credential}`);
+          return next(request);
+        },
+      ],
+    });
+  const client = <S extends DescService>(service: S, credential: string | null): Client<S> => {
+    const transport = transports.get(credential) ?? openTransport(credential);
+    transports.set(credential, transport);
+    return createClient(service, transport);
+  };
   return {
     dataDir,
     port,

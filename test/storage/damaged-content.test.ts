@@ -10,8 +10,9 @@ import {
   isOnPostgres,
   makeHome,
   runCommand,
-  startGateway,
+  startGateway as startProcess,
 } from '../gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const config = 'simulator: { tokens_per_second: 0 }\n';
 const pageBytes = 4096;
@@ -47,6 +48,8 @@ describe.skipIf(isOnPostgres)('a damaged content.db', () => {
   let late = '';
 
   const start = (): Promise<Gateway> => startGateway({ home, config });
+  /** Starts a gateway that a test kills, or that ends by itself. */
+  const startAlone = (): Promise<Gateway> => startProcess({ home, config });
   const end = async (gateway: Gateway): Promise<void> => {
     expect((await gateway.stop()).code).toBe(0);
     await expectVerified(home);
@@ -76,7 +79,7 @@ describe.skipIf(isOnPostgres)('a damaged content.db', () => {
     for (let count = 0; count < storedCount; count += 1) ids.push(await store(gateway, `prompt ${count}`));
     expect((await gateway.stop()).code).toBe(0);
     cpSync(home.dataDir, stopped, { recursive: true });
-    const again = await start();
+    const again = await startAlone();
     late = await store(again, 'late prompt');
     // Once the store is idle, everything is in the file, and the WAL is empty.
     await vi.waitUntil(() => readFileSync(`${path}-wal`).length === 0, { timeout: 30_000 });
@@ -115,7 +118,7 @@ describe.skipIf(isOnPostgres)('a damaged content.db', () => {
 
   test('whose WAL is deleted after a crash is read as of its last checkpoint; each newer response is whole or not found', async () => {
     putBack(stopped);
-    let gateway = await start();
+    let gateway = await startAlone();
     const fresh: string[] = [];
     for (let count = 0; count < 10; count += 1) fresh.push(await store(gateway, `fresh ${count}`));
     await gateway.kill();
@@ -141,7 +144,7 @@ describe.skipIf(isOnPostgres)('a damaged content.db', () => {
     putBack(stopped);
     expect([existsSync(`${path}-wal`), existsSync(`${path}-shm`)]).toEqual([false, false]);
     change(zeroPage);
-    const gateway = await start();
+    const gateway = await startAlone();
     const answers: string[] = [];
     for (const [index, id] of ids.entries()) {
       const answer = await read(gateway, id).catch(() => undefined);

@@ -9,7 +9,7 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { IdSource } from '../../src/lib/ids.ts';
 import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
-import { makeAdmitCommand, amount, plans, settleAmount } from '../ledger/fixture.ts';
+import { makeAdmitCommand, amount, plans, settleAmount } from '../ledger/commands.ts';
 
 const [dataDir = '', file = '', run = ''] = process.argv.slice(2);
 const said = openSync(file, 'a');

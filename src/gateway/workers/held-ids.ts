@@ -33,6 +33,7 @@ export class HeldIds {
 
   /** Throws a `RangeError` if there are too many. */
   add(id: number): void {
+    if (this.#slots.get(id) !== undefined) return;
     const slot = this.#free.pop() ?? this.#used++;
     if (slot >= this.#ids.length) this.#memory.grow(this.#memory.byteLength * 2);
     this.#ids[slot] = id;

@@ -2,7 +2,7 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { overloaded } from '../../errors/overloaded.ts';
 import { admissionsMax, FairBatches } from '../../ledger/fair-batches.ts';
 import { waitsForSync, type WireCommand, type WireReply } from '../../ledger/sqlite/wire.ts';
-import { admitsMin, type CommitFacts, unwritable } from '../../ledger/sqlite/writer.ts';
+import { admitsMin, unwritable } from '../../ledger/sqlite/writer.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { type Call, CallQueue } from '../../lib/threads/call-queue.ts';
 import type { Replies } from '../../lib/threads/serve-calls.ts';
@@ -11,6 +11,8 @@ import type { LedgerLane } from './ledger-lane.ts';
 
 /** After this time a worker that has lost the ledger's thread tries to reach it again. */
 const reconnectMs = 1_000;
+/** The most commands in a message: messages of several workers are committed together, and those of other workers should not wait for more. */
+const messageMax = 256;
 /** The interval at which settles that have waited too long are searched for. */
 const impatienceMs = 500;
 
@@ -30,8 +32,8 @@ export interface LinkTools {
   readonly held: HeldIds;
   /** How long a bounded settle waits for storage. */
   readonly settleMs: number;
-  /** Called for every committed batch, for metrics. */
-  readonly observe: (commit: CommitFacts) => void;
+  /** Called for every committed batch, for metrics, with the time that it took and the number of commands that waited meanwhile; and with `undefined` and 0 when no command is sent directly any more. */
+  readonly observe: (commitMs: number | undefined, waiting: number) => void;
 }
 
 /**
@@ -43,10 +45,10 @@ export class LedgerLink {
   readonly #batches = new FairBatches<Sent>(admitsMin, () => performance.now());
   readonly #calls = new CallQueue<Sent, WireReply>(() => this.#port, {
     onReply: (call, reply) => this.#onReply(call, reply),
-    takeBatch: (waiting, max) => this.#batches.take(waiting, max),
+    takeBatch: (waiting, max) => this.#batches.take(waiting, Math.min(max, messageMax)),
     repliesLater: ({ request }) => waitsForSync(request),
     onBatch: ({ tookMs, waiting }) => {
-      if (tookMs !== undefined) this.#tools.observe({ commitMs: tookMs, waiting });
+      if (tookMs !== undefined) this.#tools.observe(tookMs, waiting);
     },
   });
   /** Undefined while commands are sent through the main thread. */
@@ -81,10 +83,11 @@ export class LedgerLink {
     else this.#calls.post(call);
   }
 
-  /** Closes the port, once all commands have their replies. */
+  /** Sends what still waits, and closes the port. */
   close(): void {
     this.#isClosed = true;
     clearInterval(this.#impatience);
+    this.#calls.sendAll();
     this.#port?.close();
     this.#port = undefined;
   }
@@ -106,6 +109,7 @@ export class LedgerLink {
     this.#port = undefined;
     port.close();
     for (const call of this.#calls.takeUnanswered()) this.#relayAgain(call);
+    this.#tools.observe(undefined, 0);
     setTimeout(() => this.#connect(), reconnectMs).unref();
   }
 
@@ -122,8 +126,8 @@ export class LedgerLink {
       .then(
         value => this.#done({ request, resolve }, value),
         (error: unknown) => {
-          // The main thread has the settle and will execute it, or has voided the hold.
-          this.#tools.held.delete(idOf(request));
+          // A refused settle or void has not released the hold.
+          if (request[0] === 'admit') this.#tools.held.delete(request[2]);
           reject(error);
         },
       );
@@ -131,17 +135,26 @@ export class LedgerLink {
 
   /** Sends a command through the main thread that the ledger's thread may have executed. */
   #relayAgain(call: Sent): void {
-    const { request, reject } = call;
+    const { request, reject, isBounded, sentAtMs } = call;
+    if (isBounded) {
+      const restMs = sentAtMs + this.#tools.settleMs - performance.now();
+      setTimeout(() => reject(unwritable()), restMs).unref();
+    }
     if (request[0] !== 'admit') return this.#relay(call);
     this.#relay({
       ...call,
       reject: error => {
-        // The hold may be stored.
-        const release: WireCommand = ['void', systemClock.now(), request[2], 'gateway_failure'];
-        this.#tools.lane.send(release, () => undefined).catch(() => undefined);
+        this.#release(request[2]);
         reject(error);
       },
     });
+  }
+
+  /** Voids the hold of a refused admission, which may be stored. */
+  #release(id: number): void {
+    this.#tools.held.add(id);
+    const request: WireCommand = ['void', systemClock.now(), id, 'gateway_failure'];
+    this.#relay({ request, resolve: () => undefined, reject: () => undefined, isBounded: false, sentAtMs: 0 });
   }
 
   #done({ request, resolve }: Pick<Sent, 'request' | 'resolve'>, value: unknown): void {

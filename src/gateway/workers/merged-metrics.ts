@@ -2,6 +2,7 @@
 const summedGauges: ReadonlySet<string> = new Set([
   'tollgate_open_streams',
   'tollgate_held_dollars',
+  'tollgate_ledger_queue',
   'tollgate_large_content_bytes',
   'tollgate_large_content_waiting',
 ]);

@@ -34,10 +34,10 @@ const config = await rereadConfig();
 const metrics = new Metrics(version);
 const link = new LedgerLink({
   lane: new LedgerLane(main, readError),
-  offer: end => main.postMessage([end] satisfies SentPort, [end]),
+  offer: ledgerPort => main.postMessage([ledgerPort] satisfies SentPort, [ledgerPort]),
   held: new HeldIds(data.held),
   settleMs: config.ledger.settleTimeoutMs,
-  observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
+  observe: (commitMs, waiting) => metrics.committed(commitMs, waiting),
 });
 const logger = createLogger({ level: config.logLevel, worker: data.number });
 const otel = readOtelSettings(environment.telemetry);

@@ -128,9 +128,9 @@ export class Writer {
     }
   }
 
-  /** True if a committed change may not be on the disk yet. */
+  /** True if a committed change may not be on the disk yet. With workers it always is, because their commands are not known here. */
   get isUnsynced(): boolean {
-    return this.#thread.underway > 0 || this.#thread.isShared;
+    return this.#thread.underway > 0 || this.#thread.isShared || this.#failing;
   }
 
   /** Lets a worker send commands directly to the writer's thread, over the other end of `port`. Closes the port if that is not possible now. */
@@ -142,11 +142,15 @@ export class Writer {
 
   /** Stops all writing, because writes may be lost. */
   lose(cause: Error): void {
-    if (this.#isLost) return;
+    const isFirst = !this.#isLost;
     this.#isLost = true;
     clearTimeout(this.#retry);
     for (const { reject } of this.#parked.splice(0)) reject(unwritable(cause));
-    this.#tools.watch.lost(cause);
+    if (isFirst) {
+      this.#tools.watch.lost(cause);
+      // Workers send it commands directly.
+      void this.#thread.kill();
+    }
     this.#checkDrained();
   }
 
@@ -280,7 +284,7 @@ export class Writer {
 
   /** Called when the writer's thread has died. Its commands may be done or not. Refuses those that it was working on each of the last times it died. */
   #onEnd(lost: readonly Pending[], cause: Error): void {
-    if (isStorageLost(cause)) {
+    if (this.#isLost || isStorageLost(cause)) {
       this.#parked.push(...lost);
       return this.lose(cause);
     }

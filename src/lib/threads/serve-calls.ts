@@ -1,5 +1,5 @@
 import { flushCompileCache } from 'node:module';
-import { MessagePort, parentPort } from 'node:worker_threads';
+import { MessagePort, parentPort, receiveMessageOnPort } from 'node:worker_threads';
 
 /**
  * What a thread posts to its callers. `now`: replies to the oldest calls that have none, in order; `undefined` announces that the reply comes later. `later`: replies to the oldest calls whose reply comes later: it was announced, or `QueuePolicy.repliesLater` says so of all calls of their message. `notice`: another message, which only the owner gets.
@@ -41,6 +41,9 @@ export function serveCalls<Request, Reply>(service: CallService<Request, Reply>,
     others.push(port);
     port.on('close', () => others.splice(others.indexOf(port), 1));
     service.addCaller?.();
+    // What has arrived already is taken before later messages of the owner.
+    for (let sent = receiveMessageOnPort(port); sent !== undefined; sent = receiveMessageOnPort(port))
+      service.run(sent.message as Request[], post, false);
     port.on('message', (requests: Request[]) => service.run(requests, post, false));
   };
   const post = postTo(owner);
