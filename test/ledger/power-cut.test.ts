@@ -9,7 +9,7 @@ import { migrateLedger } from '../../src/ledger/sqlite/schema.ts';
 import { WalSync } from '../../src/ledger/sqlite/wal-sync.ts';
 import { encodeAdmit, encodeSettle, waitsForSync, type WireCommand } from '../../src/ledger/sqlite/wire.ts';
 import { type Connection, openForWriting } from '../../src/lib/sqlite/database.ts';
-import { writeEmptyLedger } from './inline-ledger.ts';
+import { writeEmptyLedger } from './empty-ledger.ts';
 import { makeAdmitCommand, amount, makeHash, plans, settleAmount, temporaryDirectory } from './fixture.ts';
 
 /**
