@@ -224,6 +224,7 @@ const uses: readonly [name: string, use: (stored: Stored) => Promise<[status: nu
   ['it is read', ({ id }) => call('GET', `/v1/responses/${id}`)],
   ['it is continued', ({ id }) => attack('/v1/responses', continuing({ previous_response_id: id }))],
   ['the last one is continued', ({ recent: id }) => attack('/v1/responses', continuing({ previous_response_id: id }))],
+  ['it is compacted', ({ id }) => attack('/v1/responses/compact', continuing({ previous_response_id: id }))],
   ['it is read as a stream', ({ background: id }) => call('GET', `/v1/responses/${id}?stream=true`)],
   ['it is cancelled', ({ background: id }) => call('POST', `/v1/responses/${id}/cancel`)],
   ['it is deleted', ({ id }) => call('DELETE', `/v1/responses/${id}`)],
