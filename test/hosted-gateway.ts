@@ -3,7 +3,7 @@
  * longer than many of them. For tests that see a gateway only through its interfaces. Whatever concerns the process (its environment at the start, log, signals, kills, memory, a moved clock) needs `startGateway` of `gateway.ts`.
  */
 import { type ChildProcess, fork } from 'node:child_process';
-import { mkdtempSync } from 'node:fs';
+import { existsSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -20,6 +20,7 @@ import {
   startGateway as startProcess,
 } from './gateway.ts';
 import type { HostAnswer, HostCall, HostEnd, LogLine, Started } from './gateway-host.ts';
+import { writeEmptyLedger } from './ledger/empty-ledger.ts';
 import { unverified } from './unverified.ts';
 
 /** The process of the gateways, what is called when a call is answered, and the logs of the gateways by their numbers. */
@@ -95,6 +96,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   if (isOnPostgres || process.env['TOLLGATE_TEST_WORKERS'] !== undefined) return startProcess(options);
   const home = options.home ?? makeHome();
   const { env, configPath } = prepareStart(home, options);
+  // A directory that the test has made is for its gateway alone.
+  if (!existsSync(home.dataDir)) writeEmptyLedger(home.dataDir);
   const { gateway, url, rpcUrl } = await callHost<Started>({ do: 'start', environment: env, configPath });
   const logs = host?.logs;
   unverified.add(home.dataDir);

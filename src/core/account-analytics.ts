@@ -11,6 +11,7 @@ import {
 } from '../gen/tollgate/v1/account_pb.ts';
 import { findTagFault } from '../generation/tags.ts';
 import type { AnalyticsQuery, AnalyticsRefusal, AnalyticsRow, LargestGroups, Ledger } from '../ledger/ledger.ts';
+import { ownTurn } from '../lib/own-turn.ts';
 import { invalidField } from './account-fields.ts';
 import { readRequestFilter } from './request-filter.ts';
 
@@ -20,6 +21,8 @@ const dayMs = 86_400_000;
 const presetDays = 30;
 /** The most sums of one response: enough for a year of hours, or a month of days for hundreds of keys. */
 const seriesMax = 20_000;
+/** From this many sums on, an answer gets a turn of the event loop of its own. */
+const manySums = 50;
 /** The most records that are summed one by one, which takes seconds in which other queries wait. */
 const recordsMax = 2_000_000;
 
@@ -64,6 +67,8 @@ export async function readAnalytics(
   const query = toQuery(request, of, nowMs);
   const rows = await ledger.analytics(query);
   if (typeof rows === 'string') throw tooMuch(rows);
+  // The sums take milliseconds, and those of several callers can come together from the reader's thread.
+  if (rows.length > manySums) await ownTurn();
   const toRequestedSums = showsMargin === true ? toOperatorSums : toSums;
   return {
     metrics: toRequestedSums(rows),

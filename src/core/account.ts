@@ -4,6 +4,7 @@ import type { Clock } from '../lib/clock.ts';
 import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { ActivityFilter, KeyFilter, Ledger } from '../ledger/ledger.ts';
+import { ownTurn } from '../lib/own-turn.ts';
 import { readAnalytics } from './account-analytics.ts';
 import {
   toApiKey,
@@ -141,6 +142,8 @@ function money({
     async listActivity(request, context) {
       const owner = await authenticateOwner(context, ledger, { own: request.own, scope: 'account:activity' });
       const rows = await ledger.listActivity({ ...readFilter(request, owner.accountId), ...owner });
+      // A page takes milliseconds, and those of several callers can come together from the reader's thread.
+      if (rows.length > manyRows) await ownTurn();
       return { records: rows.map(row => toRecord(row)) };
     },
     async getActivity({ requestId, own }, context) {
@@ -187,6 +190,8 @@ function readKeyFilter({ limit, offset, label, groupId }: ListKeysRequest): KeyF
 }
 
 const activityLimit = { default: 100, max: 1_000 };
+/** From this many records on, an answer gets a turn of the event loop of its own. */
+const manyRows = 50;
 
 /** Returns the requested filter. Throws `validation_error` if its limit is too high. */
 export function readFilter(request: ListActivityRequest, accountId: number): ActivityFilter {

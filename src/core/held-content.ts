@@ -7,8 +7,10 @@ import { type ContentRoom, largeContentBytes } from '../store/documents.ts';
 /** The memory that large bodies of requests and large stored contents take, by account. */
 export type LargeMemory = WaitingBudget<bigint>;
 
-/** How long a call waits for memory. */
+/** How long a call waits for memory, and keeps it. */
 export interface Patience {
+  /** Whether the contents are needed until `release`, also if the client disconnects; absent: until the answer was sent. */
+  readonly outlivesCall?: boolean;
   /** Returns a signal that is aborted when nobody waits for the contents any more; absent: the headers of the call tell it, or somebody always does. Called only before a wait. */
   readonly leaving?: (() => AbortSignal) | undefined;
   /** Whether the call does not wait, but fails at once if there is no memory now; absent: it waits. */
@@ -21,8 +23,6 @@ interface ReadingCall extends Patience {
   readonly accountId: number;
   /** The headers of the call, which may hold memory for its body; absent: it holds none. */
   readonly header?: HeaderReader;
-  /** Whether the contents are needed until `release`, also if the client disconnects; absent: until the answer was sent. */
-  readonly outlivesCall?: true;
 }
 
 /**
@@ -70,7 +70,7 @@ export class HeldContent implements ContentRoom, Holder {
   reserve(bytes: number): Promise<void> | undefined {
     if (bytes <= largeContentBytes) return undefined;
     const { memory, header, outlivesCall, neverWaits } = this.#call;
-    this.#isWatched ??= outlivesCall === undefined && (header?.onOver?.(() => this.release()) ?? false);
+    this.#isWatched ??= outlivesCall !== true && (header?.onOver?.(() => this.release()) ?? false);
     if (this.#isOver) throw abandoned();
     if (this.held + bytes > memory.ownerMax) throw tooLarge(this.#bytes + bytes, this.held - this.#bytes, memory);
     const isNext = memory.waiting === 0 || neverWaits === true;

@@ -121,7 +121,7 @@ export class Call extends RequestTelemetry implements HeaderReader {
 
   onOver(done: () => void): boolean {
     if (this.response === undefined) return false;
-    whenAnswered(this.response, this.#runtime, done);
+    whenAnswered(this.response, done, this.#runtime);
     this.isCounted = true;
     return true;
   }

@@ -98,9 +98,9 @@ export function probeClient(client: ProbedClient, runtime: Pick<Runtime, 'after'
 /** Watches a client whose answer may be long in coming. */
 class WaitingWatch extends ClientWatch implements ProbedClient {
   readonly response: ServerResponse;
-  readonly #runtime: Pick<Runtime, 'after'>;
+  readonly #runtime: Pick<Runtime, 'after'> | undefined;
 
-  constructor(response: ServerResponse, runtime: Pick<Runtime, 'after'>) {
+  constructor(response: ServerResponse, runtime?: Pick<Runtime, 'after'>) {
     const { socket } = response.req;
     super(socket);
     this.response = response;
@@ -109,7 +109,7 @@ class WaitingWatch extends ClientWatch implements ProbedClient {
   }
 
   override clientEnded(): void {
-    probeClient(this, this.#runtime);
+    if (this.#runtime !== undefined) probeClient(this, this.#runtime);
   }
 
   probe(): void {
@@ -117,9 +117,9 @@ class WaitingWatch extends ClientWatch implements ProbedClient {
   }
 }
 
-/** Calls `done` once a response was sent or its client has disconnected; at once if that has happened. */
-export function whenAnswered(response: ServerResponse, runtime: Pick<Runtime, 'after'>, done: () => void): void {
-  const watch = new AnswerWatch(response, runtime, done);
+/** Calls `done` once a response was sent or its client has disconnected; at once if that has happened. `runtime`: to probe a client that has closed its sending side; absent: such a client is probed by others, or answered soon. */
+export function whenAnswered(response: ServerResponse, done: () => void, runtime?: Pick<Runtime, 'after'>): void {
+  const watch = new AnswerWatch(response, done, runtime);
   if (response.closed || watch.isGone) watch.clientLeft();
   else response.once('close', () => watch.clientLeft());
 }
@@ -127,7 +127,7 @@ export function whenAnswered(response: ServerResponse, runtime: Pick<Runtime, 'a
 class AnswerWatch extends WaitingWatch {
   #done: (() => void) | undefined;
 
-  constructor(response: ServerResponse, runtime: Pick<Runtime, 'after'>, done: () => void) {
+  constructor(response: ServerResponse, done: () => void, runtime?: Pick<Runtime, 'after'>) {
     super(response, runtime);
     this.#done = done;
   }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type CutBody, cutTexts, fillPlaces, type MovedText, readTexts, TextTaker } from './cut-texts.ts';
-import { anyCharacters } from '../../test/any-text.ts';
+import { anyCharacters } from '../lib/any-text.fixtures.ts';
 
 const mark = '\uf8ffsecret';
 const long = 70_000;

@@ -3,13 +3,15 @@ import type { DescMessage, DescMethodServerStreaming, MessageShape } from '@bufb
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Sink, StreamControl } from '../lib/push.ts';
-import { jsonAnswer, writeAnswer } from './answer.ts';
+import { isLargeJson, LargeJson } from '../lib/large-json.ts';
+import { jsonAnswer, jsonType, writeAnswer } from './answer.ts';
 import type { AnswerHeaders, Call } from './call.ts';
 import { ClientGone, ClientWatch, probeClient } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
 import { GenerationFacts } from './generation-facts.ts';
 import { type BodyOptions, generationBodyOptions, type JsonBody, receiveJson } from './json-body.ts';
+import { sendPieces } from './send-pieces.ts';
 import { type RecordedRequest, recordRequest, type RequestOutcome } from './request-record.ts';
 
 /**
@@ -102,13 +104,33 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     this.control?.cancel();
   }
 
-  /** Answers with JSON and ends. */
-  answer(headers: AnswerHeaders, value: object, outcome: RequestOutcome): void {
+  /** Answers with JSON and ends. `isLarge`: whether its texts may have megabytes; by default, if memory was reserved for them. */
+  answer(headers: AnswerHeaders, value: object, outcome: RequestOutcome, isLarge = this.call.isCounted): void {
     if (this.edge.stopping()) headers['connection'] = 'close';
+    if (isLarge && this.call.bodies === undefined && isLargeJson(value)) {
+      void this.#answerInPieces(headers, value, outcome);
+      return;
+    }
     const answer = jsonAnswer(outcome.status, headers, value);
     this.call.bodies?.answered(answer.body);
     writeAnswer(this.request.raw, this.reply.raw, answer);
     this.end(outcome);
+  }
+
+  /** Writes an answer piece by piece while the client reads it: never is all of the JSON in memory. Never rejects. */
+  async #answerInPieces(headers: AnswerHeaders, value: object, outcome: RequestOutcome): Promise<void> {
+    const { raw } = this.reply;
+    try {
+      const json = await LargeJson.measure(value, () => true);
+      if (this.isGone) throw new ClientGone();
+      raw.writeHead(outcome.status, { ...headers, 'content-type': jsonType, 'content-length': json.length });
+      await sendPieces(raw, json.slices(), this);
+      this.end(outcome);
+    } catch (thrown) {
+      // A truncated body must not look complete.
+      if (raw.headersSent) raw.destroy();
+      this.fail(thrown);
+    }
   }
 
   /** Ends with an error for the client, unless it has disconnected. Nothing may have been sent before. */

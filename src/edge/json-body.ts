@@ -141,13 +141,12 @@ class BodyMemory {
   reach(size: number): GatewayError | undefined {
     if (size <= this.#taken || size <= largeBytes) return undefined;
     const { call, response } = this.#options;
-    const { memory, runtime } = this.#edge.options;
     const more = Math.min(2 * size, this.#most) - this.#taken;
-    const outcome = memory.take(this.#owner, more);
+    const outcome = this.#edge.options.memory.take(this.#owner, more);
     if (outcome !== 'taken') return bodiesFull(outcome);
     if (this.#taken === 0) {
       call.body = this;
-      whenAnswered(response, runtime, () => this.giveBack());
+      whenAnswered(response, () => this.giveBack());
     }
     this.#taken += more;
     return undefined;

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { AnswerHeaders } from './call.ts';
 import { ClientGone, ClientWatch } from './client-watch.ts';
@@ -26,11 +27,7 @@ export async function answerStreamed(
     const sent = { ...request.call.headers, ...headers };
     if (edge.stopping()) sent['connection'] = 'close';
     reply.raw.writeHead(200, sent);
-    for await (const piece of pieces) {
-      if (!reply.raw.write(piece)) await once(reply.raw, 'drain', { signal: client.signal }).catch(() => undefined);
-      if (client.isGone) throw new ClientGone();
-    }
-    reply.raw.end();
+    await sendPieces(reply.raw, pieces, client);
     recordRequest(edge, request, { status: 200 });
   } catch (thrown) {
     // A truncated body must not look complete.
@@ -39,4 +36,17 @@ export async function answerStreamed(
   } finally {
     client.release();
   }
+}
+
+/** Writes the pieces of a body and ends it, no faster than the client reads them. Throws `ClientGone` if it has disconnected. */
+export async function sendPieces(
+  response: ServerResponse,
+  pieces: AsyncIterable<Uint8Array>,
+  client: Pick<ClientWatch, 'isGone' | 'signal'>,
+): Promise<void> {
+  for await (const piece of pieces) {
+    if (!response.write(piece)) await once(response, 'drain', { signal: client.signal }).catch(() => undefined);
+    if (client.isGone) throw new ClientGone();
+  }
+  response.end();
 }

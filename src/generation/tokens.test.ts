@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { Role } from '../gen/tollgate/v1/content_pb.ts';
 import { GenerateRequestSchema } from '../gen/tollgate/v1/request_pb.ts';
 import { countInput, estimateInput, estimateTokens, loadTokenizer, tokenRuns } from './tokens.ts';
-import { anyCharacters } from '../../test/any-text.ts';
+import { anyCharacters } from '../lib/any-text.fixtures.ts';
 
 const tokenizer = await loadTokenizer();
 

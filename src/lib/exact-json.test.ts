@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseExact } from './exact-json.ts';
-import { anyCharacters } from '../../test/any-text.ts';
+import { anyCharacters } from './any-text.fixtures.ts';
 
 /** Reads a text and writes it again. */
 function again(text: string): string {

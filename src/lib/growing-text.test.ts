@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { GrowingText } from './growing-text.ts';
-import { anyCharacters } from '../../test/any-text.ts';
+import { anyCharacters } from './any-text.fixtures.ts';
 
 test('it is the concatenation of its pieces, whenever it is read', () => {
   fc.assert(

@@ -1,5 +1,6 @@
 import { Rotation } from './rotation.ts';
 import { type Runtime, systemRuntime } from './runtime.ts';
+import { waitForTurn } from './turn.ts';
 
 /** Limits of a semaphore. */
 export interface SemaphoreLimits {
@@ -60,21 +61,11 @@ export class Semaphore {
       if (displaced === undefined) return undefined;
       displaced(undefined);
     }
-    const { promise, resolve, reject } = Promise.withResolvers<Release | undefined>();
-    this.#waiters.add(owner, resolve);
-    const leave = (settle: () => void): void => {
+    return waitForTurn<Release>({ runtime: this.#runtime, waitMs: this.#limits.waitMs, signal }, grant => {
+      this.#waiters.add(owner, grant);
       // A caller that has been given a slot is no longer among the waiters, and keeps the slot.
-      if (this.#waiters.remove(owner, resolve)) settle();
-    };
-    const timer = this.#runtime.after(this.#limits.waitMs, () => leave(() => resolve(undefined)));
-    const onAbort = (): void => leave(() => reject(signal.reason));
-    signal.addEventListener('abort', onAbort, { once: true });
-    try {
-      return await promise;
-    } finally {
-      timer.cancel();
-      signal.removeEventListener('abort', onAbort);
-    }
+      return () => this.#waiters.remove(owner, grant);
+    });
   }
 
   /** Takes a slot if one is free now, without waiting; else returns undefined. */

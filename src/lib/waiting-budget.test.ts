@@ -158,3 +158,45 @@ test('a caller waits as long as another one that does not wait has what it needs
   await wait;
   expect(budget.taken).toBe(3);
 });
+
+test('whatever callers have and wait for, all are served, and what is taken stays within twice the limit of an owner and within the limit of all and of one owner', async () => {
+  const limits = { max: 20, ownerMax: 12, waitMs: 60_000 };
+  let seed = 1;
+  /** Returns a whole number from 0 to below `below`; the same ones in each run. */
+  const pick = (below: number): number => {
+    seed = (seed * 48_271) % 2_147_483_647;
+    return seed % below;
+  };
+  for (let round = 0; round < 100; round += 1) {
+    const budget = new WaitingBudget<string>(() => limits);
+    const taken = new Map<string, number>();
+    let served = 0;
+    const callers = Array.from({ length: 20 }, async () => {
+      const owner = ['a', 'b', 'c'][pick(3)] ?? '';
+      const caller = { held: 0 };
+      const count = (amount: number): void => {
+        caller.held += amount;
+        taken.set(owner, (taken.get(owner) ?? 0) + amount);
+        expect(taken.get(owner)).toBeLessThanOrEqual(2 * limits.ownerMax);
+        expect(budget.taken).toBeLessThanOrEqual(limits.max + limits.ownerMax);
+      };
+      for (let ticks = pick(3); ticks > 0; ticks -= 1) await nextTurn();
+      const body = pick(7);
+      if (budget.take(owner, body) === 'taken') count(body);
+      for (let reads = pick(4); reads > 0; reads -= 1) {
+        const amount = 1 + pick(limits.ownerMax);
+        if (caller.held + amount > limits.ownerMax) break;
+        expect(await budget.wait(owner, amount, never, caller)).toBe(true);
+        count(amount);
+        for (let ticks = pick(3); ticks > 0; ticks -= 1) await nextTurn();
+      }
+      const { held } = caller;
+      caller.held = 0;
+      taken.set(owner, (taken.get(owner) ?? 0) - held);
+      budget.give(owner, held);
+      served += 1;
+    });
+    await Promise.all(callers);
+    expect([served, budget.taken, budget.waiting]).toEqual([20, 0, 0]);
+  }
+});

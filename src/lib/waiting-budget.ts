@@ -1,6 +1,7 @@
 import { Rotation } from './rotation.ts';
 import { type Runtime, systemRuntime } from './runtime.ts';
 import { type BudgetLimits, SharedBudget } from './shared-budget.ts';
+import { waitForTurn } from './turn.ts';
 
 /** The limits of a `WaitingBudget`. */
 export interface WaitingLimits extends BudgetLimits {
@@ -96,30 +97,27 @@ export class WaitingBudget<Owner> {
    * `ownerMax`, so at most twice the limit of an owner is taken, and at most that limit more than the limit of all.
    */
   async wait(owner: Owner, amount: number, signal: AbortSignal, holder?: Holder): Promise<boolean> {
-    signal.throwIfAborted();
-    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
-    const waiter: Waiter<Owner> = { owner, amount, granted: () => resolve(true) };
-    this.#waiters.add(owner, waiter);
-    if (holder !== undefined && holder.held > 0) this.#holding.set(waiter, holder);
-    this.#serve();
-    const leave = (settle: () => void): void => {
-      // A caller that has got its amount is no longer among the waiters.
-      if (!this.#waiters.remove(owner, waiter)) return;
-      this.#holding.delete(waiter);
-      // It has had its turn, without getting anything. Else its owner's next large amount would keep the others waiting.
-      this.#waiters.endTurn(owner);
-      settle();
+    const turn = { runtime: this.#runtime, waitMs: this.#limits().waitMs, signal };
+    const isTaken = await waitForTurn<true>(turn, grant => {
+      const waiter: Waiter<Owner> = { owner, amount, granted: () => grant(true) };
+      this.#waiters.add(owner, waiter);
+      if (holder !== undefined && holder.held > 0) this.#holding.set(waiter, holder);
       this.#serve();
-    };
-    const timer = this.#runtime.after(this.#limits().waitMs, () => leave(() => resolve(false)));
-    const onAbort = (): void => leave(() => reject(signal.reason));
-    signal.addEventListener('abort', onAbort, { once: true });
-    try {
-      return await promise;
-    } finally {
-      timer.cancel();
-      signal.removeEventListener('abort', onAbort);
-    }
+      return () => this.#leave(waiter);
+    });
+    return isTaken === true;
+  }
+
+  /** Removes a caller that does not wait any more. Returns false if it has got its amount. */
+  #leave(waiter: Waiter<Owner>): boolean {
+    const { owner } = waiter;
+    if (!this.#waiters.remove(owner, waiter)) return false;
+    this.#holding.delete(waiter);
+    // It has had its turn, without getting anything. Else its owner's next large amount would keep the others waiting.
+    this.#waiters.endTurn(owner);
+    // Once the caller knows, so that it is told before those that are served because it left.
+    queueMicrotask(() => this.#serve());
+    return true;
   }
 
   #serve(): void {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { WebSocketReader } from './websocket-reader.ts';
-import { anyCharacters } from '../../test/any-text.ts';
+import { anyCharacters } from './any-text.fixtures.ts';
 
 interface Frame {
   readonly opcode: number;

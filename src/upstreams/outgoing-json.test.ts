@@ -4,7 +4,7 @@ import type { JsonObject } from '../codecs/codec.ts';
 import { parseExact } from '../lib/exact-json.ts';
 import { LargeJson } from '../lib/large-json.ts';
 import { outgoingBody, outgoingJson } from './outgoing-json.ts';
-import { anyCharacters } from '../../test/any-text.ts';
+import { anyCharacters } from '../lib/any-text.fixtures.ts';
 
 const read = (body: JsonObject): unknown => JSON.parse(outgoingJson(body).toString('utf8'));
 

@@ -17,6 +17,7 @@ import { SocketClient } from '../e2e/socket-client.ts';
 import { createAccount, endGateway, type Gateway, heldBy, makeKey, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
 import { testPeak } from './peak-memory.ts';
+import { attackSize } from './scale.ts';
 
 const tight = await startGateway({
   balance: '1000',
@@ -185,7 +186,8 @@ test('limits.list_entries, limits.body_values: the lines of a batch, and later l
 });
 
 test('limits.parse_memory: values that take far more memory than their text are refused, and the parser continues with the next body', async () => {
-  const list = `[${'[],'.repeat(900_000)}[]]`;
+  // At the small size the values take 100 MB.
+  const list = `[${'[],'.repeat(attackSize(900_000, 500_000))}[]]`;
   const body = JSON.stringify(chat('x')).replace(/}$/, `,"more":[${Array.from({ length: 5 }, () => list).join()}]}`);
   const { status, message } = await post(narrow, '/v1/chat/completions', body);
   expect([status, message]).toEqual([400, expect.stringContaining('too much memory to be parsed: send a smaller one')]);
@@ -442,8 +444,13 @@ test.each([
     ),
   ],
   [
-    'a schema of large counts in 128 choices',
-    chat('x', { ...withSchema({ type: 'array', minItems: 256, items: textsOf(256) }), n: 128, max_tokens: 1000 }),
+    // In one turn 16 of them would take half a second.
+    'a schema of large counts in many choices',
+    chat('x', {
+      ...withSchema({ type: 'array', minItems: 256, items: textsOf(256) }),
+      n: attackSize(128, 16),
+      max_tokens: 1000,
+    }),
   ],
   [
     'a schema of unique large values',
@@ -454,8 +461,11 @@ test.each([
     chat('x', withSchema({ type: 'string', examples: [''], minLength: 5 })),
   ],
   [
-    '128 calls of tools with schemas of large counts',
-    chat('!sim calls=128\nx', { tools: [makeTool('a', textsOf(256)), makeTool('b', textsOf(256))], max_tokens: 1000 }),
+    'many calls of tools with schemas of large counts',
+    chat(`!sim calls=${attackSize(128, 32)}\nx`, {
+      tools: [makeTool('a', textsOf(256)), makeTool('b', textsOf(256))],
+      max_tokens: 1000,
+    }),
   ],
   [
     'thousands of tools',

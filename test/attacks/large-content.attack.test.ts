@@ -14,7 +14,7 @@ import { SocketClient } from '../e2e/socket-client.ts';
 import { endGateway, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
 import { PeakMemory, testPeak } from './peak-memory.ts';
-import { attackSize } from './scale.ts';
+import { attackSize, isFullSize } from './scale.ts';
 
 const mebibyte = 1024 ** 2;
 /** The longest time that the event loop may be blocked, in ms: 50 on a quiet machine; the same work takes up to twice as long if other programs share the cores and their caches. */
@@ -218,12 +218,15 @@ async function make(path: string, body: object): Promise<string> {
 /** What 8 MB took before large contents were read on a thread: 30 to 60 ms. */
 const storedHeldMsMax = attackSize(heldMsMax, 25);
 const withImages = [{ role: 'user', content: inputImages }];
+/** What a conversation of the maximum size grows by: with it and with the body, it must fit into `limits.account_body_memory`, twice. */
+const added = [{ role: 'user', content: isFullSize ? [inputImage] : inputImages }];
 /** What is done with a stored response or conversation of tens of megabytes; `recent`: one that was stored later. */
 const uses: readonly [name: string, use: (stored: Stored) => Promise<[status: number, heldMs: number]>][] = [
   ['its input is listed', ({ id }) => call('GET', `/v1/responses/${id}/input_items`)],
   ['it is read', ({ id }) => call('GET', `/v1/responses/${id}`)],
   ['it is continued', ({ id }) => attack('/v1/responses', continuing({ previous_response_id: id }))],
   ['the last one is continued', ({ recent: id }) => attack('/v1/responses', continuing({ previous_response_id: id }))],
+  ['it is compacted', ({ id }) => attack('/v1/responses/compact', continuing({ previous_response_id: id }))],
   ['it is read as a stream', ({ background: id }) => call('GET', `/v1/responses/${id}?stream=true`)],
   ['it is cancelled', ({ background: id }) => call('POST', `/v1/responses/${id}/cancel`)],
   ['it is deleted', ({ id }) => call('DELETE', `/v1/responses/${id}`)],
@@ -233,7 +236,7 @@ const uses: readonly [name: string, use: (stored: Stored) => Promise<[status: nu
     'a response is made in its conversation',
     ({ conversation }) => attack('/v1/responses', continuing({ conversation })),
   ],
-  ['its conversation grows', ({ conversation: id }) => attack(`/v1/conversations/${id}/items`, { items: withImages })],
+  ['its conversation grows', ({ conversation: id }) => attack(`/v1/conversations/${id}/items`, { items: added })],
 ];
 
 interface Stored {

@@ -25,11 +25,15 @@ const provider = createServer((request, response) => {
   });
   request.on('end', () => {
     const size = Number(/say (\d+)/.exec(asked)?.[1] ?? 5);
+    response.writeHead(200, { 'content-type': 'application/json' });
+    if (request.url === '/v1/images/generations') {
+      const data = Array.from({ length: 4 }, () => ({ b64_json: pngStart + text(size / 4) }));
+      return response.end(JSON.stringify({ created: 1, data }));
+    }
     const message = { role: 'assistant', content: text(size) };
     const choices = [{ index: 0, message, finish_reason: 'stop' }];
     const usage = { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9 };
-    response.writeHead(200, { 'content-type': 'application/json' });
-    response.end(JSON.stringify({ id: 'c', object: 'chat.completion', choices, usage }));
+    return response.end(JSON.stringify({ id: 'c', object: 'chat.completion', choices, usage }));
   });
 });
 provider.listen(0, '127.0.0.1');
@@ -43,8 +47,10 @@ limits: { body_bytes: ${bytesMax}MiB, body_memory: ${admittedCount * bytesMax}Mi
 overload: { loop_lag: 60s }
 providers:
   eyes: { protocol: chat, base_url: "http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1", api_key: x }
+  painter: { protocol: images, base_url: "http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1", api_key: x }
 models:
   - { id: far/eyes, context_length: 100000000, max_output_tokens: 90000000, capabilities: { vision: true }, pricing: { input: 0.001, output: 1 }, routes: [{ provider: eyes, model: m }] }
+  - { id: far/painter, endpoints: [/v1/images/generations], pricing: { image: 0.01 }, routes: [{ provider: painter, model: m }] }
 `,
   // The largest heap that we set: in the systemd unit and the image.
   environment: { NODE_OPTIONS: '--max-old-space-size=1024' },
@@ -56,6 +62,9 @@ afterAll(async () => {
 const peak = new PeakMemory(gateway.pid);
 const keys: string[] = [];
 
+/** By how much some contents are smaller at a small size: they show only that they are counted. */
+const smallDivisor = attackSize(1, 4);
+
 interface Answered {
   readonly status: number;
   readonly retryAfter: string | null;
@@ -63,8 +72,8 @@ interface Answered {
 }
 
 /** Sends a request, without a body if there is none, and reads its answer piece by piece. */
-async function send(key: string, path: string, body?: object): Promise<Answered> {
-  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+async function send(key: string, path: string, body?: object, more: object = {}): Promise<Answered> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...more };
   const method = body === undefined ? 'GET' : 'POST';
   const content = body === undefined ? {} : { body: JSON.stringify(body) };
   const response = await fetch(gateway.url + path, { method, headers, ...content });
@@ -73,19 +82,22 @@ async function send(key: string, path: string, body?: object): Promise<Answered>
   return { status: response.status, retryAfter: response.headers.get('retry-after'), size };
 }
 
-/** Stores something. Returns its id. */
-async function store(key: string, path: string, body: object): Promise<string> {
+/** Stores something. Returns its id, the member `name` of the answer. */
+async function store(key: string, path: string, body: object, name = 'id'): Promise<string> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
   const response = await fetch(gateway.url + path, { method: 'POST', headers, body: JSON.stringify(body) });
-  const { id, error } = (await response.json()) as { id?: string; error?: { message: string } };
-  if (id === undefined) throw new Error(error?.message);
+  const { error, ...made } = (await response.json()) as { error?: { message: string } } & Record<string, unknown>;
+  const id = made[name];
+  if (typeof id !== 'string') throw new Error(error?.message);
   return id;
 }
 
+type ReadingRequest = [path: string, body?: object, headers?: object];
+
 interface Kind {
   readonly name: string;
-  /** Stores a content of `size` bytes. Returns the path and the body of the request that reads it. */
-  readonly prepare: (key: string, size: number) => Promise<[path: string, body?: object]>;
+  /** Stores a content of `size` bytes. Returns the path, the body and the headers of the request that reads it. */
+  readonly prepare: (key: string, size: number) => Promise<ReadingRequest>;
   /** How many times the content is in the answer. */
   readonly shown: number;
   /** By how much the content is smaller than a body can be; absent: it is as large. */
@@ -94,6 +106,8 @@ interface Kind {
 
 const [responses, conversations] = ['/v1/responses', '/v1/conversations'];
 const text = (size: number): string => 'A'.repeat(size);
+/** The base64 of the first bytes of a PNG. */
+const pngStart = 'iVBORw0KGgoA';
 const user = (content: unknown): object => ({ type: 'message', role: 'user', content });
 const ask = (more: object): object => ({ model: 'far/eyes', input: 'x', ...more });
 const images = (size: number): object[] =>
@@ -164,6 +178,40 @@ const kinds: readonly Kind[] = [
       return [responses, ask({ conversation: id })];
     },
   },
+  {
+    name: 'responses that are compacted',
+    divisor: smallDivisor,
+    shown: 1,
+    prepare: async (key, size) => {
+      const id = await store(key, responses, ask({ input: [user(images(size))] }));
+      return [`${responses}/compact`, ask({ previous_response_id: id })];
+    },
+  },
+  {
+    name: 'answers that are repeated',
+    divisor: smallDivisor,
+    shown: 1,
+    prepare: async (key, size) => {
+      const request: ReadingRequest = [
+        '/v1/chat/completions',
+        { model: 'far/eyes', messages: [{ role: 'user', content: `say ${size}` }] },
+        { 'idempotency-key': `say ${size}` },
+      ];
+      await send(key, ...request);
+      return request;
+    },
+  },
+  {
+    name: 'image tasks',
+    divisor: smallDivisor,
+    shown: 1,
+    prepare: async (key, size) => {
+      const drawing = { model: 'far/painter', prompt: `say ${size}`, n: 4, response_format: 'b64_json', async: true };
+      const path = `/v1/images/tasks/${await store(key, '/v1/images/generations', drawing, 'task_id')}`;
+      while ((await status(key, path)) !== 'completed') await sleep(50);
+      return [path];
+    },
+  },
 ];
 
 async function status(key: string, path: string): Promise<unknown> {
@@ -187,7 +235,7 @@ beforeAll(async () => {
 test.each(kinds)(
   '$name of tens of megabytes at once wait for their turn, and take a few times their size',
   async ({ name, prepare, shown, divisor = 1 }) => {
-    const requests: [key: string, path: string, body?: object][] = [];
+    const requests: [key: string, ...request: ReadingRequest][] = [];
     for (const key of keys) requests.push([key, ...(await prepare(key, bytes / divisor))]);
     const before = peak.restart();
     const answers = await Promise.all(requests.map(request => send(...request)));
@@ -203,7 +251,7 @@ test.each(kinds)(
 
 test('the stream of a stored response that takes more memory than an account has is refused, and the response can be read as a whole', async () => {
   const [key = ''] = keys;
-  const streams = kinds.find(({ divisor }) => divisor !== undefined);
+  const streams = kinds.find(({ name }) => name === 'long responses as streams');
   if (streams === undefined) throw new Error('no streams');
   const [path] = await streams.prepare(key, bytes / 3);
   expect((await send(key, path)).status).toBe(400);

@@ -76,7 +76,8 @@ export async function findBarriers(page: Page): Promise<string[]> {
   // The script is run through the debugger, to which the page's policy does not apply.
   await page.evaluate(`${axe};0`);
   const { violations } = await page.evaluate<AxeResult>(
-    'axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] })',
+    // Without what is not read here, the selectors above all, the checks take less than half the time.
+    'axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"], resultTypes: ["violations"], selectors: false })',
   );
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')

@@ -48,7 +48,7 @@ import {
   started,
   usageReported,
 } from '../../src/generation/events.ts';
-import { webUrls } from '../any-text.ts';
+import { webUrls } from '../../src/lib/any-text.fixtures.ts';
 
 /** What answers of a protocol can contain. */
 export interface AnswerAbilities {

@@ -14,7 +14,7 @@ import {
   ImageRequestSchema,
 } from '../../src/gen/tollgate/v1/image_pb.ts';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
-import { anyCharacters } from '../any-text.ts';
+import { anyCharacters } from '../../src/lib/any-text.fixtures.ts';
 
 const word = anyCharacters({ minLength: 1, maxLength: 20 }).filter(text => text.isWellFormed());
 const size = fc

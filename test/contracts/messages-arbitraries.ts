@@ -51,7 +51,7 @@ import {
   usageReported,
 } from '../../src/generation/events.ts';
 import { anyText } from './answer-arbitraries.ts';
-import { webUrls } from '../any-text.ts';
+import { webUrls } from '../../src/lib/any-text.fixtures.ts';
 
 const provider = 'acme';
 const pieces = fc

@@ -34,7 +34,7 @@ import {
   toolResultContent,
 } from '../../src/codecs/content.ts';
 import { anyText } from './answer-arbitraries.ts';
-import { webUrls } from '../any-text.ts';
+import { webUrls } from '../../src/lib/any-text.fixtures.ts';
 
 const name = fc.constantFrom('get_weather', 'now', 'search-2', 'n'.repeat(64));
 const schemaJson = fc

@@ -68,7 +68,7 @@ import {
 } from '../../src/generation/events.ts';
 import { renumberTurns } from '../../src/generation/turns.ts';
 import { anyText } from './answer-arbitraries.ts';
-import { webUrls } from '../any-text.ts';
+import { webUrls } from '../../src/lib/any-text.fixtures.ts';
 
 const pieces = fc
   .tuple(anyText, fc.nat(8))

@@ -1,7 +1,7 @@
 /** Generated requests of each protocol with unknown members, blocks, items, roles and values. */
 import fc from 'fast-check';
 import { type JsonTree, readTree, treeAt, type TreePath, writeTree } from './json-tree.ts';
-import { anyCharacters } from '../any-text.ts';
+import { anyCharacters } from '../../src/lib/any-text.fixtures.ts';
 
 /** A sample request that uses all of a protocol, with its path and what may be changed in it. */
 export interface ProtocolSample {

@@ -10,7 +10,8 @@ import {
 } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 import { dollar, makeHash, plans } from './commands.ts';
-import { openInlineLedger, writeEmptyLedger } from './inline-ledger.ts';
+import { writeEmptyLedger } from './empty-ledger.ts';
+import { openInlineLedger } from './inline-ledger.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 import { openForReading } from '../../src/lib/sqlite/database.ts';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';

@@ -1,4 +1,3 @@
-import { writeFileSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { ColumnStore, findColumnsFolder } from '../../src/ledger/columns/column-store.ts';
@@ -90,19 +89,6 @@ class InlineReader implements LedgerReader {
   async close(): Promise<void> {
     // Its connection is the ledger's.
   }
-}
-
-let empty: Buffer | undefined;
-
-/** Writes a ledger without accounts, as the first start leaves it: its migrations take 50 ms. */
-export function writeEmptyLedger(dataDir: string): void {
-  if (empty === undefined) {
-    const db = openForWriting(':memory:');
-    migrateLedger(db, 0);
-    empty = db.serialize();
-    db.close();
-  }
-  writeFileSync(ledgerPath(dataDir), empty);
 }
 
 /** Opens the ledger of a data directory, whose file must exist, in the calling thread. */

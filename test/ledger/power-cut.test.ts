@@ -9,6 +9,7 @@ import { migrateLedger } from '../../src/ledger/sqlite/schema.ts';
 import { WalSync } from '../../src/ledger/sqlite/wal-sync.ts';
 import { encodeAdmit, encodeSettle, waitsForSync, type WireCommand } from '../../src/ledger/sqlite/wire.ts';
 import { type Connection, openForWriting } from '../../src/lib/sqlite/database.ts';
+import { writeEmptyLedger } from './empty-ledger.ts';
 import { makeAdmitCommand, amount, makeHash, plans, settleAmount, temporaryDirectory } from './fixture.ts';
 
 /**
@@ -43,6 +44,7 @@ class Machine {
   reported: Reported = { settled: [], held: [], credits: 0n };
 
   constructor() {
+    writeEmptyLedger(this.#directory.path);
     this.#db = openForWriting(this.#path, 'NORMAL');
     migrateLedger(this.#db, now);
     this.#engine = new Engine(this.#db, options);

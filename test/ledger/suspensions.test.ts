@@ -25,8 +25,8 @@ let fixture: LedgerFixture;
 const writeOffs: [id: number, nanoUsd: bigint][] = [];
 afterEach(() => fixture.end());
 
-/** Opens the fixture. Returns the list to which suspended accounts are added. */
-async function openWatched(balance = 10n * dollar): Promise<SuspendedAccount[]> {
+/** Opens the fixture; `isInline`: without threads. Returns the list to which suspended accounts are added. */
+async function openWatched(balance = 10n * dollar, isInline = false): Promise<SuspendedAccount[]> {
   const reports: SuspendedAccount[] = [];
   writeOffs.length = 0;
   const watch = {
@@ -34,7 +34,7 @@ async function openWatched(balance = 10n * dollar): Promise<SuspendedAccount[]> 
     suspended: (account: SuspendedAccount) => void reports.push(account),
     wroteOff: (id: number, nanoUsd: bigint) => void writeOffs.push([id, nanoUsd]),
   };
-  fixture = await openFixture({ balance, watch, writeOffMax: dollar });
+  fixture = await openFixture({ balance, watch, writeOffMax: dollar, isInline });
   return reports;
 }
 
@@ -114,7 +114,7 @@ test.skipIf(isOnPostgres)(
 );
 
 test('each write-off is reported, and an account with more write-offs than allowed is suspended until it is resumed', async () => {
-  const reports = await openWatched(10n);
+  const reports = await openWatched(10n, true);
   await fixture.ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
   expect(await fixture.ledger.settle(settleAmount(1, dollar + 10n))).toMatchObject({ writtenOffNanoUsd: dollar });
   expect(await fixture.ledger.findAccount(1)).toMatchObject({ suspended: null });
@@ -136,7 +136,7 @@ test('each write-off is reported, and an account with more write-offs than allow
 });
 
 test('a credit with a reference is added once, whatever comes between, and another credit can’t use its reference', async () => {
-  await openWatched();
+  await openWatched(undefined, true);
   const credit = { accountId: 1, amount: 5n, note: 'gift', reference: 'invoice 7' };
   expect(await fixture.ledger.addCredit(credit)).toMatchObject({ balance: 10n * dollar + 5n });
   for (let n = 0; n < 1100; n += 1)
@@ -152,7 +152,7 @@ test('a credit with a reference is added once, whatever comes between, and anoth
 });
 
 test('an admission that repeats id and public id is a repeat; the same id with another public id is a defect', async () => {
-  await openWatched();
+  await openWatched(undefined, true);
   const id = 1_790_000_000_000 * 4096;
   const requestId = publicRequestId(id);
   expect(await fixture.ledger.admit(makeAdmitCommand(id, { requestId }))).toMatchObject({ kind: 'admitted' });

@@ -1,4 +1,4 @@
-/** The control services of a gateway, without generations: with a real ledger, a real catalogue and a real listener. */
+/** The control services of a gateway, without generations: with a real ledger (without its threads), a real catalogue and a real listener. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -86,7 +86,7 @@ export interface ControlPlane {
 export async function startControlPlane(): Promise<ControlPlane> {
   const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-control-'));
   const clock = new TestClock();
-  const { open, environment } = await chooseEngine({ dataDir, clock, dailyLimitUnit: 'dollars', plans });
+  const { open, environment } = await chooseEngine({ dataDir, clock, dailyLimitUnit: 'dollars', plans }, true);
   const ledger = await open();
   const [token = ''] = operatorTokens(dataDir);
   const tokens = new ServiceTokens([{ name: 'operator.token', text: token, scopes: ['operator'] }]);

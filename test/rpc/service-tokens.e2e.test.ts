@@ -11,7 +11,8 @@ import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
 import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { fromConnectError } from '../../src/rpc/errors.ts';
 import { rpcRequest } from '../e2e/upstream-callers.ts';
-import { endGateway, type Gateway, makeKey, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, makeKey } from '../gateway.ts';
+import { startGateway } from '../hosted-gateway.ts';
 
 const config = (metering: string): string => `
 simulator: { tokens_per_second: 0 }

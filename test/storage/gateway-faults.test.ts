@@ -12,6 +12,7 @@ import {
   runCommand,
   startGateway,
 } from '../gateway.ts';
+import { runCommand as runShared, startGateway as startShared } from '../hosted-gateway.ts';
 import { canMakeFaults, makeStorageFaults, type StorageFault } from './storage-faults.ts';
 
 /** A gateway whose disk fails and recovers, as clients and the operator see it. */
@@ -124,7 +125,8 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
 
   test('that loses writes ends the process at once, and the next start has everything that was acknowledged', async () => {
     await start();
-    const { cli, home } = gateway;
+    const { home } = gateway;
+    const cli = (args: readonly string[]) => runShared(home, args, { TOLLGATE_RPC_PORT: new URL(gateway.rpcUrl).port });
     expect((await cli(['credits', 'add', '1', '3', '--reference', 'first'])).code).toBe(0);
     faults?.arm({ calls: ['syncs'], error: 'EIO', path: 'ledger.sqlite', times: 1, loses: true });
     const refused = await cli(['credits', 'add', '1', '4', '--reference', 'second']);
@@ -136,10 +138,10 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
     // Whether or not the first attempt succeeded, the key exists once, however many times the command is repeated.
     if (refused.code !== 0) expect(refused.stderr).toContain('--reference second');
     for (let n = 0; n < 2; n += 1)
-      expect((await gateway.cli(['credits', 'add', '1', '4', '--reference', 'second'])).code).toBe(0);
-    const shown = await gateway.cli(['accounts', 'show', '1', '--json']);
+      expect((await cli(['credits', 'add', '1', '4', '--reference', 'second'])).code).toBe(0);
+    const shown = await cli(['accounts', 'show', '1', '--json']);
     expect(shown.json).toMatchObject({ balance: 17 });
-    const other = await gateway.cli(['credits', 'add', '1', '5', '--reference', 'second']);
+    const other = await cli(['credits', 'add', '1', '5', '--reference', 'second']);
     expect([other.code, other.stderr]).toEqual([1, expect.stringContaining('belongs to another credit')]);
     await endGateway(gateway);
   });
@@ -160,7 +162,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
 });
 
 test('a missing ledger beside stored content is not treated as a first start', async () => {
-  const gateway = await startGateway({ config });
+  const gateway = await startShared({ config });
   await send(gateway, '/v1/responses', { model: 'sim/small', input: 'x', store: true });
   await gateway.stop();
   await expectVerified(gateway.home);

@@ -236,15 +236,15 @@ export class Responses {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#dependencies.ledger, 'api_key');
     const compact = async (how: CompactHow): Promise<CompactConversationResponse> => {
-      const requested = await this.#ask({ ...request, store: false }, context, credential, {
-        leaving: () => how.signal,
-      });
-      try {
+      // The answer has the user's messages. One for repeated requests is made even if the client has disconnected.
+      const patience = { leaving: () => how.signal, outlivesCall: how.answerStore !== undefined };
+      const requested = await this.#ask({ ...request, store: false }, context, credential, patience);
+      return releaseOnFailure(requested, async () => {
         const compacting = () => compactConversation(this.#dependencies.generations, requested, how);
-        return await withCallerPaths(requested, compacting);
-      } finally {
-        requested.room.release();
-      }
+        const compacted = await withCallerPaths(requested, compacting);
+        requested.room.made();
+        return compacted;
+      });
     };
     if (key === undefined) return compact({ signal: context.signal });
     return this.#dependencies.replays.answerOne({

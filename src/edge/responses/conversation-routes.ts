@@ -79,5 +79,5 @@ function sendCompacted(exchange: Exchange, compacted: CompactConversationRespons
   };
   const repeats = facts.repeatedId;
   const counted = repeats === undefined ? completed : undefined;
-  exchange.answer(headers, value, { status: 200, model, completed: counted, repeats });
+  exchange.answer(headers, value, { status: 200, model, completed: counted, repeats }, true);
 }
