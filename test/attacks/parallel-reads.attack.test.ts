@@ -203,7 +203,8 @@ const kinds: readonly Kind[] = [
   },
   {
     name: 'image tasks',
-    divisor: smallDivisor,
+    // As much as ten images of 4 MB.
+    divisor: attackSize(1.5, 4),
     shown: 1,
     prepare: async (key, size) => {
       const drawing = { model: 'far/painter', prompt: `say ${size}`, n: 4, response_format: 'b64_json', async: true };
