@@ -1,6 +1,5 @@
-import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises';
+import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { busyJobs, windowMs } from './busy-owners.ts';
 import { FairQueue } from './fair-queue.ts';
 
 /** Returns a queue whose jobs take a millisecond each, and a list of the jobs that it has run. */
@@ -16,19 +15,7 @@ function setUp(limits = { sliceMs: 2, waitingMax: 100 }) {
       nowMs += 1;
       done.push(owner);
     });
-  const pass = (ms: number): void => void (nowMs += ms);
-  return { run, done, pass };
-}
-
-/** Sends as many requests of an account as make it busy, and one of another, in a window that is over when this resolves. */
-async function makeBusy({ run, done, pass }: ReturnType<typeof setUp>, other: string | undefined): Promise<void> {
-  for (let count = 0; count <= busyJobs; count += 1) run('busy');
-  if (other !== undefined) run(other);
-  while (done.length < busyJobs + 1) await turn();
-  await turn();
-  await turn();
-  pass(windowMs);
-  done.length = 0;
+  return { run, done };
 }
 
 test('jobs that fit into a turn begin at once, all others in later turns', async () => {
@@ -70,41 +57,4 @@ test('a job that fails does not affect the others', async () => {
   run('a');
   await turn();
   expect(done).toEqual(['a']);
-});
-
-test('while others send requests, those of a busy account start together every 2 ms; the others’ start at once', async () => {
-  const queue = setUp();
-  const { run, done } = queue;
-  await makeBusy(queue, 'quiet');
-  run('busy');
-  run('busy');
-  run('quiet');
-  expect(done).toEqual(['quiet']);
-  await turn();
-  await turn();
-  expect(done).toEqual(['quiet']);
-  await wait(20);
-  expect(done).toEqual(['quiet', 'busy', 'busy']);
-});
-
-test('an account that is alone is not delayed, however many requests it sends', async () => {
-  const queue = setUp();
-  await makeBusy(queue, undefined);
-  queue.run('busy');
-  expect(queue.done).toEqual(['busy']);
-});
-
-test('an account is no longer busy after a window without its requests', async () => {
-  const queue = setUp();
-  await makeBusy(queue, 'quiet');
-  queue.pass(windowMs);
-  queue.run('busy');
-  expect(queue.done).toEqual(['busy']);
-});
-
-test('gathered requests count for the most that may wait', async () => {
-  const queue = setUp({ sliceMs: 2, waitingMax: busyJobs });
-  await makeBusy(queue, 'quiet');
-  const taken = Array.from({ length: busyJobs + 1 }, () => queue.run('busy'));
-  expect(taken.indexOf(false)).toBe(busyJobs);
 });
