@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { interfaces } from '../../src/dashboard/app/playground/code.ts';
+import { databaseVariable } from '../gateway-database.ts';
 import { endGateway, type Gateway, makeKey, readRecord, root } from '../gateway.ts';
 import { startGateway } from '../hosted-gateway.ts';
 import {
@@ -57,6 +58,7 @@ async function runInShell(text: string, more: Record<string, string> = {}): Prom
     TOLLGATE_RPC_PORT: new URL(gateway.rpcUrl).port,
     TOLLGATE_OPERATOR_TOKEN: readFileSync(join(gateway.dataDir, 'operator.token'), 'utf8').trim(),
     TOLLGATE_MANAGEMENT_KEY: gateway.managementKey,
+    ...databaseVariable(gateway.home),
     ...more,
   };
   const names = `curl() { command curl --silent --show-error --fail-with-body "$@"; }; tollgate() { "${process.execPath}" "${join(root, 'bin/tollgate.js')}" "$@"; }`;
@@ -129,7 +131,7 @@ test('a click on a bar filters rows and totals by its hour, the address keeps it
   const spend = page.locator('.tile').filter({ hasText: 'Spend' }).locator('dd').first();
   await expect.poll(() => rows.count()).toBe(3);
   const bars = page.getByRole('region', { name: 'Chart' }).getByRole('group').getByRole('button');
-  expect(await bars.count()).toBe(24);
+  await expect.poll(() => bars.count()).toBe(24);
   await bars.nth(3).click();
   await page.getByText('No request in this period').waitFor();
   expect(await spend.innerText()).toBe('$0.000000');
