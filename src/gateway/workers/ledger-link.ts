@@ -53,7 +53,6 @@ export class LedgerLink {
   });
   /** Undefined while commands are sent through the main thread. */
   #port: MessagePort | undefined;
-
   readonly #impatience: NodeJS.Timeout;
   #isClosed = false;
 
@@ -160,7 +159,7 @@ export class LedgerLink {
   #done({ request, resolve }: Pick<Sent, 'request' | 'resolve'>, value: unknown): void {
     // Only the reply to an admission that was not denied is an array.
     const isHeld = request[0] === 'admit' && Array.isArray(value);
-    if (!isHeld) this.#tools.held.delete(idOf(request));
+    if (!isHeld) this.#tools.held.delete(findRequestId(request));
     resolve(value);
   }
 
@@ -173,6 +172,6 @@ export class LedgerLink {
 }
 
 /** Returns the id of the request that a command admits or ends; 0: of none. */
-function idOf(command: WireCommand): number {
+function findRequestId(command: WireCommand): number {
   return command[0] === 'admit' || command[0] === 'settle' || command[0] === 'void' ? command[2] : 0;
 }
