@@ -1,0 +1,124 @@
+/** Every member of the official clients' types has a place in the table of prices, so that an update of a client can't bring one that costs and that nobody pays. */
+import { describe, expect, test } from 'vitest';
+import { findPriced } from '../../src/generation/priced-features.ts';
+import { isPricedBeta, refusalReason } from '../../src/upstreams/withheld-features.ts';
+import { free, priced, refused, values } from './member-types/table.ts';
+import { type Members, walkMembers } from './member-types/walk.ts';
+
+/** Returns what the table lacks: members ("openai embeddings.user") and values ("openai speed=fast"). */
+function findUnlisted(clients: ReadonlyMap<string, Members>): string[] {
+  const unlisted: string[] = [];
+  for (const [client, members] of clients) {
+    for (const [name, { places, values: texts }] of members) {
+      const isListed = classesOf(client, name).length > 0;
+      if (!isListed) unlisted.push(...[...places].map(place => `${client} ${place}.${name}`));
+      for (const text of texts) if (values[name]?.has(text) === false) unlisted.push(`${client} ${name}=${text}`);
+    }
+  }
+  return unlisted;
+}
+
+function classesOf(client: string, name: string): string[] {
+  const by = Object.keys(priced).filter(each => priced[each]?.has(name) === true);
+  return [...by, ...(refused.has(name) ? ['refused'] : []), ...(free[client]?.has(name) === true ? ['free'] : [])];
+}
+
+describe('the types of the official clients', () => {
+  const clients = walkMembers();
+
+  test('have no member and no value of a price-selecting member that the table lacks', () => {
+    expect(findUnlisted(clients)).toEqual([]);
+    expect([...clients].map(([name, { size }]) => [name, size > 200])).toEqual([
+      ['openai', true],
+      ['anthropic', true],
+      ['google', true],
+    ]);
+  });
+
+  test('have no member in two classes', () => {
+    const twice = [...clients].flatMap(([client, members]) =>
+      [...members.keys()].filter(name => classesOf(client, name).length > 1),
+    );
+    expect(twice).toEqual([]);
+  });
+
+  test('lack no word of the table, so that it has no dead ones', () => {
+    const names = new Set([...clients.values()].flatMap(members => [...members.keys()]));
+    const listed = [...Object.values(priced), refused, ...Object.values(free)].flatMap(each => [...each]);
+    expect(listed.filter(name => !names.has(name))).toEqual([]);
+  });
+});
+
+/** A member and a value, as an update of a client could bring them. */
+const updates: readonly (readonly [string, string, RegExp, string, string])[] = [
+  [
+    'a request',
+    'openai/resources/embeddings',
+    /encoding_format\?:/,
+    "turbo_lane?: 'x'; encoding_format?:",
+    'openai EmbeddingCreateParams.turbo_lane',
+  ],
+  [
+    'usage',
+    'openai/resources/completions',
+    /completion_tokens: number;/,
+    'completion_tokens: number; quantum_tokens: number;',
+    'openai CompletionUsage.quantum_tokens',
+  ],
+  [
+    'a value',
+    '@anthropic-ai/sdk/resources/beta/messages/messages',
+    /speed\?: 'standard' \| 'fast'/g,
+    "speed?: 'standard' | 'fast' | 'warp'",
+    'anthropic speed=warp',
+  ],
+  [
+    'a tool',
+    '@anthropic-ai/sdk/resources/beta/messages/messages',
+    /type: 'web_search_20260318';/g,
+    "type: 'web_search_20270101';",
+    'anthropic type=web_search_20270101',
+  ],
+];
+
+test.each(updates)('a new member of %s fails the test', (_, file, pattern, text, unlisted) => {
+  const edited = walkMembers((path, whole) => (path.includes(`${file}.d.`) ? whole.replace(pattern, text) : whole));
+  expect(findUnlisted(edited)).toEqual([unlisted]);
+});
+
+/** Refused members that never reach a provider for another reason than a list: the interface has none, or only the gateway writes them. */
+const notSent = new Set(['thread', 'voice', 'memory_limit', 'bill_to', 'svg_usage', 'audio_tokens', 'retrieval']);
+/** Members of Gemini's requests, which only the gateway writes. */
+const ownOnly = /^(?:response|speech|image|routing|modelSelection)[A-Z]|^cachedContent$/;
+
+test('what the table calls refused is refused by the lists of the gateway', () => {
+  const sent = [...refused].filter(name => !notSent.has(name) && !ownOnly.test(name));
+  const passed = sent.filter(name => refusalReason(name) === undefined && findPriced({ [name]: 7 }).length === 0);
+  expect(passed).toEqual([]);
+});
+
+test('the tools that cost by the call are found by their types, and the betas that change a price by their names', () => {
+  const paid = [...(values['type'] ?? [])].filter(type => findPriced({ tools: [{ type }] }).length > 0);
+  const tools = paid.filter(type => !/result|output|completed|partial|message/.test(type));
+  expect(tools.map(type => type.replace(/_20\d\d.*$/, '')).filter((type, at, all) => all.indexOf(type) === at)).toEqual(
+    [
+      'advisor',
+      'code_execution',
+      'code_interpreter',
+      'file_search',
+      'image_generation',
+      'web_search',
+      'web_search_preview',
+    ],
+  );
+  expect([...(values['betas'] ?? [])].filter(isPricedBeta)).toMatchInlineSnapshot(`
+    [
+      "advisor-tool-2026-03-01",
+      "context-1m-2025-08-07",
+      "fallback-credit-2026-06-01",
+      "fallback-credit-2026-07-01",
+      "fast-mode-2026-02-01",
+      "user-profiles-billing-2026-10-01",
+    ]
+  `);
+});
