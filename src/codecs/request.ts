@@ -39,7 +39,7 @@ export function sourceRequest(
   { raw, body, unknown }: Pick<ReceivedRequest, 'raw'> & { readonly body: object; readonly unknown: UnknownMembers },
   headers: Record<string, string> = {},
 ): GenerateRequest['source'] & object {
-  const { paths, values } = unknown;
+  const { paths, values, length } = unknown;
   return {
     $typeName: 'tollgate.v1.SourceRequest',
     protocol,
@@ -47,6 +47,7 @@ export function sourceRequest(
     unknownFields: paths,
     unknownValues: values,
     pricedFields: paths.length === 0 ? [] : paths.filter(path => isPriced(body as JsonObject, path)),
+    unknownLength: length,
     headers,
   };
 }

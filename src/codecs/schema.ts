@@ -3,7 +3,7 @@ import { GatewayError, type Violation } from '../errors/gateway-error.ts';
 import { type Extra, Protocol, type Unknown } from '../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from './codec.ts';
 import { toExtra } from './content.ts';
-import { unknownMembers } from './json.ts';
+import { jsonLength, unknownMembers } from './json.ts';
 import { narrowSchema } from './narrow-schema.ts';
 import { documented } from '../lib/schema-notes.ts';
 
@@ -272,6 +272,8 @@ export class UnknownMembers {
   readonly paths: string[] = [];
   /** Settings with unknown values that can't be dropped: for an upstream of another protocol the request is refused. */
   readonly values: Unknown[] = [];
+  /** The size of the unknown members that no item, part or tool carries, in characters. */
+  length = 0;
   readonly #protocol: Protocol;
 
   constructor(protocol: Protocol) {
@@ -280,7 +282,18 @@ export class UnknownMembers {
 
   /** Collects the paths of the unknown members of a body. */
   collectFromBody(body: object, known: ReadonlySet<string>): void {
-    for (const name in unknownMembers(body, known)) this.paths.push(name);
+    const unknown = unknownMembers(body, known);
+    if (unknown === undefined) return;
+    this.paths.push(...Object.keys(unknown));
+    this.length += jsonLength(unknown);
+  }
+
+  /** Collects the paths and the size of the unknown members of `value` at `path`, which nothing carries. Null counts as not sent. */
+  list(value: object | null | undefined, known: ReadonlySet<string>, path: string): void {
+    const unknown = unknownMembers(value ?? {}, known);
+    if (unknown === undefined) return;
+    for (const name in unknown) this.paths.push(`${path}.${name}`);
+    this.length += jsonLength(unknown);
   }
 
   /** Collects the paths of the unknown members of `value` at `path`, and returns the members. Null counts as not sent. */
@@ -295,6 +308,7 @@ export class UnknownMembers {
   knownOrWarn<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
     if (!(value instanceof UnknownValue)) return value ?? undefined;
     this.paths.push(path);
+    this.length += jsonLength(value.value);
     return undefined;
   }
 
@@ -302,6 +316,7 @@ export class UnknownMembers {
   knownOrRefuse<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
     if (!(value instanceof UnknownValue)) return value ?? undefined;
     this.values.push(this.#describe(value, path, false));
+    this.length += jsonLength(value.value);
     return undefined;
   }
 

@@ -97,7 +97,7 @@ export class UpstreamSet {
     };
     const settings = fingerprint(provider, config);
     if (provider.protocol === 'images') {
-      const images = new ImagesProvider(options);
+      const images = new ImagesProvider({ ...options, passthrough });
       return { settings, answers: { images }, close: () => void images.close() };
     }
     const protocol = protocols[provider.protocol];

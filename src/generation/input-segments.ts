@@ -100,9 +100,9 @@ function partSegment(kind: string, part: Part): InputSegment {
   }
 }
 
-/** Adds a segment for unknown members of the client's protocol. The model may read them, so a hold must cover them: at most one token for two characters. */
+/** Adds a segment for unknown members of the client's protocol. The model may read them, so they are input: about one token for four characters, at most one for two. */
 function addExtra(segments: InputSegment[], length: number): void {
-  if (length > 0) segments.push(segment('extra', '', { flatMax: Math.ceil(length / 2) }));
+  if (length > 0) segments.push(segment('extra', '', { flat: Math.floor(length / 4), flatMax: Math.ceil(length / 2) }));
 }
 
 function addParts(segments: InputSegment[], kind: string, parts: readonly Part[]): void {
@@ -193,6 +193,7 @@ export function inputSegments(request: GenerateRequest): InputSegment[] {
     addItem(segments, item);
     addExtra(segments, extraLength(item));
   }
+  addExtra(segments, request.source?.unknownLength ?? 0);
   // The tokens that begin the answer.
   segments.push(segment('end', '', { flat: 3 }));
   return segments;

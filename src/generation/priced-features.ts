@@ -20,23 +20,69 @@ export const pricedTools = [
 /** A tool that a provider runs and charges per call. */
 export type PricedTool = (typeof pricedTools)[number];
 
-/** Members of a body that cost extra, with the price name and the values that cost nothing. */
-const pricedMembers: Readonly<Record<string, { readonly feature: string; readonly harmless?: readonly JsonValue[] }>> =
-  {
-    web_search_options: { feature: 'web_search' },
-    search_parameters: { feature: 'web_search' },
-    web_search: { feature: 'web_search', harmless: [false] },
-    enable_search: { feature: 'web_search', harmless: [false] },
-    plugins: { feature: 'plugins' },
-    audio: { feature: 'audio' },
-    modalities: { feature: 'audio' },
-    image_generation: { feature: 'image_generation', harmless: [false] },
-    image_config: { feature: 'image_generation' },
-    compound_custom: { feature: 'web_search' },
-    speed: { feature: 'speed', harmless: ['standard'] },
-    inference_geo: { feature: 'inference_geo', harmless: ['global', 'not_available'] },
-    container: { feature: 'code_execution' },
-  };
+/** What a member of a body costs: the price name, and the values that cost nothing. */
+interface PricedMember {
+  readonly feature: string;
+  readonly harmless?: readonly JsonValue[];
+}
+
+/** Members of a body that cost extra. */
+const pricedMembers: Readonly<Record<string, PricedMember>> = {
+  web_search_options: { feature: 'web_search' },
+  search_parameters: { feature: 'web_search' },
+  web_search: { feature: 'web_search', harmless: [false] },
+  enable_search: { feature: 'web_search', harmless: [false] },
+  plugins: { feature: 'plugins' },
+  audio: { feature: 'audio' },
+  modalities: { feature: 'audio' },
+  image_generation: { feature: 'image_generation', harmless: [false] },
+  image_config: { feature: 'image_generation' },
+  compound_custom: { feature: 'web_search' },
+  speed: { feature: 'speed', harmless: ['standard'] },
+  inference_geo: { feature: 'inference_geo', harmless: ['global', 'not_available'] },
+  container: { feature: 'code_execution' },
+  // Together's second model, which reads the request too.
+  safety_model: { feature: 'safety_model' },
+  // Azure's searches in the operator's own data.
+  data_sources: { feature: 'data_sources' },
+  // Images: further images, frames, or the text of another model. Source: the types of `openai` 7.59 (`ImageGenerateParams`).
+  partial_images: { feature: 'partial_images', harmless: [0, '0'] },
+  frame_count: { feature: 'frame_count', harmless: [1, '1'] },
+  svg: { feature: 'svg' },
+};
+
+/**
+ * Members that ask for more samples than the client sees, or for as many as their value. Sources: vLLM (docs.vllm.ai, "OpenAI Compatible Server", extra
+ * parameters: `best_of`, `use_beam_search`), Hugging Face (huggingface.js `TextGenerationParameters`: `best_of`; Transformers' generation configuration:
+ * `num_return_sequences`, `num_beams`), `@google/genai` 3.3 (`candidateCount`), 2026-11.
+ */
+export const sampleMembers: readonly string[] = [
+  'n',
+  'best_of',
+  'use_beam_search',
+  'beam_width',
+  'num_beams',
+  'num_return_sequences',
+  'num_samples',
+  'num_outputs',
+  'num_images',
+  'num_images_per_prompt',
+  'candidate_count',
+  'candidateCount',
+];
+
+/** Members that nest the settings of a sample in other servers' own forms; they are searched too. */
+const settingMembers: readonly string[] = [
+  'generation_config',
+  'generationConfig',
+  'parameters',
+  'sampling_params',
+  'options',
+  'model_kwargs',
+  'generate_kwargs',
+  'nvext',
+  'vllm_xargs',
+];
 
 /** The features of tools that a provider runs and charges per call, by the beginning of the tool's type. */
 const toolFeatures: readonly (readonly [prefix: string, feature: string])[] = [
@@ -54,6 +100,11 @@ const toolFeatures: readonly (readonly [prefix: string, feature: string])[] = [
   ['googleMaps', 'google_maps'],
   ['google_maps', 'google_maps'],
   ['enterpriseWebSearch', 'web_search'],
+  ['exaAiSearch', 'web_search'],
+  ['parallelAiSearch', 'web_search'],
+  ['codeExecution', 'code_execution'],
+  ['fileSearch', 'file_search'],
+  ['retrieval', 'retrieval'],
 ];
 
 /** A part of a request that costs extra, or that selects another model, host or credential. */
@@ -64,20 +115,90 @@ export interface WithheldFeature {
   readonly param: string;
 }
 
-/** Returns the parts of a body that cost extra. */
-export function findPriced(body: JsonObject): WithheldFeature[] {
-  const found: WithheldFeature[] = [];
-  for (const param in body) {
-    const feature = findMemberFeature(param, body[param] ?? null);
-    if (feature !== undefined) found.push({ feature, param });
+/** Returns the parts of a body that cost extra. `samples`: how many samples the request is admitted for; more cost extra. */
+export function findPriced(body: JsonObject, samples = 1): WithheldFeature[] {
+  const found = findPricedMembers(body, samples, '');
+  for (const name of settingMembers) {
+    const settings = body[name];
+    if (isObject(settings)) found.push(...findPricedMembers(settings, samples, `${name}.`));
   }
-  const { tools } = body;
-  if (!Array.isArray(tools)) return found;
-  for (const [index, tool] of tools.entries()) {
-    const feature = findToolFeature(tool);
-    if (feature !== undefined) found.push({ feature, param: `tools.${index}` });
+  addTools(found, body['tools'], 'tools');
+  addOfferedLater(found, body);
+  return found;
+}
+
+function findPricedMembers(body: JsonObject, samples: number, path: string): WithheldFeature[] {
+  const found: WithheldFeature[] = [];
+  for (const name in body) {
+    const value = body[name] ?? null;
+    const feature = sampleMembers.includes(name)
+      ? asksForMore(value, samples)
+        ? 'more samples'
+        : undefined
+      : findMemberFeature(name, value);
+    if (feature !== undefined) found.push({ feature, param: path + name });
   }
   return found;
+}
+
+/** Returns whether the value of a member that names samples asks for more than `samples`. */
+function asksForMore(value: JsonValue, samples: number): boolean {
+  if (value === null || value === false || value === 'false' || value === '') return false;
+  const count = typeof value === 'string' ? Number(value) : value;
+  return typeof count !== 'number' || Number.isNaN(count) || count > samples;
+}
+
+function addTools(found: WithheldFeature[], tools: JsonValue | undefined, path: string): void {
+  if (!Array.isArray(tools)) return;
+  for (const [index, tool] of tools.entries()) {
+    if (!isObject(tool)) continue;
+    const param = `${path}.${index}`;
+    const feature = findToolFeature(tool);
+    if (feature !== undefined) found.push({ feature, param });
+    const setting = findToolSetting(tool);
+    if (setting !== undefined) found.push({ feature: setting, param: `${param}.${setting}` });
+    // A namespace of the Responses interface has tools of its own.
+    addTools(found, tool['tools'], `${param}.tools`);
+  }
+}
+
+/** Returns the path of a setting of a tool that selects a dearer price than that of a call; undefined: none does. Source: the types of `openai` 7.59 (`memory_limit`). */
+function findToolSetting({ container }: JsonObject): string | undefined {
+  const limit = isObject(container) ? (container['memory_limit'] ?? null) : null;
+  return limit === null || limit === '1g' ? undefined : 'container.memory_limit';
+}
+
+/** Adds the tools that a conversation offers after its begin: `additional_tools` and found tools of Responses, `tool_addition` blocks of Messages. */
+function addOfferedLater(found: WithheldFeature[], { input, messages }: JsonObject): void {
+  if (Array.isArray(input)) {
+    for (const [index, item] of input.entries()) {
+      if (isObject(item) && item['tools'] !== undefined) addTools(found, item['tools'], `input.${index}.tools`);
+    }
+  }
+  if (!Array.isArray(messages)) return;
+  for (const [index, message] of messages.entries()) {
+    const content = isObject(message) ? message['content'] : undefined;
+    if (!Array.isArray(content)) continue;
+    for (const [place, block] of content.entries()) {
+      if (isObject(block)) addAdded(found, block, `messages.${index}.content.${place}`);
+    }
+  }
+}
+
+/** Adds the tool of a block that adds one, and those of a compaction that has added some. */
+function addAdded(found: WithheldFeature[], block: JsonObject, path: string): void {
+  const { type, tool, tool_changes: changes } = block;
+  if (type === 'tool_addition' && isObject(tool) && isObject(tool['definition'])) {
+    addTools(found, [tool['definition']], `${path}.tool`);
+  }
+  if (!Array.isArray(changes)) return;
+  for (const [index, change] of changes.entries()) {
+    if (isObject(change)) addAdded(found, change, `${path}.tool_changes.${index}`);
+  }
+}
+
+function isObject(value: JsonValue | undefined): value is { [name: string]: JsonValue } {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Returns the feature of a member of a body; undefined: it does not cost extra. */
@@ -99,8 +220,9 @@ function isTextOnly(value: JsonValue): boolean {
 
 /** Returns the feature of a tool of a body; undefined: it does not cost extra. */
 export function findToolFeature(tool: JsonValue): string | undefined {
-  if (typeof tool !== 'object' || tool === null || Array.isArray(tool)) return undefined;
-  const { type } = tool;
+  if (!isObject(tool)) return undefined;
+  const { type, environment } = tool;
+  if (type === 'shell' && isObject(environment) && environment['type'] !== 'local') return 'shell';
   const names = typeof type === 'string' ? [type] : Object.keys(tool);
   for (const name of names) {
     const feature = nameFeature(name);

@@ -6,7 +6,7 @@ import { UpstreamFailure } from '../generation/upstream.ts';
 import { fetchBody } from './fetch-body.ts';
 import type { HttpTarget } from './http-target.ts';
 import { outgoingBody } from './outgoing-json.ts';
-import { refuseRouting } from './passthrough.ts';
+import { checkDirect, type Passthrough } from './passthrough.ts';
 
 /** What all calls of direct endpoints to one provider share. */
 export interface DirectHttp {
@@ -15,6 +15,8 @@ export interface DirectHttp {
   readonly codec: Pick<UpstreamCodec, 'parseError'>;
   /** The most bytes of an answer. */
   readonly bytesMax: number;
+  /** Which of the client's fields the provider gets. */
+  readonly passthrough: Passthrough;
 }
 
 /** One request over HTTP. */
@@ -28,7 +30,7 @@ export interface DirectPost {
  * Posts a request, and returns the text of its answer. Throws `UpstreamFailure` with a message for clients; if the signal is aborted, its reason.
  */
 export async function postDirectly(
-  { target, codec, bytesMax }: DirectHttp,
+  { target, codec, bytesMax, passthrough }: DirectHttp,
   { hold, model, signal, watch }: Omit<DirectCall<unknown>, 'request'>,
   { path, body }: DirectPost,
 ): Promise<string> {
@@ -40,7 +42,7 @@ export async function postDirectly(
     model,
     path: target.path(path),
     headers,
-    body: await outgoingBody(refuseRouting(body)),
+    body: await outgoingBody(checkDirect(passthrough, body)),
   };
   const answer = await fetchBody(target, { ...outgoing, codec, watch }, bytesMax, signal);
   return answer.toString('utf8');

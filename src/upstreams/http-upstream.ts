@@ -97,7 +97,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     });
     this.#own = lane(protocol);
     this.#completions = protocol.completions === undefined ? undefined : lane(protocol.completions);
-    this.#direct = { target: this.#target, codec: protocol.codec, bytesMax: eventBytesMax };
+    this.#direct = { target: this.#target, codec: protocol.codec, bytesMax: eventBytesMax, passthrough };
   }
 
   generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {

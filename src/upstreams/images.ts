@@ -9,13 +9,15 @@ import { fetchBody } from './fetch-body.ts';
 import type { OutgoingRequest } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { listOwnModels } from './own-models.ts';
-import { refuseRouting } from './passthrough.ts';
+import { checkDirect, type Passthrough } from './passthrough.ts';
 import { ImageFetcher } from './image-fetcher.ts';
 
 /** The settings of a configured provider of images. The base URL ends in the version, as for the official client. */
 export interface ImagesProviderOptions extends HttpTargetOptions {
   /** The most bytes of an answer, and of an image. */
   readonly eventBytesMax: number;
+  /** Which of the client's fields the provider gets; absent: `unpriced`. */
+  readonly passthrough?: Passthrough | undefined;
   /** Fetches images that are returned as URLs; absent: an `ImageFetcher` with its default guards. */
   readonly fetcher?: Pick<ImageFetcher, 'fetch'>;
 }
@@ -25,6 +27,7 @@ export class ImagesProvider implements ImageUpstream {
   readonly keys: KeysHealth;
   readonly #target: HttpTarget;
   readonly #bytesMax: number;
+  readonly #passthrough: Passthrough;
   readonly #fetcher: Pick<ImageFetcher, 'fetch'>;
 
   constructor(options: ImagesProviderOptions) {
@@ -32,6 +35,7 @@ export class ImagesProvider implements ImageUpstream {
     this.#target = new HttpTarget(options, 'bearer');
     this.keys = this.#target.keys;
     this.#bytesMax = bytesMax;
+    this.#passthrough = options.passthrough ?? 'unpriced';
     this.#fetcher = options.fetcher ?? new ImageFetcher({ bytesMax, runtime });
   }
 
@@ -65,11 +69,12 @@ export class ImagesProvider implements ImageUpstream {
 
   async #encode(call: ImageCall): Promise<Omit<OutgoingRequest, 'whole'>> {
     if (call.request.images.length === 0) {
-      const body = await outgoingBody(refuseRouting(encodeGeneration(call)));
+      const body = await outgoingBody(checkDirect(this.#passthrough, encodeGeneration(call), call.request.n));
       return this.#outgoing(call, '/images/generations', 'application/json', body);
     }
     const parts = encodeEdit(call);
-    refuseRouting(Object.fromEntries(parts.map(({ name }) => [name, true])));
+    const fields = parts.map(({ name, value }) => [name, typeof value === 'string' ? value : null] as const);
+    checkDirect(this.#passthrough, Object.fromEntries(fields), call.request.n);
     // The same request is always sent as the same bytes. The boundary contains a hash of the files, so that no file can contain the boundary.
     const hash = createHash('sha256');
     for (const { value } of parts) hash.update(value);

@@ -10,7 +10,11 @@ import { filterBody, filterHeaders, type Passthrough } from './passthrough.ts';
 function filtered(
   policy: Passthrough,
   body: JsonObject,
-  { protocol = Protocol.CHAT, unknown = [] }: { protocol?: Protocol; unknown?: string[] } = {},
+  {
+    protocol = Protocol.CHAT,
+    unknown = [],
+    paidTools,
+  }: { protocol?: Protocol; unknown?: string[]; paidTools?: string[] } = {},
 ): unknown {
   const request = create(GenerateRequestSchema, { source: { protocol, unknownFields: unknown } });
   try {
@@ -19,6 +23,7 @@ function filtered(
       request,
       encoded: { body: structuredClone(body), dropped: [] },
       accountId: 7,
+      paidTools,
     });
     return sent.dropped.length === 0 ? sent.body : sent;
   } catch (thrown) {
@@ -72,6 +77,65 @@ describe('by default', () => {
     expect(filtered('all', body)).toEqual(body);
   });
 
+  test.each<readonly [string, JsonObject]>([
+    ['best_of', { best_of: 2 }],
+    ['n', { n: 2 }],
+    ['use_beam_search', { use_beam_search: true }],
+    ['generation_config.num_return_sequences', { generation_config: { num_return_sequences: 3 } }],
+    ['parameters.best_of', { parameters: { best_of: '2' } }],
+    ['container', { container: { skills: [{ type: 'anthropic', skill_id: 'pdf' }] } }],
+    ['safety_model', { safety_model: 'guard' }],
+    [
+      'messages.0.content.1.tool.0',
+      {
+        messages: [
+          {
+            role: 'user',
+            content: [
+              { type: 'text', text: 'Hi' },
+              {
+                type: 'tool_addition',
+                tool: { type: 'tool_definition', definition: { type: 'web_search_20250305', name: 'web_search' } },
+              },
+            ],
+          },
+        ],
+      },
+    ],
+  ])('%s is refused at any depth', (param, body) => {
+    expect(filtered('unpriced', body)).toEqual(['unsupported_feature', param]);
+    expect(filtered('all', body)).toEqual(body);
+  });
+
+  test('tools that cost extra are left out of items of the input and of namespaces too', () => {
+    const search = { type: 'web_search' };
+    const local = { type: 'function', name: 'f' };
+    const group = (...tools: JsonObject[]): JsonObject => ({ type: 'namespace', name: 'g', tools });
+    const body = {
+      tools: [group(local, search)],
+      input: [{ type: 'additional_tools', role: 'developer', tools: [search, local, group(search)] }],
+    };
+    expect(filtered('unpriced', body)).toEqual({
+      body: {
+        tools: [group(local)],
+        input: [{ type: 'additional_tools', role: 'developer', tools: [local, group()] }],
+      },
+      dropped: ['tools.web_search', 'tools.web_search', 'tools.web_search'],
+    });
+  });
+
+  test('a container with more memory, or of a shell, is not at the price of a call', () => {
+    const paid = { type: 'code_interpreter', container: { type: 'auto', memory_limit: '16g' } };
+    expect(filtered('unpriced', { tools: [paid] }, { paidTools: ['code_interpreter'] })).toEqual([
+      'unsupported_feature',
+      'tools.0.container.memory_limit',
+    ]);
+    expect(filtered('unpriced', { tools: [paid] })).toEqual({ body: {}, dropped: ['tools.code_interpreter'] });
+    const shell = (type: string): JsonObject => ({ tools: [{ type: 'shell', environment: { type } }] });
+    expect(filtered('unpriced', shell('container_auto'))).toEqual({ body: {}, dropped: ['tools.shell'] });
+    expect(filtered('unpriced', shell('local'))).toEqual(shell('local'));
+  });
+
   test('fields that cost nothing extra pass unchanged, known or not', () => {
     const body = {
       model: 'm',
@@ -85,15 +149,21 @@ describe('by default', () => {
   });
 });
 
-test.each(['models', 'fallbacks', 'api_base', 'provider', 'aws_region_name', 'litellm_params'])(
-  '%s selects other models and is refused under every policy',
-  param => {
-    for (const policy of ['all', 'unpriced', 'known'] as const) {
-      expect(filtered(policy, { model: 'm', [param]: ['x'] })).toEqual(['unsupported_feature', param]);
-      expect(filtered(policy, { model: 'm', [param]: null })).toEqual({ model: 'm', [param]: null });
-    }
-  },
-);
+test.each([
+  'models',
+  'fallbacks',
+  'api_base',
+  'provider',
+  'aws_region_name',
+  'litellm_params',
+  'billing_policy',
+  'background_options',
+])('%s selects another model, payer or window and is refused under every policy', param => {
+  for (const policy of ['all', 'unpriced', 'known'] as const) {
+    expect(filtered(policy, { model: 'm', [param]: ['x'] })).toEqual(['unsupported_feature', param]);
+    expect(filtered(policy, { model: 'm', [param]: null })).toEqual({ model: 'm', [param]: null });
+  }
+});
 
 test('`known` removes fields that the gateway does not know, and lists them', () => {
   const body = { model: 'm', x_new: 1, messages: [{ role: 'user', content: 'Hi', y: 2 }], stop: ['a'] };

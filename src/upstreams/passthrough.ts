@@ -3,10 +3,10 @@ import type { EncodedRequest, Json, JsonObject } from '../codecs/codec.ts';
 import { listIn, objectIn, textIn } from '../codecs/json.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type Extra, type Item, Protocol } from '../gen/tollgate/v1/content_pb.ts';
-import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
+import { Endpoint, type GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { refuseUnknown } from '../generation/portable/portable-request.ts';
 import { findPriced, type WithheldFeature } from '../generation/priced-features.ts';
-import { findRouting, isPricedBeta } from './withheld-features.ts';
+import { findRefused, isPricedBeta } from './withheld-features.ts';
 
 /**
  * Which of a client's fields a provider gets. `all`: all fields except those that name other models, hosts or credentials. `unpriced`: also not those that cost extra and have no configured price. `known`: of the fields that `unpriced`
@@ -33,8 +33,8 @@ export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequ
   const { protocol, request, accountId } = outgoing;
   const encoded = policy === 'known' ? restoreNames(outgoing.encoded) : outgoing.encoded;
   const { body } = encoded;
-  refuseRouting(body);
-  const dropped = policy === 'all' ? [] : removePriced(body, outgoing.paidTools ?? []);
+  refuseAlways(body);
+  const dropped = policy === 'all' ? [] : removePriced(body, outgoing.paidTools ?? [], samplesOf(request));
   if (accountId !== undefined) addNamespace(body, protocol, accountId);
   if (policy === 'known' && request.source?.protocol === protocol) {
     refuseUnknown(request);
@@ -52,23 +52,62 @@ function restoreNames({ restore, ...encoded }: EncodedRequest): EncodedRequest {
 /**
  * Removes tools that cost extra from `body`, and returns their paths for the list of dropped fields. Throws `unsupported_feature` for other fields that cost extra, and for a tool whose use the request demands. Source: docs/interfaces/README.md "Unknown fields and values".
  */
-function removePriced(body: JsonObject, paidTools: readonly string[]): string[] {
-  const priced = findPriced(body).filter(({ feature }) => !paidTools.includes(feature));
+function removePriced(body: JsonObject, paidTools: readonly string[], samples: number): string[] {
+  const priced = findPriced(body, samples).filter(({ feature }) => !paidTools.includes(feature));
   const [first] = priced;
   if (first === undefined) return [];
-  const refused = priced.find(({ param }) => !param.startsWith(toolPrefix));
+  // A setting of a tool that is left out is left out with it.
+  const isLeft = (param: string): boolean => priced.some(each => param.startsWith(`${each.param}.container`));
+  const refused = priced.find(({ param }) => !toolPath.test(param) && !isLeft(param));
   if (refused !== undefined) throw withheld(refused);
-  const places = new Set(priced.map(({ param }) => Number(param.slice(toolPrefix.length))));
+  const later = new Set(
+    priced.map(({ param }) => param).filter(param => toolPath.test(param) && !ownToolPath.test(param)),
+  );
+  const dropped = removeLater(body, later);
+  const places = new Set(priced.map(({ param }) => ownToolPath.exec(param)?.[1]));
   const tools = listIn(body['tools']);
-  const remaining = tools.filter((_, index) => !places.has(index));
-  const removed = tools.filter((_, index) => places.has(index)).map(tool => objectIn(tool) ?? {});
+  const remaining = tools.filter((_, index) => !places.has(String(index)));
+  const removed = tools.filter((_, index) => places.has(String(index))).map(tool => objectIn(tool) ?? {});
+  if (removed.length === 0) return dropped;
   if (insistsOn(body['tool_choice'], { removed, remaining })) throw withheld(first);
   if (remaining.length > 0) body['tools'] = remaining;
   else for (const name of ['tools', 'tool_choice', 'parallel_tool_calls']) Reflect.deleteProperty(body, name);
-  return removed.map(tool => `tools.${textIn(tool['type']) || Object.keys(tool).join()}`);
+  return [...dropped, ...removed.map(tool => `tools.${toolName(tool)}`)];
 }
 
-const toolPrefix = 'tools.';
+function toolName(tool: JsonObject): string {
+  return textIn(tool['type']) || Object.keys(tool).join();
+}
+
+/** The path of a tool that can be left out: one of the body, of a namespace, or of an item of the input. */
+const toolPath = /^(?:input\.\d+\.)?tools\.\d+(?:\.tools\.\d+)*$/;
+const ownToolPath = /^tools\.(\d+)$/;
+
+/** Removes the tools at `paths` from namespaces and from items of the input. Returns their names for the list of dropped fields. */
+function removeLater(body: JsonObject, paths: ReadonlySet<string>): string[] {
+  if (paths.size === 0) return [];
+  const dropped: string[] = [];
+  const prune = (holder: JsonObject, path: string): void => {
+    const tools = listIn(holder['tools']);
+    if (tools.length === 0) return;
+    holder['tools'] = tools.filter((tool, index) => {
+      const at = `${path}tools.${index}`;
+      const own = objectIn(tool);
+      if (own === undefined) return true;
+      if (paths.has(at)) dropped.push(`tools.${toolName(own)}`);
+      else prune(own, `${at}.`);
+      return !paths.has(at);
+    });
+  };
+  prune(body, '');
+  for (const [index, item] of listIn(body['input']).entries()) prune(objectIn(item) ?? {}, `input.${index}.`);
+  return dropped;
+}
+
+/** Returns how many samples of each prompt a request is admitted for. */
+function samplesOf({ candidates = 1, endpoint, items }: GenerateRequest): number {
+  return endpoint === Endpoint.COMPLETIONS ? candidates / items.length : candidates;
+}
 
 /** Returns whether a tool choice, in any protocol's form, demands a tool that is removed. */
 function insistsOn(
@@ -83,18 +122,27 @@ function insistsOn(
   return removed.some(tool => tool['type'] === type || (type === 'tool' && tool['name'] === named['name']));
 }
 
-/** Throws `unsupported_feature` if a body names other models, hosts or credentials. */
-export function refuseRouting<Body extends object>(body: Body): Body {
-  const routing = findRouting(body as JsonObject);
-  if (routing !== undefined) throw withheld(routing);
+/** Throws `unsupported_feature` if a body has a member that no policy allows: it names other models, hosts, credentials or payers. */
+function refuseAlways(body: JsonObject): void {
+  const refused = findRefused(body);
+  if (refused === undefined) return;
+  const { param, reason } = refused;
+  throw new GatewayError('unsupported_feature', `\`${param}\` is not offered here: ${reason}.`, { param });
+}
+
+/**
+ * Returns the body of a request of a direct endpoint, as it is. Throws `unsupported_feature` for a member that the policy does not allow. `samples`: how many
+ * answers the request is admitted for.
+ */
+export function checkDirect<Body extends object>(policy: Passthrough, body: Body, samples = 1): Body {
+  refuseAlways(body as JsonObject);
+  const [priced] = policy === 'all' ? [] : findPriced(body as JsonObject, samples);
+  if (priced !== undefined) throw withheld(priced);
   return body;
 }
 
 function withheld({ feature, param }: WithheldFeature): GatewayError {
-  const message =
-    feature === ''
-      ? `\`${param}\` is not offered here: the gateway chooses the route.`
-      : `\`${param}\` is not offered here: the model has no price for ${feature}.`;
+  const message = `\`${param}\` is not offered here: the model has no price for ${feature}.`;
   return new GatewayError('unsupported_feature', message, { param });
 }
 

@@ -34,17 +34,52 @@ const routingMembers: readonly string[] = [
 /** Beginnings of the names of such members. */
 const routingPrefixes = /^(?:aws_|vertex_|azure_|litellm_)/;
 
-/** The beginnings of values of `anthropic-beta` that change the price. */
-const pricedBetas: readonly string[] = ['context-1m', 'fast-mode', 'advisor'];
+/**
+ * Members of a body that name another payer, or a credit of another request. They are refused under every policy: the account pays. Source: the types
+ * of `@anthropic-ai/sdk` 1.14 (`BetaBillingPolicy`, `BetaFallbackCreditTokenParam`, `user_profile_id`, `workspace_id`), 2026-11.
+ */
+const payerMembers: readonly string[] = ['billing_policy', 'fallback_credit_token', 'user_profile_id', 'workspace_id'];
+
+/**
+ * Members of a body that select the price of a slower or a collected run. They are refused under every policy: the gateway itself runs what is in the
+ * background, so that the provider is never asked for the background that belongs to them.
+ */
+const windowMembers: readonly string[] = ['background_options', 'completion_window'];
+
+const refusedMembers: readonly (readonly [members: readonly string[], reason: string])[] = [
+  [routingMembers, 'the gateway chooses the route'],
+  [payerMembers, 'the account pays for its requests'],
+  [windowMembers, 'the gateway itself runs what is in the background'],
+];
+
+/** The beginnings of values of `anthropic-beta` that change the price, or who pays it. */
+const pricedBetas: readonly string[] = [
+  'context-1m',
+  'fast-mode',
+  'advisor',
+  'fallback-credit',
+  'user-profiles-billing',
+];
+
+/** A member that no policy allows. */
+export interface RefusedMember extends WithheldFeature {
+  /** Why, for the end of a message. */
+  readonly reason: string;
+}
 
 /** Returns the first member of a body that no policy allows; undefined if there is none. */
-export function findRouting(body: JsonObject): WithheldFeature | undefined {
+export function findRefused(body: JsonObject): RefusedMember | undefined {
   for (const param in body) {
-    if ((routingMembers.includes(param) || routingPrefixes.test(param)) && body[param] !== null) {
-      return { feature: '', param };
-    }
+    const reason = body[param] === null ? undefined : refusalReason(param);
+    if (reason !== undefined) return { feature: '', param, reason };
   }
   return undefined;
+}
+
+/** Returns why no policy allows a member of a body; undefined if a policy does. */
+export function refusalReason(param: string): string | undefined {
+  const rule = refusedMembers.find(([members]) => members.includes(param));
+  return rule?.[1] ?? (routingPrefixes.test(param) ? 'the gateway chooses the route' : undefined);
 }
 
 /** Returns whether a value of `anthropic-beta` changes the price. */

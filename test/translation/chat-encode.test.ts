@@ -51,6 +51,7 @@ function foreign(
     unknownFields,
     unknownValues: [],
     pricedFields: [],
+    unknownLength: 9,
     headers: {},
   };
   const endpoint = protocol === Protocol.RESPONSES ? Endpoint.RESPONSES : Endpoint.MESSAGES;

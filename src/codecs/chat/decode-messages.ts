@@ -120,12 +120,12 @@ class MessageDecoder {
     );
     if (call.type === 'custom') {
       const { name, input } = call.custom;
-      this.#unknown.collect(call.custom, knownCustomCallMembers, `${path}.custom`);
+      this.#unknown.list(call.custom, knownCustomCallMembers, `${path}.custom`);
       const content = make.toolCallContent({ callId: call.id, name, kind: ToolKind.CUSTOM, arguments: input });
       return make.makeItem(content, turn, extra);
     }
     const { name, arguments: args } = call.function;
-    this.#unknown.collect(call.function, knownFunctionCallMembers, `${path}.function`);
+    this.#unknown.list(call.function, knownFunctionCallMembers, `${path}.function`);
     const signed = signature === undefined ? {} : { signature: make.makeOpaque('gemini.thought_signature', signature) };
     return make.makeItem(make.toolCallContent({ callId: call.id, name, arguments: args, ...signed }), turn, extra);
   }
@@ -156,20 +156,20 @@ class MessageDecoder {
       case 'refusal':
         return make.refusalContent(part.refusal);
       case 'image_url':
-        this.#unknown.collect(part.image_url, knownImageMembers, `${path}.image_url`);
+        this.#unknown.list(part.image_url, knownImageMembers, `${path}.image_url`);
         return make.imageContent(
           imageSource(part.image_url.url, `${path}.image_url.url`),
           this.#unknown.knownOrWarn(part.image_url.detail, `${path}.image_url.detail`) ?? '',
         );
       case 'input_audio': {
-        this.#unknown.collect(part.input_audio, knownAudioMembers, `${path}.input_audio`);
+        this.#unknown.list(part.input_audio, knownAudioMembers, `${path}.input_audio`);
         const { data, format } = part.input_audio;
         if (!make.isBase64(data)) throw invalidField(`${path}.input_audio.data`, 'must be base64');
         const source = make.mediaSource({ case: 'base64', value: data }, `audio/${format}`);
         return { case: 'audio', value: { $typeName: 'tollgate.v1.AudioPart', source, format } };
       }
       case 'file':
-        this.#unknown.collect(part.file, knownFileMembers, `${path}.file`);
+        this.#unknown.list(part.file, knownFileMembers, `${path}.file`);
         return fileContent(part.file, `${path}.file`);
     }
   }

@@ -42,7 +42,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   checkFieldPairs(body);
   const unknown = new UnknownMembers(Protocol.CHAT);
   unknown.collectFromBody(body, isTextOnly(body['modalities']) ? knownTextOnlyMembers : known);
-  unknown.collect(body.stream_options, knownStreamOptionsMembers, 'stream_options');
+  unknown.list(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const { stop } = body;
   const format = unknown.knownOrRefuse(body.response_format, 'response_format');
   const effort = unknown.knownOrWarn(body.reasoning_effort, 'reasoning_effort');
@@ -91,7 +91,7 @@ function checkFieldPairs(body: ChatRequest): void {
 function decodeTools(body: ChatRequest, unknown: UnknownMembers): Tool[] {
   if (body.functions != null) {
     return body.functions.map((each, index) => {
-      unknown.collect(each, knownFunctionMembers, `functions.${index}`);
+      unknown.list(each, knownFunctionMembers, `functions.${index}`);
       return decode.makeTool(decode.functionTool({ ...each, strict: undefined }), {});
     });
   }
@@ -103,11 +103,11 @@ function decodeTool(tool: ChatTool | UnknownValue, unknown: UnknownMembers, path
   const extra = unknown.collect(tool, knownToolMembers, path);
   const hints = { ...cacheHint(tool), ...defined({ extra }) };
   if (tool.type === 'function') {
-    unknown.collect(tool.function, knownFunctionMembers, `${path}.function`);
+    unknown.list(tool.function, knownFunctionMembers, `${path}.function`);
     return decode.makeTool(decode.functionTool(tool.function), hints);
   }
   const { format } = tool.custom;
-  unknown.collect(tool.custom, knownCustomMembers, `${path}.custom`);
+  unknown.list(tool.custom, knownCustomMembers, `${path}.custom`);
   return decode.makeTool(decode.customTool(tool.custom, format == null ? '' : JSON.stringify(format)), hints);
 }
 
@@ -134,9 +134,9 @@ function readReference(reference: ChatToolReference): ToolName {
 }
 
 function decodeFormat(format: ChatResponseFormat, unknown: UnknownMembers): OutputFormat {
-  unknown.collect(format, knownFormatMembers, 'response_format');
+  unknown.list(format, knownFormatMembers, 'response_format');
   if (format.type !== 'json_schema') return decode.plainFormat(format.type);
-  unknown.collect(format.json_schema, knownJsonSchemaMembers, 'response_format.json_schema');
+  unknown.list(format.json_schema, knownJsonSchemaMembers, 'response_format.json_schema');
   // Other protocols require a name for a schema.
   return decode.schemaFormat({ ...format.json_schema, name: format.json_schema.name ?? 'response' });
 }

@@ -78,7 +78,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   }
   const unknown = new UnknownMembers(Protocol.COMPLETIONS);
   unknown.collectFromBody(body, known);
-  unknown.collect(body.stream_options, knownStreamOptionsMembers, 'stream_options');
+  unknown.list(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const stream = body.stream === true;
   const { logprobs, logit_bias: _, ...sampled } = body;
   const request = makeRequest({

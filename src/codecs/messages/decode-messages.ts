@@ -179,7 +179,7 @@ class MessageDecoder {
     if (source !== undefined) return this.#unreadable(block, source, path);
     const extra = this.#unknown.collect(block, blockMembers[block.type], path);
     if (block.type === 'image' || block.type === 'document') {
-      this.#unknown.collect(block.source, knownSourceMembers, `${path}.source`);
+      this.#unknown.list(block.source, knownSourceMembers, `${path}.source`);
     }
     const part = make.makePart(decodeContent(block, path), extra);
     return Object.assign(part, this.#cache(block, path));

@@ -69,7 +69,7 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
   const choice = unknownMembers.knownOrRefuse(body.tool_choice, 'tool_choice');
   const items = decodeMessages(body.system ?? undefined, body.messages, unknownMembers);
   const tools = (body.tools ?? []).map((tool, index) => decodeTool(tool, unknownMembers, `tools.${index}`));
-  unknownMembers.collect(choice, knownChoiceMembers, 'tool_choice');
+  unknownMembers.list(choice, knownChoiceMembers, 'tool_choice');
   const request = makeRequest({
     model: body.model,
     endpoint: Endpoint.MESSAGES,
@@ -89,7 +89,7 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
   });
   const format = decodeFormat(body, unknownMembers);
   if (format !== undefined) request.outputFormat = format;
-  unknownMembers.collect(metadata, knownMetadataMembers, 'metadata');
+  unknownMembers.list(metadata, knownMetadataMembers, 'metadata');
   const headers = protocolHeaders(received.headers);
   request.source = decode.sourceRequest(
     Protocol.MESSAGES,
@@ -104,7 +104,7 @@ function decodeFormat(body: MessagesRequest, unknownMembers: UnknownMembers): Ou
   const path = isOlder ? 'output_format' : 'output_config.format';
   const format = unknownMembers.knownOrRefuse(isOlder ? body.output_format : body.output_config?.format, path);
   if (format === undefined) return undefined;
-  unknownMembers.collect(format, knownFormatMembers, path);
+  unknownMembers.list(format, knownFormatMembers, path);
   // Other protocols require a name for a schema.
   return decode.schemaFormat({ name: 'response', schema: format.schema });
 }
@@ -128,10 +128,10 @@ const thinkingModes = {
 
 function decodeReasoning(body: MessagesRequest, unknownMembers: UnknownMembers): ReasoningConfig | undefined {
   const { output_config: output } = body;
-  unknownMembers.collect(output, knownOutputConfigMembers, 'output_config');
+  unknownMembers.list(output, knownOutputConfigMembers, 'output_config');
   const effort = unknownMembers.knownOrWarn(output?.effort, 'output_config.effort');
   const thinking = unknownMembers.knownOrWarn(body.thinking, 'thinking');
-  unknownMembers.collect(thinking, knownThinkingMembers, 'thinking');
+  unknownMembers.list(thinking, knownThinkingMembers, 'thinking');
   if (thinking === undefined) return effort === undefined ? undefined : decode.reasoningConfig(effort);
   const config = decode.reasoningConfig(effort, thinkingModes[thinking.type]);
   if (thinking.type === 'disabled') return config;

@@ -82,7 +82,7 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
   unknown.collectFromBody(body, known);
   const items = body.input == null ? [] : decodeInput(body.input, unknown);
   const tools = (body.tools ?? []).flatMap((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
-  unknown.collect(body.stream_options, knownStreamOptionsMembers, 'stream_options');
+  unknown.list(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const { text, reasoning } = body;
   const choice = unknown.knownOrRefuse(body.tool_choice, 'tool_choice');
   const include = (body.include ?? []).flatMap((each, index) => unknown.knownOrWarn(each, `include.${index}`) ?? []);
@@ -137,7 +137,7 @@ function samplingMembers(body: ResponsesBody): Parameters<typeof decode.sampling
 }
 
 function decodeReasoning(reasoning: NonNullable<ResponsesBody['reasoning']>, unknown: UnknownMembers): ReasoningConfig {
-  unknown.collect(reasoning, knownReasoningMembers, 'reasoning');
+  unknown.list(reasoning, knownReasoningMembers, 'reasoning');
   const effort = unknown.knownOrWarn(reasoning.effort, 'reasoning.effort');
   return {
     ...decode.reasoningConfig(effort),
@@ -203,7 +203,7 @@ function isAllowedTools(choice: ResponsesToolReference | AllowedTools): choice i
 
 function decodeToolChoice(value: ResponsesToolChoice, unknown: UnknownMembers): ToolChoice {
   if (typeof value === 'string') return decode.toolChoice(value);
-  unknown.collect(value, knownChoiceMembers, 'tool_choice');
+  unknown.list(value, knownChoiceMembers, 'tool_choice');
   if (isAllowedTools(value)) {
     const mode = unknown.knownOrRefuse(value.mode, 'tool_choice.mode') ?? 'auto';
     return decode.toolChoice(mode, value.tools.map(decodeToolName), true);
@@ -224,9 +224,9 @@ function decodeOutputFormat(
   text: NonNullable<ResponsesBody['text']>,
   unknown: UnknownMembers,
 ): OutputFormat | undefined {
-  unknown.collect(text, knownTextMembers, 'text');
+  unknown.list(text, knownTextMembers, 'text');
   const format = unknown.knownOrRefuse(text.format, 'text.format');
-  unknown.collect(format, knownFormatMembers, 'text.format');
+  unknown.list(format, knownFormatMembers, 'text.format');
   if (format === undefined) return undefined;
   return format.type === 'json_schema' ? decode.schemaFormat(format) : decode.plainFormat(format.type);
 }

@@ -38,7 +38,8 @@ export async function prepareEmbedRequest(
 /** Counts all inputs. Throws `validation_error` for one that is longer than the model's context. */
 async function countInputs(request: EmbedRequest, { contextLength = Infinity }: Model): Promise<number> {
   const counter = new PieceCounter(await loadTokenizer());
-  let sum = 0;
+  // A model may read members that the gateway does not know.
+  let sum = await counter.count(request.extraJson);
   for (const [index, { text, tokens }] of request.inputs.entries()) {
     // A text that is too long by its lowest estimate is refused without being counted.
     const count = tokens.length + (await counter.count(text, contextLength));

@@ -32,14 +32,15 @@ export async function prepareRerankRequest(
 }
 
 /** Counts the tokens of the query and all documents. Throws `validation_error` if a document and the query together are longer than the model's context. */
-async function countInputs({ query, documents }: RerankRequest, contextLength = Infinity): Promise<number> {
+async function countInputs({ query, documents, extraJson }: RerankRequest, contextLength = Infinity): Promise<number> {
   // A text that is too long by its lowest estimate is not counted.
   const counter = new PieceCounter(await loadTokenizer());
   const queryTokens = await counter.count(query, contextLength);
   if (queryTokens > contextLength) {
     throw invalidRerankField('query', `must have at most ${contextLength} tokens with this model`);
   }
-  let sum = queryTokens;
+  // A model may read members that the gateway does not know.
+  let sum = queryTokens + (await counter.count(extraJson));
   for (const [index, document] of documents.entries()) {
     const tokens = await counter.count(document, contextLength);
     if (queryTokens + tokens > contextLength) {
