@@ -104,7 +104,13 @@ export class UpstreamSet {
     const protocol = protocols[provider.protocol];
     if (protocol === undefined) throw new Error(`the protocol ${provider.protocol} of a provider is not implemented`);
     const takesTokenIds = provider.tokenIds ?? protocol.embeddings?.takesTokenIds ?? false;
-    const upstream = new HttpProvider({ ...options, protocol, dialect: findDialect(provider.dialect), passthrough, takesTokenIds });
+    const upstream = new HttpProvider({
+      ...options,
+      protocol,
+      dialect: findDialect(provider.dialect),
+      passthrough,
+      takesTokenIds,
+    });
     const answers = {
       upstream,
       ...(protocol.embeddings === undefined ? {} : { embeddings: upstream }),

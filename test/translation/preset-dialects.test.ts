@@ -73,14 +73,14 @@ const servers: Readonly<Record<string, Server>> = {
     const unknown = unknownMember(body, [...members, 'parallel_tool_calls', 'reasoning_effort'], [...ofAll, 'prefix']);
     if (unknown !== undefined) return unknown;
     const messages = list(body['messages']);
-    const roles = messages.map(({ role }) => String(role));
+    const roles = messages.map(({ role }) => (typeof role === 'string' ? role : ''));
     if (roles.includes('developer')) return 'developer is no role';
     if (roles.some((role, index) => role === 'user' && roles[index - 1] === 'tool')) {
       return 'Unexpected role "user" after role "tool"';
     }
     const ids = messages.flatMap(each => [each['tool_call_id'], ...list(each['tool_calls']).map(({ id }) => id)]);
-    const wrong = ids.find(id => id !== undefined && !/^[a-zA-Z0-9]{9}$/.test(String(id)));
-    return wrong === undefined ? undefined : `Tool call id was ${String(wrong)}`;
+    const wrong = ids.find(id => id !== undefined && !(typeof id === 'string' && /^[a-zA-Z0-9]{9}$/.test(id)));
+    return wrong === undefined ? undefined : `Tool call id was ${JSON.stringify(wrong)}`;
   },
   groq(body) {
     const known = [...common, 'max_completion_tokens', 'stream_options', 'seed', 'user', 'response_format'];
