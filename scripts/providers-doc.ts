@@ -4,10 +4,11 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import type { Dialect } from '../src/codecs/dialect.ts';
 import { presetModels } from '../src/config/preset-models.ts';
 import { type Preset, presets } from '../src/config/presets.ts';
-import type { UpstreamQuirk } from '../src/config/settings.ts';
 import { authentications } from '../src/upstreams/authentication.ts';
+import { type DialectRow, dialectRows } from '../src/upstreams/dialects.ts';
 import { protocols } from '../src/upstreams/protocols.ts';
 
 /** The path of the page. */
@@ -48,14 +49,66 @@ function modelsText({ name, discovery }: Preset): string {
   return models === undefined ? 'the file only' : `catalogue: ${models.length}`;
 }
 
-const quirkTexts: Readonly<Record<UpstreamQuirk, string>> = {
-  max_tokens: 'the output limit is called `max_tokens` only',
-  no_stream_options: '`stream_options` is not sent: usage comes without it',
-  one_answer: '`n` choices are `n` calls',
-  running_timings: 'streams report their tokens as they run (`timings_per_token`)',
-  running_usage: 'streams report their tokens as they run (`stream_options.continuous_usage_stats`)',
-  template_count: 'counts of input are requested from it (`/apply-template`, `/tokenize`)',
+/** Returns what a member of a dialect means. */
+type MemberText<Value> = (value: Value) => string;
+const dialectTexts: { readonly [Member in keyof Dialect]-?: MemberText<NonNullable<Dialect[Member]>> } = {
+  limitName: name => `the output limit is called ${code(name)} only`,
+  limitIsVisible: () => 'the output limit counts only what the client sees, not the reasoning',
+  streamOptions: () => `${code('stream_options')} is not sent: usage comes without it`,
+  choices: () => `${code('n')} choices are ${code('n')} calls`,
+  runningCounts: where =>
+    where === 'timings'
+      ? `streams report their tokens as they run (${code('timings_per_token')})`
+      : `streams report their tokens as they run (${code('stream_options.continuous_usage_stats')})`,
+  counting: () => `counts of input are requested from it (${code('/apply-template')}, ${code('/tokenize')})`,
+  developer: role => `the role ${code('developer')} becomes ${code(role)}`,
+  afterResults: text => `between a tool’s result and a message of the user stands the answer “${text}”`,
+  systemFirst: () => 'the text of all system messages is joined at the beginning',
+  callIdLength: length => `ids of tool calls have ${length} letters and digits; others are replaced`,
+  reasoning: place => reasoningTexts[place],
+  renamed: names =>
+    Object.entries(names)
+      .map(([name, own]) => `${code(name)} is called ${code(own)}`)
+      .join(', '),
+  refused: names => `not sent: ${names.map(code).join(', ')}`,
+  refusedInMessages: names => `not sent in messages: ${names.map(code).join(', ')}`,
+  thinkingOff: members => `reasoning is switched off by ${code(JSON.stringify(members))}`,
+  efforts: names =>
+    names.length === 0 ? 'no effort is sent' : `efforts: ${names.map(code).join(', ')}; others become the nearest`,
+  schemas: () => `a schema for the answer is put into the prompt, with ${code('json_object')}`,
+  models: rows => rows.map(([names, own]) => `${code(names.source)}: ${dialectText(own)}`).join('; '),
 };
+
+const reasoningTexts = {
+  reasoning: `earlier reasoning is sent as ${code('reasoning')}`,
+  reasoning_content: `earlier reasoning is sent as ${code('reasoning_content')}`,
+  parts: 'earlier reasoning is sent as thinking parts of the content',
+  refused: 'earlier reasoning is not sent',
+} as const;
+
+function memberText<Member extends keyof Dialect>(member: Member, value: NonNullable<Dialect[Member]>): string {
+  const text: MemberText<never> = dialectTexts[member];
+  return (text as MemberText<typeof value>)(value);
+}
+
+function dialectText(dialect: Dialect): string {
+  const members = Object.keys(dialect) as (keyof Dialect)[];
+  return members
+    .flatMap(member => {
+      const value = dialect[member];
+      return value === undefined ? [] : [memberText(member, value)];
+    })
+    .join(', ');
+}
+
+/** Returns the lines of a dialect, each with its source. */
+function rowLines(row: DialectRow): string[] {
+  const members = Object.keys(row) as (keyof Dialect)[];
+  return members.flatMap(member => {
+    const line = row[member];
+    return line === undefined ? [] : [`  - ${memberText(member, line[0])} (${line[1]})`];
+  });
+}
 
 const sections: Readonly<Record<string, () => string>> = {
   'at a glance': () =>
@@ -71,10 +124,12 @@ const sections: Readonly<Record<string, () => string>> = {
       ]),
     ),
   addresses: () => presets.map(preset => `- ${preset.title}: ${addressText(preset)}`).join('\n'),
-  quirks: () =>
+  dialects: () =>
     presets
-      .filter(({ quirks = [] }) => quirks.length > 0)
-      .map(({ title, quirks = [] }) => `- ${title}: ${quirks.map(each => quirkTexts[each]).join('; ')}`)
+      .flatMap(({ name, title }) => {
+        const row = dialectRows[name];
+        return row === undefined ? [] : [`- ${title}:`, ...rowLines(row)];
+      })
       .join('\n'),
   models: () =>
     presets

@@ -3,6 +3,7 @@ import type { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import type { SseMessage } from '../lib/sse.ts';
+import type { Dialect } from './dialect.ts';
 import type { ErrorFacts } from './upstream-error.ts';
 
 export type { SseMessage } from '../lib/sse.ts';
@@ -68,19 +69,6 @@ export interface EncodedRequest {
   readonly restore?: (json: string) => string;
 }
 
-/**
- * Deviations of a server from its protocol, in the order of the names: it knows the output limit only as `max_tokens`; it refuses
- * `stream_options`; it returns only one answer per request; if requested, it counts tokens while it streams, in `timings` (llama.cpp) or in
- * `usage` (vLLM); it counts the tokens of a conversation at `/apply-template` and `/tokenize`.
- */
-export type UpstreamQuirk =
-  | 'max_tokens'
-  | 'no_stream_options'
-  | 'one_answer'
-  | 'running_timings'
-  | 'running_usage'
-  | 'template_count';
-
 /** The request, and the route's changes to it. */
 export interface EncodeInput {
   readonly request: GenerateRequest;
@@ -91,8 +79,8 @@ export interface EncodeInput {
   readonly modelOutputTokens?: number | undefined;
   /** True to request a stream. */
   readonly stream: boolean;
-  /** The upstream's deviations from the protocol; absent: none. */
-  readonly quirks?: readonly UpstreamQuirk[];
+  /** How the upstream deviates from the protocol; absent: not at all. */
+  readonly dialect?: Dialect;
   /** The provider's name in the configuration: only blobs that it made are sent to it. Absent if it is not known which blobs the upstream can read. */
   readonly provider?: string;
 }

@@ -59,8 +59,7 @@ const knownDetails: Readonly<Record<'input' | 'output', ReadonlySet<string>>> = 
 };
 
 /**
- * Returns the usage that an upstream reports. Undefined if it reports nothing plausible; the gateway then counts itself. Counts that
- * contradict the total are left out. `cachedIn` returns the tokens read from a cache.
+ * Returns the usage that an upstream reports. Undefined if it reports nothing plausible; the gateway then counts itself. `cachedIn` returns the tokens read from a cache.
  */
 export function parseUsageAs(
   names: UsageNames,
@@ -76,43 +75,59 @@ export function parseUsageAs(
   if ((input ?? 0) === 0 && (output ?? 0) === 0) return undefined;
   const details = objectIn(usage[names.inputDetails]) ?? {};
   const parsed: Usage = { $typeName: 'tollgate.v1.Usage' };
-  Object.assign(parsed, inputBuckets(input, cachedIn(details, usage), details), outputBuckets(output, usage, names));
+  const cached = cachedIn(details, usage);
+  const all = (input ?? 0) + (isBeside(input ?? 0, cached) ? cached : 0);
+  Object.assign(parsed, inputBuckets(input, cached, details), outputBuckets(output, usage, names, all));
   const extra = readUsageExtra(names, extras, usage);
   if (extra !== undefined) parsed.extra = extra;
   return parsed;
 }
 
 /**
- * Returns the input in buckets. `whole`: all tokens of the input, absent if not reported; `cached`: tokens read from a cache, absent if not reported; `details`: contains the tokens written to it.
- * Counts that exceed the total are left out.
+ * Returns the input in buckets. `whole`: the reported input, absent if not reported; `cached`: tokens read from a cache, absent if not reported; `details`: contains the tokens written to it.
+ * More cached tokens than input are beside the input (xAI's models at Azure report them so); written tokens that overlap with cached ones are capped, so that the sum is the input.
  */
 function inputBuckets(whole: number | undefined, cached: number | undefined, details: JsonObject): Partial<Usage> {
   if (whole === undefined) return {};
-  const written = countIn(details['cache_write_tokens']);
-  const rest = whole - (cached ?? 0) - (written ?? 0);
-  if (rest < 0) return { inputTokens: whole };
+  const uncached = isBeside(whole, cached) ? whole : whole - (cached ?? 0);
+  const reported = countIn(details['cache_write_tokens']);
+  const written = reported === undefined ? undefined : Math.min(reported, uncached);
   const written1h = Math.min(countIn(details['cache_write_1h_tokens']) ?? 0, written ?? 0);
   return defined({
-    inputTokens: rest,
+    inputTokens: uncached - (written ?? 0),
     cacheReadTokens: cached,
     cacheWrite5mTokens: written === undefined ? undefined : written - written1h,
     cacheWrite1hTokens: written1h === 0 ? undefined : written1h,
   });
 }
 
+/** Returns whether a part that is reported of a whole is not contained in it, because it is larger. */
+function isBeside(whole: number, part: number | undefined): part is number {
+  return part !== undefined && part > whole;
+}
+
 /**
- * Returns the output in buckets. Reasoning is part of the reported output (translation case US-18), unless the total of a Chat upstream shows that it was
- * counted separately; then it is added.
+ * Returns the output in buckets. Reasoning is part of the reported output (translation case US-18), unless the total shows that it was counted separately, or it is more than the output and
+ * there is no total; then it is added. More reasoning than output that the total does not contain is capped. `input`: all tokens of the input.
  */
-function outputBuckets(output: number | undefined, usage: JsonObject, names: UsageNames): Partial<Usage> {
+function outputBuckets(
+  output: number | undefined,
+  usage: JsonObject,
+  names: UsageNames,
+  input: number,
+): Partial<Usage> {
   if (output === undefined) return {};
   const reasoning = countIn(objectIn(usage[names.outputDetails])?.['reasoning_tokens']);
-  if (reasoning === undefined) return { outputTokens: output };
-  const total = (countIn(usage[names.input]) ?? 0) + output + reasoning;
-  if (names.output === 'completion_tokens' && reasoning > 0 && countIn(usage['total_tokens']) === total) {
-    return { outputTokens: output + reasoning, reasoningTokens: reasoning };
+  const total = countIn(usage['total_tokens']);
+  const rest = total === undefined ? 0 : total - input - output;
+  if (reasoning === undefined || reasoning === 0) {
+    // Gemini's Chat interface counts reasoning only in the total (recorded, 2025).
+    const hidden = rest > 0 ? { outputTokens: output + rest, reasoningTokens: rest } : { outputTokens: output };
+    return { ...(reasoning === undefined ? {} : { reasoningTokens: reasoning }), ...hidden };
   }
-  return { outputTokens: output, ...(reasoning > output ? {} : { reasoningTokens: reasoning }) };
+  const isSeparate = total === undefined ? reasoning > output : rest === reasoning;
+  if (isSeparate) return { outputTokens: output + reasoning, reasoningTokens: reasoning };
+  return { outputTokens: output, reasoningTokens: Math.min(reasoning, output) };
 }
 
 /** Returns the members of a usage that the contract has no field for. */

@@ -7,7 +7,7 @@ import { findModelKind, kindRules } from './model-kind.ts';
 import type { Environment, Variables } from './env.ts';
 import { cachingMember } from './listed-model.ts';
 import { readKeyFiles } from './key-files.ts';
-import { presetKeyVariables, presetModelIds, presetProviders, listQuirks } from './presets.ts';
+import { presetKeyVariables, presetModelIds, presetProviders, findServer } from './presets.ts';
 import { identityProviderSettings } from './identity-provider.ts';
 import { rpcSettings, tlsSettings } from './rpc-settings.ts';
 import { unknownKeyMark } from './scalars.ts';
@@ -253,10 +253,10 @@ function toTimeouts(parsed: ParsedTimeouts | undefined, standard: Timeouts): Tim
 }
 
 function toProvider(name: string, provider: ParsedProvider, timeouts: Timeouts): ProviderSettings {
-  const quirks = listQuirks(name, provider.base_url);
+  const dialect = findServer(name, provider.base_url);
   return {
     name,
-    ...(quirks.length === 0 ? {} : { quirks }),
+    ...defined({ dialect }),
     protocol: provider.protocol,
     baseUrl: provider.base_url,
     apiKeys: provider.api_key ?? [],

@@ -2,6 +2,7 @@ import { countIn, objectIn, readFacts, type JsonMembers, type ModelDescription, 
 import { scaledInteger } from './decimal.ts';
 import { cachingMember, listedModel } from './listed-model.ts';
 import type { Preset } from './presets.ts';
+import { compilePatterns } from '../lib/text-pattern.ts';
 import type { DiscoveredPricing, ModelSettings, PricingAboveSettings, PricingSettings } from './settings.ts';
 
 /**
@@ -83,12 +84,7 @@ function offeredName(own: string): string {
 /** Returns the prices of the first rule that matches a model; undefined if none matches, or if the model's id says that it is free. */
 function ruledPricing(prices: PriceRules, { id }: ModelSettings): PricingSettings | undefined {
   if (id.endsWith(':free')) return undefined;
-  return prices.find(({ models }) => models.some(pattern => fits(id, pattern)))?.pricing;
-}
-
-function fits(id: string, pattern: string): boolean {
-  const escaped = pattern.split('*').map(part => part.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
-  return new RegExp(`^${escaped.join('.*')}$`, 's').test(id);
+  return prices.find(({ models }) => compilePatterns(models)(id))?.pricing;
 }
 
 const free: PricingSettings = { inputPicoUsd: 0n, outputPicoUsd: 0n, above: [] };

@@ -5,7 +5,7 @@ import { parseConfig } from './config.ts';
 import type { Variables } from './env.ts';
 import { toPricing, withPresetModels } from './preset-catalogue.ts';
 import { presetModels } from './preset-models.ts';
-import { type Preset, presets, listQuirks } from './presets.ts';
+import { type Preset, presets, findServer } from './presets.ts';
 
 const load = (variables: Variables, text = '') => parseConfig('', text, { variables, builtInIds: [] });
 const loadProviders = (variables: Variables, text = ''): unknown =>
@@ -94,9 +94,9 @@ models: [{ id: a/b, pricing: { input: 1, output: 1 }, routes: [{ provider: groq,
   });
 
   test('a provider of the file is known by its address', () => {
-    expect(listQuirks('mine', 'https://api.deepseek.com/v1')).toEqual(['max_tokens', 'one_answer']);
-    expect(listQuirks('mine', 'https://models.example/v1')).toEqual([]);
-    expect(listQuirks('ollama', 'http://127.0.0.1:11434/v1')).toEqual(['max_tokens', 'one_answer']);
+    expect(findServer('mine', 'https://api.deepseek.com/v1')).toBe('deepseek');
+    expect(findServer('mine', 'https://models.example/v1')).toBeUndefined();
+    expect(findServer('ollama', 'http://127.0.0.1:11434/v1')).toBe('ollama');
   });
 });
 

@@ -4,7 +4,7 @@ import type { ParsedProvider } from './schema.ts';
 import { ConfigError } from './config-error.ts';
 import type { Secret } from './secrets.ts';
 import { presetModels } from './preset-models.ts';
-import type { ProtocolName, UpstreamQuirk } from './settings.ts';
+import type { ProtocolName } from './settings.ts';
 
 /** A provider that environment variables alone can enable. */
 export interface Preset {
@@ -29,7 +29,6 @@ export interface Preset {
   readonly discovery?: 'free' | 'priced';
   /** Where a queried server describes its models in more detail than in its list: `src/upstreams/server-models.ts`. */
   readonly details?: 'llama_cpp' | 'ollama' | 'lm_studio';
-  readonly quirks?: readonly UpstreamQuirk[];
 }
 
 /** Returns the preset of a chat provider in the cloud, which is enabled by its key. */
@@ -63,21 +62,18 @@ export const presets: readonly Preset[] = [
     keyHeader: 'api-key',
   },
   cloud('openrouter', 'OpenRouter', 'https://openrouter.ai/api/v1', 'OPENROUTER_API_KEY'),
-  { ...cloud('groq', 'Groq', 'https://api.groq.com/openai/v1', 'GROQ_API_KEY'), quirks: ['one_answer'] },
+  { ...cloud('groq', 'Groq', 'https://api.groq.com/openai/v1', 'GROQ_API_KEY') },
   {
     ...cloud('mistral', 'Mistral', 'https://api.mistral.ai/v1', 'MISTRAL_API_KEY'),
-    quirks: ['max_tokens', 'no_stream_options'],
   },
   {
     ...cloud('deepseek', 'DeepSeek', 'https://api.deepseek.com/v1', 'DEEPSEEK_API_KEY'),
-    quirks: ['max_tokens', 'one_answer'],
   },
   cloud('x-ai', 'xAI', 'https://api.x.ai/v1', 'XAI_API_KEY'),
-  { ...cloud('together', 'Together', 'https://api.together.xyz/v1', 'TOGETHER_API_KEY'), quirks: ['max_tokens'] },
+  { ...cloud('together', 'Together', 'https://api.together.xyz/v1', 'TOGETHER_API_KEY') },
   {
     ...cloud('fireworks', 'Fireworks', 'https://api.fireworks.ai/inference/v1', 'FIREWORKS_API_KEY'),
     modelPrefix: 'accounts/fireworks/models/',
-    quirks: ['max_tokens'],
   },
   {
     ...local,
@@ -85,7 +81,6 @@ export const presets: readonly Preset[] = [
     title: 'Ollama',
     addressVariable: 'OLLAMA_HOST',
     details: 'ollama',
-    quirks: ['max_tokens', 'one_answer'],
   },
   {
     ...local,
@@ -93,7 +88,6 @@ export const presets: readonly Preset[] = [
     title: 'vLLM',
     addressVariable: 'VLLM_BASE_URL',
     keyVariables: ['VLLM_API_KEY'],
-    quirks: ['running_usage'],
   },
   {
     ...local,
@@ -102,7 +96,6 @@ export const presets: readonly Preset[] = [
     addressVariable: 'LLAMA_CPP_BASE_URL',
     keyVariables: ['LLAMA_CPP_API_KEY'],
     details: 'llama_cpp',
-    quirks: ['max_tokens', 'one_answer', 'running_timings', 'template_count'],
   },
   {
     ...local,
@@ -111,7 +104,6 @@ export const presets: readonly Preset[] = [
     addressVariable: 'LM_STUDIO_BASE_URL',
     keyVariables: ['LM_STUDIO_API_KEY'],
     details: 'lm_studio',
-    quirks: ['max_tokens', 'one_answer'],
   },
   {
     name: 'tollgate',
@@ -214,10 +206,9 @@ export function presetModelIds(names: readonly string[]): string[] {
   return names.flatMap(name => (presetModels[name] ?? []).map(({ model }) => `${name}/${model}`));
 }
 
-/** Returns how the server at an address is known to deviate from its protocol; empty if the server is not known. */
-export function listQuirks(name: string, baseUrl: string): readonly UpstreamQuirk[] {
+/** Returns the preset whose server is at an address: by its host, or by the provider's name for presets without a fixed address; undefined: none. */
+export function findServer(name: string, baseUrl: string): string | undefined {
   const { host } = new URL(baseUrl);
   const own = presets.find(preset => preset.baseUrl !== undefined && new URL(preset.baseUrl).host === host);
-  const discovery = presets.find(preset => preset.name === name && preset.baseUrl === undefined);
-  return (own ?? discovery)?.quirks ?? [];
+  return (own ?? presets.find(preset => preset.name === name && preset.baseUrl === undefined))?.name;
 }

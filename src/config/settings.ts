@@ -232,28 +232,13 @@ export interface SimulatorSettings {
 /** A wire protocol of an upstream. */
 export type ProtocolName = 'chat' | 'responses' | 'messages' | 'gemini' | 'images';
 
-/** A deviation of a server from its protocol. */
-export type UpstreamQuirk =
-  /** Chat: the output limit is called `max_tokens` only. */
-  | 'max_tokens'
-  /** Chat: `stream_options` is refused; usage comes without it. */
-  | 'no_stream_options'
-  /** Only one candidate for a request. */
-  | 'one_answer'
-  /** The server reports token counts while it streams if `timings_per_token` is set. */
-  | 'running_timings'
-  /** The server reports token counts while it streams if `stream_options.continuous_usage_stats` is set. */
-  | 'running_usage'
-  /** The server can count the tokens of a conversation with `/apply-template` and `/tokenize`. */
-  | 'template_count';
-
 /** An upstream's address and credentials. */
 export interface ProviderSettings {
   readonly name: string;
   /** The preset that environment variables have enabled; absent: the provider is in the file. */
   readonly preset?: string;
-  /** How the server deviates from its protocol; absent: not at all. */
-  readonly quirks?: readonly UpstreamQuirk[];
+  /** The preset whose server it is, with the same deviations from the protocol; absent: the server is not known. */
+  readonly dialect?: string;
   readonly protocol: ProtocolName;
   /** In the form that the protocol's official client takes, without a slash at its end. */
   readonly baseUrl: string;

@@ -7,6 +7,7 @@ import { createImageSimulator } from '../simulator/images/image-simulator.ts';
 import { createRerankSimulator } from '../simulator/rerank/rerank-simulator.ts';
 import { createSimulator } from '../simulator/simulator.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
+import { findDialect } from '../upstreams/dialects.ts';
 import { HttpProvider } from '../upstreams/http-upstream.ts';
 import { ImagesProvider } from '../upstreams/images.ts';
 import { protocols } from '../upstreams/protocols.ts';
@@ -83,7 +84,7 @@ export class UpstreamSet {
   }
 
   #open(provider: ProviderSettings, config: Config): Opened {
-    const { name, baseUrl, headers, timeouts, quirks = [], passthrough } = provider;
+    const { name, baseUrl, headers, timeouts, passthrough } = provider;
     const options = {
       name,
       baseUrl,
@@ -103,7 +104,13 @@ export class UpstreamSet {
     const protocol = protocols[provider.protocol];
     if (protocol === undefined) throw new Error(`the protocol ${provider.protocol} of a provider is not implemented`);
     const takesTokenIds = provider.tokenIds ?? protocol.embeddings?.takesTokenIds ?? false;
-    const upstream = new HttpProvider({ ...options, protocol, quirks, passthrough, takesTokenIds });
+    const upstream = new HttpProvider({
+      ...options,
+      protocol,
+      dialect: findDialect(provider.dialect),
+      passthrough,
+      takesTokenIds,
+    });
     const answers = {
       upstream,
       ...(protocol.embeddings === undefined ? {} : { embeddings: upstream }),

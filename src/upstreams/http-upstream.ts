@@ -1,4 +1,5 @@
-import type { EncodedRequest, UpstreamQuirk } from '../codecs/codec.ts';
+import type { EncodedRequest } from '../codecs/codec.ts';
+import { type Dialect, dialectFor } from '../codecs/dialect.ts';
 import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import { Endpoint, type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
 import type { EmbedRequest } from '../gen/tollgate/v1/embedding_pb.ts';
@@ -35,8 +36,8 @@ export interface HttpUpstreamOptions extends HttpTargetOptions {
   /** The provider's name in the configuration. */
   readonly name: string;
   readonly protocol: UpstreamProtocol;
-  /** The provider's deviations from the protocol; absent: none. */
-  readonly quirks?: readonly UpstreamQuirk[];
+  /** How the provider deviates from the protocol; absent: not at all. */
+  readonly dialect?: Dialect;
   /** Which of the client's fields the provider gets; absent: `unpriced`. */
   readonly passthrough?: Passthrough | undefined;
   /** The most bytes of one event, or of an answer that is not streamed. */
@@ -77,16 +78,16 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   readonly #own: Lane;
   /** The protocol of legacy completions; undefined: the provider does not offer them. */
   readonly #completions: Lane | undefined;
-  readonly #quirks: readonly UpstreamQuirk[];
+  readonly #dialect: Dialect;
   readonly #passthrough: Passthrough;
   readonly #target: HttpTarget;
   readonly #direct: DirectHttp;
 
   constructor(options: HttpUpstreamOptions) {
-    const { protocol, name, eventBytesMax, quirks = [], passthrough = 'unpriced' } = options;
+    const { protocol, name, eventBytesMax, dialect = {}, passthrough = 'unpriced' } = options;
     this.mayPause = protocol.mayPause === true;
     this.takesTokenIds = options.takesTokenIds;
-    this.#quirks = quirks;
+    this.#dialect = dialect;
     this.#passthrough = passthrough;
     this.#target = new HttpTarget(options, protocol.authentication);
     this.keys = this.#target.keys;
@@ -108,7 +109,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   callsFor({ candidates = 1, endpoint }: GenerateRequest, model: string): number {
     // The prompts of a legacy completion can't be split into several calls.
     if (candidates === 1 || endpoint === Endpoint.COMPLETIONS) return 1;
-    return this.#quirks.includes('one_answer') || this.#own.protocol.givesOne?.(model) === true ? candidates : 1;
+    return this.#dialect.choices === 'one' || this.#own.protocol.givesOne?.(model) === true ? candidates : 1;
   }
 
   embed(call: DirectCall<EmbedRequest>): Promise<Embedded> {
@@ -126,7 +127,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   }
 
   countTokens(request: GenerateRequest, model: string, signal: AbortSignal): Promise<number> | undefined {
-    if (!this.#quirks.includes('template_count')) return undefined;
+    if (this.#dialect.counting !== 'template') return undefined;
     const lane = this.#laneFor(request);
     const { codec } = lane.reading;
     const isOwn = request.source?.protocol === codec.protocol;
@@ -208,7 +209,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       modelOutputTokens,
       stream: !whole,
       provider,
-      quirks: this.#quirks,
+      dialect: dialectFor(this.#dialect, model),
     });
     return filterBody(this.#passthrough, { protocol: codec.protocol, request, encoded, accountId, paidTools });
   }
@@ -252,7 +253,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     if (answerTool !== undefined && request.outputFormat?.type === OutputFormatType.JSON_SCHEMA) {
       restorers.push(new AnswerTool(answerTool));
     }
-    if (this.#quirks.includes('running_timings') && !asksForTimings(request)) restorers.push(new RunningTimings());
+    if (this.#dialect.runningCounts === 'timings' && !asksForTimings(request)) restorers.push(new RunningTimings());
     if (calls !== undefined) restorers.push(calls);
     if (request.echo === true) restorers.push(new EchoMarker(request));
     if (dropped.length > 0) restorers.push(warning(`dropped=${dropped.join(',')}`));

@@ -103,7 +103,6 @@ describe('a Chat client’s request', () => {
     temperature: 0.5,
     top_k: 7,
     user: null,
-    metadata: { a: 'b' },
   };
 
   test('arrives unchanged, byte for byte, except for the model (TR-17)', () => {

@@ -223,7 +223,7 @@ test('several answers over separate connections arrive whole at a receiver that 
     }
     socket.write(lastChunk);
   });
-  const client = chatUpstream(upstream.baseUrl, { quirks: ['one_answer'] });
+  const client = chatUpstream(upstream.baseUrl, { dialect: { choices: 'one' } });
   const { answered } = ask(client, makeCall({ candidates: 3 }), ({ attempt }) => {
     attempt.pause();
     // Resumes at once or in a later turn of the event loop, even while another connection is read.

@@ -190,7 +190,7 @@ describe('time limits', () => {
 
 test('several answers from an upstream that gives one at a time are each requested whole', async () => {
   const upstream = await upstreamThat(socket => void socket.write(whole(200, JSON.stringify(completion))));
-  const client = chatUpstream(upstream.baseUrl, { quirks: ['one_answer'] });
+  const client = chatUpstream(upstream.baseUrl, { dialect: { choices: 'one' } });
   const { events, failure } = await collectAnswer(client, makeCall({ candidates: 3 }, { whole: true }));
   expect([failure, isWhole(events), readText(events), upstream.requests.length]).toEqual([
     undefined,

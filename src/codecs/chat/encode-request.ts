@@ -11,13 +11,15 @@ import {
   ToolChoiceMode,
   type ToolName,
 } from '../../gen/tollgate/v1/request_pb.ts';
-import type { EncodedRequest, EncodeInput, Json, JsonObject, UpstreamQuirk } from '../codec.ts';
+import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
+import type { Dialect } from '../dialect.ts';
 import { checkToolName, Drops, dropUnknown, isPrefill, unsupportedContent, unsupportedTool } from '../drops.ts';
 import { effortName, toEffort } from '../effort.ts';
 import { defined, fieldJson, listIn } from '../json.ts';
 import { toolChoiceName } from '../request.ts';
 import { sentBody } from '../sent-body.ts';
 import { patchServiceTier, tierName } from '../service-tier.ts';
+import { applyDialect } from './apply-dialect.ts';
 import { encodeMessages } from './encode-messages.ts';
 import { extras } from './extras.ts';
 import { withOrderedResults } from './order-results.ts';
@@ -29,32 +31,44 @@ import { withOrderedResults } from './order-results.ts';
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
   const { source } = input.request;
+  const drops = new Drops();
   if (source?.protocol === Protocol.CHAT) {
     const sent = sentBody(source);
-    return { ...sent, body: patched(input, sent.body), dropped: [] };
+    const body = patched(input, sent.body);
+    applyDialect(body, input.dialect ?? standard, drops);
+    return { ...sent, body, dropped: drops.list() };
   }
-  const drops = new Drops();
   const body = built(input, drops);
+  if (input.dialect !== undefined) applyDialect(body, input.dialect, drops);
   dropUnknown(source, drops);
   return { body, dropped: drops.list() };
 }
 
+/** A server that takes the protocol as it is. */
+const standard: Dialect = {};
+
 /** Changes the body of a Chat client as the route requires. */
-function patched({ request, model, maxOutputTokens, stream, quirks = [] }: EncodeInput, body: JsonObject): JsonObject {
+function patched(
+  { request, model, maxOutputTokens, stream, dialect = standard }: EncodeInput,
+  body: JsonObject,
+): JsonObject {
   body['model'] = model;
   body['messages'] = [...withOrderedResults(listIn(body['messages']))];
-  patchLimit(body, maxOutputTokens, quirks);
+  patchLimit(body, maxOutputTokens, dialect);
   patchServiceTier(body, request.serviceTier, ['auto', 'default']);
+  // The gateway stores; a provider must not.
+  delete body['store'];
+  delete body['metadata'];
   if (typeof body['n'] === 'number') body['n'] = request.candidates ?? 1;
   patchSeed(body, request);
   if (stream) {
     body['stream'] = true;
-    if (quirks.includes('no_stream_options')) delete body['stream_options'];
+    if (dialect.streamOptions === 'refused') delete body['stream_options'];
     else {
       const own = body['stream_options'] as JsonObject | null | undefined;
-      body['stream_options'] = { ...own, ...streamOptions(quirks) };
+      body['stream_options'] = { ...own, ...streamOptions(dialect) };
     }
-    if (quirks.includes('running_timings')) body['timings_per_token'] = true;
+    if (dialect.runningCounts === 'timings') body['timings_per_token'] = true;
   } else {
     delete body['stream'];
     delete body['stream_options'];
@@ -72,14 +86,14 @@ function patchSeed(body: JsonObject, { sampling }: GenerateRequest): void {
 const limitNames = ['max_completion_tokens', 'max_tokens'] as const;
 
 /** Sets the output limit under the name that the client used; if the client set none, under the name that newer upstreams require. */
-function patchLimit(body: JsonObject, limit: number | undefined, quirks: readonly UpstreamQuirk[]): void {
+function patchLimit(body: JsonObject, limit: number | undefined, { limitName }: Dialect): void {
   if (limit === undefined) {
     for (const name of limitNames) if (typeof body[name] === 'number') delete body[name];
     return;
   }
-  if (quirks.includes('max_tokens')) {
-    delete body['max_completion_tokens'];
-    body['max_tokens'] = limit;
+  if (limitName !== undefined) {
+    for (const name of limitNames) delete body[name];
+    body[limitName] = limit;
     return;
   }
   const named = limitNames.filter(name => typeof body[name] === 'number');
@@ -87,12 +101,12 @@ function patchLimit(body: JsonObject, limit: number | undefined, quirks: readonl
 }
 
 /** Returns the options of a stream: usage at its end, and running usage if the server supports it. */
-function streamOptions(quirks: readonly UpstreamQuirk[]): JsonObject {
-  return { include_usage: true, ...(quirks.includes('running_usage') ? { continuous_usage_stats: true } : {}) };
+function streamOptions({ runningCounts }: Dialect): JsonObject {
+  return { include_usage: true, ...(runningCounts === 'usage' ? { continuous_usage_stats: true } : {}) };
 }
 
 function built(
-  { request, model, maxOutputTokens, stream, provider, quirks = [] }: EncodeInput,
+  { request, model, maxOutputTokens, stream, provider, dialect = standard }: EncodeInput,
   drops: Drops,
 ): JsonObject {
   if (request.source?.protocol === Protocol.MESSAGES && isPrefill(request.items)) {
@@ -111,7 +125,7 @@ function built(
   set('verbosity', request.verbosity);
   set('reasoning_effort', encodeEffort(request.reasoning));
   setSampling(request, set, drops);
-  set(quirks.includes('max_tokens') ? 'max_tokens' : 'max_completion_tokens', maxOutputTokens);
+  set(dialect.limitName ?? 'max_completion_tokens', maxOutputTokens);
   // The gateway itself also matches all stop sequences, those beyond the fourth included.
   if (request.stop.length > 0) body['stop'] = request.stop.slice(0, 4);
   if ((request.candidates ?? 1) > 1) set('n', request.candidates);
@@ -121,8 +135,8 @@ function built(
   set('safety_identifier', request.safetyIdentifier);
   if (stream) {
     body['stream'] = true;
-    if (!quirks.includes('no_stream_options')) body['stream_options'] = streamOptions(quirks);
-    if (quirks.includes('running_timings')) body['timings_per_token'] = true;
+    if (dialect.streamOptions !== 'refused') body['stream_options'] = streamOptions(dialect);
+    if (dialect.runningCounts === 'timings') body['timings_per_token'] = true;
   }
   return body;
 }

@@ -10,7 +10,7 @@ import { patchServiceTier } from '../service-tier.ts';
  * Throws `unsupported_feature` for a request of another protocol.
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
-  const { request, model, maxOutputTokens, stream, quirks = [] } = input;
+  const { request, model, maxOutputTokens, stream, dialect = {} } = input;
   const { source } = request;
   if (source?.protocol !== Protocol.COMPLETIONS) {
     throw new GatewayError(
@@ -23,7 +23,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   body['model'] = model;
   if (maxOutputTokens !== undefined) body['max_tokens'] = maxOutputTokens;
   patchServiceTier(body, request.serviceTier, ['auto', 'default']);
-  if (stream) patchStream(body, quirks.includes('no_stream_options'));
+  if (stream) patchStream(body, dialect.streamOptions === 'refused');
   else {
     delete body['stream'];
     delete body['stream_options'];

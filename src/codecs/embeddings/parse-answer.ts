@@ -3,7 +3,7 @@ import type { Embedded } from '../../generation/embeddings/embedding-upstream.ts
 import { readVector } from '../../generation/embeddings/vectors.ts';
 import { decodeBase64 } from '../../generation/media.ts';
 import type { Json } from '../codec.ts';
-import { objectIn } from '../json.ts';
+import { countIn, objectIn } from '../json.ts';
 import { malformedAnswer, parseAnswerJson, parseNumbers } from '../vector-answer.ts';
 
 /** Parses an answer in OpenAI's format; vectors are in the order of their inputs. Throws `UpstreamFailure` `malformed` if the answer is not valid. */
@@ -12,11 +12,9 @@ export function parseEmbedAnswer(text: string): Omit<Embedded, 'dropped'> {
   const data = body?.['data'];
   if (!Array.isArray(data)) throw malformedAnswer('no list of vectors');
   const usage = objectIn(body?.['usage']);
-  const tokens = usage?.['prompt_tokens'] ?? usage?.['total_tokens'];
-  return {
-    vectors: ordered(data),
-    inputTokens: typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : undefined,
-  };
+  // An embedding has no output, so whatever the total contains is input.
+  const counts = ['prompt_tokens', 'total_tokens'].flatMap(name => countIn(usage?.[name]) ?? []);
+  return { vectors: ordered(data), inputTokens: counts.length === 0 ? undefined : Math.max(...counts) };
 }
 
 /** Sorts the vectors by index, which must be 0 to n-1; keeps the order of the list if no entry has an index. */

@@ -21,11 +21,12 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   const input = sum(prompt, tools);
   // Every answer has tokens, so an upstream that reports only zeros does not count them.
   if ((input ?? 0) === 0 && (output ?? 0) === 0) return undefined;
+  // More cached tokens than input are beside the input.
   const isPart = cached !== undefined && cached <= (input ?? 0);
   return {
     $typeName: 'tollgate.v1.Usage',
     ...(input === undefined ? {} : { inputTokens: input - (isPart ? cached : 0) }),
-    ...(isPart ? { cacheReadTokens: cached } : {}),
+    ...(cached === undefined ? {} : { cacheReadTokens: cached }),
     ...(output === undefined ? {} : { outputTokens: output }),
     ...(thoughts === undefined ? {} : { reasoningTokens: thoughts }),
   };

@@ -57,14 +57,16 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   // Every answer has tokens, so an upstream that reports only zeros does not count them.
   if (inputs.every(count => (count ?? 0) === 0) && (output ?? 0) === 0) return undefined;
   const thinking = countIn(objectIn(members['output_tokens_details'])?.['thinking_tokens']);
+  // There is no total, so more reasoning than output is beside the output.
+  const beside = thinking !== undefined && output !== undefined && thinking > output ? thinking : 0;
   return {
     $typeName: 'tollgate.v1.Usage',
     ...written,
     ...defined({
       inputTokens: input,
       cacheReadTokens: read,
-      outputTokens: output,
-      reasoningTokens: thinking === undefined || thinking > (output ?? 0) ? undefined : thinking,
+      outputTokens: output === undefined ? undefined : output + beside,
+      reasoningTokens: output === undefined ? undefined : thinking,
       extra: extras.unknown(members, known),
     }),
   };

@@ -1,3 +1,4 @@
+import { compilePattern } from '../../lib/text-pattern.ts';
 import type { SessionRole } from '../../ledger/ledger.ts';
 import type { SignedIn } from './sessions.ts';
 
@@ -24,18 +25,13 @@ export function findPerson(
 
 function fits(claims: Readonly<Record<string, unknown>>, { claim, value }: PersonRule): boolean {
   // An address that the provider has not verified could be anyone's.
-  if (claim === 'email' && claims['email_verified'] === false) return false;
+  if (claim === 'email' && claims['email_verified'] !== true) return false;
   const claimed = claims[claim];
-  const pattern = new RegExp(`^${value.split('*').map(escape).join('.*')}$`, 's');
+  const matches = compilePattern(value);
   return (Array.isArray(claimed) ? (claimed as unknown[]) : [claimed]).some(
     each =>
-      (typeof each === 'string' || typeof each === 'number' || typeof each === 'boolean') && pattern.test(String(each)),
+      (typeof each === 'string' || typeof each === 'number' || typeof each === 'boolean') && matches(String(each)),
   );
-}
-
-/** Returns a pattern that matches exactly this text. */
-function escape(text: string): string {
-  return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
 }
 
 /** Returns the name that is shown and recorded in the audit log: the e-mail address or a name, else the person's id at the identity provider, else `somebody`; at most 200 characters. */

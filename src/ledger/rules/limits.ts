@@ -2,6 +2,7 @@ import type { Hold, Limit, LimitUse, Rows, Tally, TallySpan, Usage, Voided } fro
 import type { LimitUnit, LimitWindow } from '../ledger.ts';
 import { minuteMs, type Window, windowAt } from './calendar.ts';
 import { isWatched, emitThresholdEvents } from './events.ts';
+import { compilePatterns, type TextMatcher } from '../../lib/text-pattern.ts';
 import { addToRolling, changeRolling, peakRolling, type Rolling, sumRolling } from './rolling.ts';
 
 /**
@@ -56,22 +57,18 @@ export function amountAgainst({ used, held, rolling }: LimitUse, admittedAtMs: n
   return rolling === null ? used + held : BigInt(peakRolling(rolling, admittedAtMs, nowMs));
 }
 
-const patterns = new Map<string, RegExp>();
-const patternsMax = 10_000;
+/** The compiled lists of limits. A row's list is never changed, so that it is compiled once. */
+const matchers = new WeakMap<readonly string[], TextMatcher>();
 
 /** Returns true if a limit counts requests of a model; `*` in a pattern matches any text. */
 export function coversModel({ models }: Limit, model: string): boolean {
-  return models === null || models.some(each => (each.includes('*') ? toPattern(each).test(model) : each === model));
-}
-
-function toPattern(text: string): RegExp {
-  const known = patterns.get(text);
-  if (known !== undefined) return known;
-  if (patterns.size >= patternsMax) patterns.clear();
-  const escaped = text.replace(/[$()+.?[\\\]^{|}]/g, String.raw`\$&`);
-  const pattern = new RegExp(`^${escaped.replaceAll('*', '.*')}$`, 's');
-  patterns.set(text, pattern);
-  return pattern;
+  if (models === null) return true;
+  let matches = matchers.get(models);
+  if (matches === undefined) {
+    matches = compilePatterns(models);
+    matchers.set(models, matches);
+  }
+  return matches(model);
 }
 
 /** Returns the end user that a request counts for; 0 if the limit counts all end users together, or the request names none. */

@@ -1,0 +1,116 @@
+/** Counts that a provider reports outside of its totals are charged: cached tokens and reasoning beside them, and written tokens that overlap with cached ones. */
+import { describe, expect, test } from 'vitest';
+import type { Usage } from '../gen/tollgate/v1/event_pb.ts';
+import type { JsonObject } from './codec.ts';
+import { parseEmbedAnswer } from './embeddings/parse-answer.ts';
+import { usage as chat } from './chat/usage.ts';
+import { usage as completions } from './completions/extras.ts';
+import { parseUsage as gemini } from './gemini/usage.ts';
+import { parseUsage as messages } from './messages/usage.ts';
+import { parseUsage as responses } from './responses/usage.ts';
+
+/** [input, cache read, cache write 5m, cache write 1h, output, reasoning]; undefined: not reported. */
+const counts = (usage: Usage | undefined) => [
+  usage?.inputTokens,
+  usage?.cacheReadTokens,
+  usage?.cacheWrite5mTokens,
+  usage?.cacheWrite1hTokens,
+  usage?.outputTokens,
+  usage?.reasoningTokens,
+];
+
+/** Counts in the words of Chat; those of Responses have the same members under other names. */
+const openAiCases: readonly (readonly [string, JsonObject, ReturnType<typeof counts>])[] = [
+  [
+    'cached tokens beside the prompt',
+    { prompt_tokens: 23, completion_tokens: 9, total_tokens: 32, prompt_tokens_details: { cached_tokens: 158 } },
+    [23, 158, undefined, undefined, 9, undefined],
+  ],
+  [
+    'written tokens that overlap with cached ones',
+    { prompt_tokens: 100, completion_tokens: 1, prompt_tokens_details: { cached_tokens: 60, cache_write_tokens: 70 } },
+    [0, 60, 40, undefined, 1, undefined],
+  ],
+  [
+    'written tokens beyond the input, half of them for an hour',
+    {
+      prompt_tokens: 10,
+      completion_tokens: 1,
+      prompt_tokens_details: { cached_tokens: 20, cache_write_tokens: 30, cache_write_1h_tokens: 5 },
+    },
+    [0, 20, 5, 5, 1, undefined],
+  ],
+  [
+    'reasoning above the output, without a total',
+    { prompt_tokens: 5, completion_tokens: 100, completion_tokens_details: { reasoning_tokens: 118 } },
+    [5, undefined, undefined, undefined, 218, 118],
+  ],
+  [
+    'reasoning beside the output, as the total says',
+    {
+      prompt_tokens: 5,
+      completion_tokens: 100,
+      total_tokens: 123,
+      completion_tokens_details: { reasoning_tokens: 18 },
+    },
+    [5, undefined, undefined, undefined, 118, 18],
+  ],
+  [
+    'reasoning and cached tokens beside, as the total says',
+    {
+      prompt_tokens: 5,
+      completion_tokens: 7,
+      total_tokens: 32,
+      prompt_tokens_details: { cached_tokens: 9 },
+      completion_tokens_details: { reasoning_tokens: 11 },
+    },
+    [5, 9, undefined, undefined, 18, 11],
+  ],
+  [
+    'reasoning above the output that the total does not contain: capped',
+    {
+      prompt_tokens: 5,
+      completion_tokens: 100,
+      total_tokens: 105,
+      completion_tokens_details: { reasoning_tokens: 118 },
+    },
+    [5, undefined, undefined, undefined, 100, 100],
+  ],
+  [
+    'reasoning that only the total contains',
+    { prompt_tokens: 35, completion_tokens: 12, total_tokens: 109 },
+    [35, undefined, undefined, undefined, 74, 62],
+  ],
+];
+
+const responsesNames: Readonly<Record<string, string>> = {
+  prompt_tokens: 'input_tokens',
+  completion_tokens: 'output_tokens',
+  prompt_tokens_details: 'input_tokens_details',
+  completion_tokens_details: 'output_tokens_details',
+};
+const asResponses = (usage: JsonObject): JsonObject =>
+  Object.fromEntries(Object.entries(usage).map(([name, value]) => [responsesNames[name] ?? name, value]));
+
+describe.each(openAiCases)('%s', (_, usage, expected) => {
+  test('in Chat, Completions and Responses', () => {
+    expect(counts(chat.parse(usage))).toStrictEqual(expected);
+    expect(counts(completions.parse(usage))).toStrictEqual(expected);
+    expect(counts(responses(asResponses(usage)))).toStrictEqual(expected);
+  });
+});
+
+test('Gemini: more cached tokens than input are beside it', () => {
+  const usage = gemini({ promptTokenCount: 23, cachedContentTokenCount: 158, candidatesTokenCount: 4 });
+  expect(counts(usage)).toStrictEqual([23, 158, undefined, undefined, 4, undefined]);
+});
+
+test('Messages: more reasoning than output is beside it', () => {
+  const usage = messages({ input_tokens: 5, output_tokens: 100, output_tokens_details: { thinking_tokens: 118 } });
+  expect(counts(usage)).toStrictEqual([5, undefined, undefined, undefined, 218, 118]);
+});
+
+test('embeddings: a total above the prompt is the input', () => {
+  const answer = { data: [{ embedding: [1] }], usage: { prompt_tokens: 5, total_tokens: 9 } };
+  expect(parseEmbedAnswer(JSON.stringify(answer)).inputTokens).toBe(9);
+});
