@@ -5,7 +5,8 @@ import { compilePattern, compilePatterns, countStars } from './text-pattern.ts';
 /** Says what a pattern means, slowly: `*` takes nothing, or one more character. */
 function matchesSlowly(pattern: string, text: string): boolean {
   if (pattern === '') return text === '';
-  if (pattern[0] !== '*') return pattern[0] === text[0] && text !== '' && matchesSlowly(pattern.slice(1), text.slice(1));
+  if (pattern[0] !== '*')
+    return pattern[0] === text[0] && text !== '' && matchesSlowly(pattern.slice(1), text.slice(1));
   return matchesSlowly(pattern.slice(1), text) || (text !== '' && matchesSlowly(pattern, text.slice(1)));
 }
 
@@ -38,7 +39,12 @@ describe('a pattern of names', () => {
 
   it('is one of several, beside names', () => {
     const matches = compilePatterns(['openai/*', 'acme/small']);
-    expect(['openai/gpt', 'acme/small', 'acme/smaller', 'x/openai/gpt'].map(matches)).toEqual([true, true, false, false]);
+    expect(['openai/gpt', 'acme/small', 'acme/smaller', 'x/openai/gpt'].map(matches)).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ]);
   });
 
   it('counts several * in a row as one', () => {
