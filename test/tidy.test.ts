@@ -98,6 +98,7 @@ const rulesMayImport = [
   // The formats of amounts and times in the audit and in events.
   'lib/dollars.ts',
   'lib/clock.ts',
+  'lib/text-pattern.ts',
   'generation/price.ts',
   'lib/ids.ts',
   'lib/temporal.ts',
