@@ -97,6 +97,16 @@ test('the command finds the gateway in its environment; its exit code is passed 
   expect((await fetch(`${gateway.url}/v1/models`, { headers })).status).toBe(401);
 });
 
+test('the key is labelled with the program alone, because the arguments can have secrets', async () => {
+  await finished('--', '/bin/sh', '-c', 'true # PASSWORD=x');
+  const { stdout } = await run([process.execPath, main, 'audit', '--json'], {
+    cwd: gateway.home.folder,
+    env: environment(),
+  }).ended;
+  expect(stdout).toContain('"run: sh"');
+  expect(stdout).not.toContain('PASSWORD');
+});
+
 test('the command does not use the gateway’s Node.js, which npx puts first in PATH', async () => {
   const own = join(dirname(dirname(main)), 'node_modules/.bin');
   const env = { ...environment(), PATH: `${own}:/usr/local/bin:/usr/bin:/bin` };

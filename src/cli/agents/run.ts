@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
 import { KeyState, type ModelUsage } from '../../gen/tollgate/v1/admin_pb.ts';
@@ -81,7 +82,8 @@ async function makeKey(
   const { key } = await clients.admin.createApiKey({
     accountId,
     settings: {
-      label: `run: ${command.join(' ')}`.slice(0, labelMax),
+      // Only the program: its arguments can have secrets, and the label is in the audit and in webhooks.
+      label: `run: ${basename(command[0] ?? '')}`.slice(0, labelMax),
       expiresAtMs: BigInt(expiresAtMs),
       ...(budget === undefined ? {} : { balanceNanoUsd: budget }),
     },
