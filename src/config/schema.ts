@@ -161,7 +161,7 @@ const tlsShape = { cert: text, key: text };
 const serviceToken = mapping({
   name: matching(/^[\w.-]{1,64}$/, 'a name of letters, digits and . _ -'),
   token: oneOrMore(secret),
-  scopes: listOf(oneOf('operator', 'admin:read', 'admin:write', 'metering', 'generate', 'edge')).min(1, {
+  scopes: listOf(oneOf('operator', 'admin:read', 'admin:write', 'bodies:read', 'metering', 'generate', 'edge')).min(1, {
     error: 'must list at least one scope',
   }),
 });

@@ -73,7 +73,15 @@ export interface ServiceTokenSettings {
   readonly name: string;
   /** The tokens; several are valid while one replaces another. */
   readonly tokens: readonly Secret[];
-  readonly scopes: readonly ('operator' | 'admin:read' | 'admin:write' | 'metering' | 'generate' | 'edge')[];
+  readonly scopes: readonly (
+    | 'operator'
+    | 'admin:read'
+    | 'admin:write'
+    | 'bodies:read'
+    | 'metering'
+    | 'generate'
+    | 'edge'
+  )[];
 }
 
 /** The OpenID Connect provider with which people sign in. */

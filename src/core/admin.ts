@@ -29,6 +29,7 @@ import { adminHistory } from './account-history.ts';
 import type { BodyStore } from './bodies/body-store.ts';
 import { configurationAdmin, type ConfigurationAdminOptions } from './configuration-admin.ts';
 import { allScopes, servicesOnly } from './credential.ts';
+import type { ServiceScope } from './service-tokens.ts';
 import { createGroup, deleteGroup, toGroup, updateGroup } from './account-groups.ts';
 import { made, unlocked } from './account-limits.ts';
 import { makeKey } from './keys.ts';
@@ -79,6 +80,16 @@ const noteMax = 1_000;
 const referenceMax = 200;
 const listLimit = { default: 100, max: 1_000 };
 
+/** The methods that need another scope than `admin:read` or `admin:write`, because they give more than they show: an operator's session, and what clients sent. */
+const ownScopes: ReadonlyMap<string, ServiceScope> = new Map([
+  ['createSignInLink', 'operator'],
+  ['getAccountRequestBodies', 'bodies:read'],
+] satisfies [keyof PushedService<typeof AdminService>, ServiceScope][]);
+
+function scopeFor(method: string): ServiceScope {
+  return ownScopes.get(method) ?? (/^(?:get|list)/.test(method) ? 'admin:read' : 'admin:write');
+}
+
 /** AdminService: the operator's calls, for all accounts. */
 export function adminService(options: AdminOptions): PushedService<typeof AdminService> {
   const methods = {
@@ -99,7 +110,7 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
     ...providerAdmin(options),
     ...configurationAdmin(options),
   };
-  return servicesOnly(methods, options, name => (/^(?:get|list)/.test(name) ? 'admin:read' : 'admin:write'));
+  return servicesOnly(methods, options, scopeFor);
 }
 
 function accounts({

@@ -161,7 +161,7 @@ export async function requireService(
 }
 
 /**
- * Wraps the methods of a service so that only callers that `requireService` accepts for the method's scope can call them. The audit log records the caller of methods with the scope `admin:write` as the one who made the change, unless an actor is already set.
+ * Wraps the methods of a service so that only callers that `requireService` accepts for the method's scope can call them. The audit log records the caller of methods with the scope `admin:write` or `operator` as the one who made the change, unless an actor is already set.
  */
 export function servicesOnly<Methods extends Record<string, (request: never, context: UnaryContext) => unknown>>(
   methods: Methods,
@@ -173,7 +173,7 @@ export function servicesOnly<Methods extends Record<string, (request: never, con
     async (request: never, context: UnaryContext) => {
       const scope = scopeFor(name);
       const who = await requireService(context, options, scope);
-      if (scope !== 'admin:write' || hasActor()) return method(request, context);
+      if ((scope !== 'admin:write' && scope !== 'operator') || hasActor()) return method(request, context);
       return actAs(toActor(context, who), () => method(request, context));
     },
   ]);

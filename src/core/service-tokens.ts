@@ -3,9 +3,17 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { hashKey } from './keys.ts';
 
 /**
- * The scopes of a service token. `operator`: everything except `edge`. `admin:read`, `admin:write`: what AdminService shows and changes. `metering`: AccountingService. `generate`: generations and images for any API key, which is named by its id. `edge`: to act as the public listener in another process.
+ * The scopes of a service token. `operator`: everything except `edge`. `admin:read`, `admin:write`: what AdminService shows and changes, except what `ownScopes` in `admin.ts` lists. `bodies:read`: kept bodies of requests. `metering`: AccountingService. `generate`: generations and images for any API key, which is named by its id. `edge`: to act as the public listener in another process.
  */
-export const serviceScopes = ['operator', 'admin:read', 'admin:write', 'metering', 'generate', 'edge'] as const;
+export const serviceScopes = [
+  'operator',
+  'admin:read',
+  'admin:write',
+  'bodies:read',
+  'metering',
+  'generate',
+  'edge',
+] as const;
 
 /** A scope of a service token. */
 export type ServiceScope = (typeof serviceScopes)[number];

@@ -21,6 +21,8 @@ rpc:
     - { name: metering, token: ${metering}, scopes: [metering] }
     - { name: reader, token: reader-secret-000000000000, scopes: ["admin:read"] }
     - { name: writer, token: writer-secret-000000000000, scopes: ["generate"] }
+    - { name: admin, token: admin-secret-0000000000000, scopes: ["admin:read", "admin:write"] }
+    - { name: bodies, token: bodies-secret-000000000000, scopes: ["bodies:read"] }
 `;
 
 let gateway: Gateway;
@@ -96,6 +98,20 @@ test('a token may do what its scopes allow and nothing else', async () => {
     kind: CredentialKind.SERVICE,
     scopes: ['metering'],
   });
+});
+
+test('no token that shows and changes what AdminService has gets an operator’s session or the bodies of clients', async () => {
+  const call = (token: string): Promise<string[]> => {
+    const admin = client(AdminService, token);
+    return Promise.all(
+      [admin.createSignInLink({}), admin.getAccountRequestBodies({ requestId: 'req_1' }), admin.listAccounts({})].map(
+        readErrorCode,
+      ),
+    );
+  };
+  const no = 'permission_denied';
+  expect(await call('admin-secret-0000000000000')).toEqual([no, no, 'ok']);
+  expect(await call('bodies-secret-000000000000')).toEqual([no, 'not_found', no]);
 });
 
 test('a service can generate on behalf of a key: the key pays and its limits apply; no other credential can do that', async () => {
