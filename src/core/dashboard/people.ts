@@ -34,9 +34,12 @@ function fits(claims: Readonly<Record<string, unknown>>, { claim, value }: Perso
   );
 }
 
-/** Returns the name that is shown and recorded in the audit log: the e-mail address or a name, else the person's id at the identity provider, else `somebody`; at most 200 characters. */
+/**
+ * Returns the name that is shown and recorded in the audit log: the person's id at the identity provider, which nobody else can have, and beside it the e-mail address if it is verified;
+ * at most 200 characters.
+ */
 function readName(claims: Readonly<Record<string, unknown>>): string {
-  const named = [claims['email'], claims['preferred_username'], claims['name'], claims['sub']];
-  const name = named.find((each): each is string => typeof each === 'string' && each !== '');
-  return (name ?? 'somebody').slice(0, 200);
+  const email = claims['email_verified'] === true ? claims['email'] : undefined;
+  const named = [claims['sub'], email].filter((each): each is string => typeof each === 'string' && each !== '');
+  return named.join(', ').slice(0, 200);
 }

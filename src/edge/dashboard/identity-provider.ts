@@ -68,7 +68,7 @@ export class IdentityProvider {
     // Many providers return groups only from the userinfo endpoint.
     const { userinfo_endpoint: hasMore } = configuration.serverMetadata();
     const more = hasMore === undefined ? {} : await fetchUserInfo(configuration, tokens.access_token, claims.sub);
-    return { ...claims, ...more };
+    return mergeClaims(claims, more);
   }
 
   #discover(): Promise<Configuration> {
@@ -79,6 +79,13 @@ export class IdentityProvider {
     });
     return this.#configuration;
   }
+}
+
+/** Returns the claims of the ID token and of the userinfo endpoint, whose values win. An address counts as verified only by the word of the source that it comes from. */
+export function mergeClaims(token: Claims, userInfo: Claims): Claims {
+  const { email, email_verified: verified } = userInfo;
+  const isOfToken = email === undefined || (email === token['email'] && verified === undefined);
+  return { ...token, ...userInfo, email_verified: isOfToken ? token['email_verified'] : verified };
 }
 
 const loadClient = () => import('openid-client');
