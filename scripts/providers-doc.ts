@@ -53,7 +53,6 @@ function modelsText({ name, discovery }: Preset): string {
 type MemberText<Value> = (value: Value) => string;
 const dialectTexts: { readonly [Member in keyof Dialect]-?: MemberText<NonNullable<Dialect[Member]>> } = {
   limitName: name => `the output limit is called ${code(name)} only`,
-  limitIsVisible: () => 'the output limit counts only what the client sees, not the reasoning',
   streamOptions: () => `${code('stream_options')} is not sent: usage comes without it`,
   choices: () => `${code('n')} choices are ${code('n')} calls`,
   runningCounts: where =>
@@ -63,7 +62,6 @@ const dialectTexts: { readonly [Member in keyof Dialect]-?: MemberText<NonNullab
   counting: () => `counts of input are requested from it (${code('/apply-template')}, ${code('/tokenize')})`,
   developer: role => `the role ${code('developer')} becomes ${code(role)}`,
   afterResults: text => `between a tool’s result and a message of the user stands the answer “${text}”`,
-  systemFirst: () => 'the text of all system messages is joined at the beginning',
   callIdLength: length => `ids of tool calls have ${length} letters and digits; others are replaced`,
   reasoning: place => reasoningTexts[place],
   renamed: names =>
@@ -73,32 +71,18 @@ const dialectTexts: { readonly [Member in keyof Dialect]-?: MemberText<NonNullab
   refused: names => `not sent: ${names.map(code).join(', ')}`,
   refusedInMessages: names => `not sent in messages: ${names.map(code).join(', ')}`,
   thinkingOff: members => `reasoning is switched off by ${code(JSON.stringify(members))}`,
-  efforts: names =>
-    names.length === 0 ? 'no effort is sent' : `efforts: ${names.map(code).join(', ')}; others become the nearest`,
   schemas: () => `a schema for the answer is put into the prompt, with ${code('json_object')}`,
-  models: rows => rows.map(([names, own]) => `${code(names.source)}: ${dialectText(own)}`).join('; '),
 };
 
 const reasoningTexts = {
   reasoning: `earlier reasoning is sent as ${code('reasoning')}`,
   reasoning_content: `earlier reasoning is sent as ${code('reasoning_content')}`,
   parts: 'earlier reasoning is sent as thinking parts of the content',
-  refused: 'earlier reasoning is not sent',
 } as const;
 
 function memberText<Member extends keyof Dialect>(member: Member, value: NonNullable<Dialect[Member]>): string {
   const text: MemberText<never> = dialectTexts[member];
   return (text as MemberText<typeof value>)(value);
-}
-
-function dialectText(dialect: Dialect): string {
-  const members = Object.keys(dialect) as (keyof Dialect)[];
-  return members
-    .flatMap(member => {
-      const value = dialect[member];
-      return value === undefined ? [] : [memberText(member, value)];
-    })
-    .join(', ');
 }
 
 /** Returns the lines of a dialect, each with its source. */

@@ -62,15 +62,11 @@ export const presets: readonly Preset[] = [
     keyHeader: 'api-key',
   },
   cloud('openrouter', 'OpenRouter', 'https://openrouter.ai/api/v1', 'OPENROUTER_API_KEY'),
-  { ...cloud('groq', 'Groq', 'https://api.groq.com/openai/v1', 'GROQ_API_KEY') },
-  {
-    ...cloud('mistral', 'Mistral', 'https://api.mistral.ai/v1', 'MISTRAL_API_KEY'),
-  },
-  {
-    ...cloud('deepseek', 'DeepSeek', 'https://api.deepseek.com/v1', 'DEEPSEEK_API_KEY'),
-  },
+  cloud('groq', 'Groq', 'https://api.groq.com/openai/v1', 'GROQ_API_KEY'),
+  cloud('mistral', 'Mistral', 'https://api.mistral.ai/v1', 'MISTRAL_API_KEY'),
+  cloud('deepseek', 'DeepSeek', 'https://api.deepseek.com/v1', 'DEEPSEEK_API_KEY'),
   cloud('x-ai', 'xAI', 'https://api.x.ai/v1', 'XAI_API_KEY'),
-  { ...cloud('together', 'Together', 'https://api.together.xyz/v1', 'TOGETHER_API_KEY') },
+  cloud('together', 'Together', 'https://api.together.xyz/v1', 'TOGETHER_API_KEY'),
   {
     ...cloud('fireworks', 'Fireworks', 'https://api.fireworks.ai/inference/v1', 'FIREWORKS_API_KEY'),
     modelPrefix: 'accounts/fireworks/models/',

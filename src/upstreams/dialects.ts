@@ -8,24 +8,26 @@ export type DialectRow = Partial<Sourced>;
 const visited = '2026-11-28';
 const issue = (path: string): string => `github.com/${path}, ${visited}`;
 const page = (address: string): string => `${address}, ${visited}`;
-/** What the project knew before its sources were written down; docs/providers.md says what was tried. */
+/** The client's own type of a request; a member that it lacks is refused: `extra_forbidden` (github.com/mistralai/platform-docs-public/issues/7). */
 const mistralClient = issue('mistralai/client-python/blob/main/src/mistralai/models/chatcompletionrequest.py');
 const ollamaSource = issue('ollama/ollama/blob/main/openai/openai.go');
+const groqPage = page('console.groq.com/docs/openai');
+/** What the project knew before sources were written down; docs/providers.md says what was tried. */
 const earlier = 'as listed on 2026-11-21';
 
 /** The dialects of servers, by the names of their presets. docs/providers.md "Differences between providers" is made from it. */
 export const dialectRows: Readonly<Record<string, DialectRow>> = {
   openrouter: {
-    reasoning: ['reasoning', page('openrouter.ai/docs/use-cases/reasoning-tokens')],
+    reasoning: ['reasoning', 'recorded exchanges: histories with it are taken'],
   },
   groq: {
-    choices: ['one', page('console.groq.com/docs/openai')],
-    reasoning: ['reasoning', issue('tashfeenahmed/freellmapi/issues/1070')],
-    refused: [
-      ['logprobs', 'top_logprobs', 'logit_bias', 'verbosity', 'prompt_cache_key', 'safety_identifier'],
-      page('console.groq.com/docs/api-reference'),
+    choices: ['one', groqPage],
+    reasoning: [
+      'reasoning',
+      issue('groq/groq-python/blob/main/src/groq/types/chat/chat_completion_assistant_message_param.py'),
     ],
-    refusedInMessages: [['name'], page('console.groq.com/docs/openai')],
+    refused: [['logprobs', 'top_logprobs', 'logit_bias'], groqPage],
+    refusedInMessages: [['name'], groqPage],
   },
   mistral: {
     limitName: ['max_tokens', mistralClient],
@@ -33,7 +35,7 @@ export const dialectRows: Readonly<Record<string, DialectRow>> = {
     developer: ['system', mistralClient],
     afterResults: ['Understood.', issue('mistralai/mistral-common/issues/169')],
     callIdLength: [9, issue('anomalyco/opencode/issues/1680')],
-    reasoning: ['parts', page('docs.mistral.ai/capabilities/reasoning')],
+    reasoning: ['parts', `recorded exchanges; refused by name: ${issue('charmbracelet/crush/issues/1590')}`],
     renamed: [{ seed: 'random_seed' }, mistralClient],
     refused: [
       ['logprobs', 'top_logprobs', 'logit_bias', 'user', 'safety_identifier', 'service_tier', 'verbosity'],
@@ -43,13 +45,10 @@ export const dialectRows: Readonly<Record<string, DialectRow>> = {
   deepseek: {
     limitName: ['max_tokens', earlier],
     choices: ['one', earlier],
-    developer: ['system', page('api-docs.deepseek.com/api/create-chat-completion')],
+    developer: ['system', issue('earendil-works/pi/issues/1048')],
     reasoning: ['reasoning_content', page('api-docs.deepseek.com/guides/thinking_mode')],
     thinkingOff: [{ thinking: { type: 'disabled' } }, page('api-docs.deepseek.com/guides/thinking_mode')],
-    schemas: ['json_object', page('api-docs.deepseek.com/guides/json_mode')],
-  },
-  'x-ai': {
-    limitIsVisible: [true, 'recorded exchanges of 2025 and 2026: usage above the limit by the reasoning tokens'],
+    schemas: ['json_object', issue('llm-exe/llm-exe/issues/662')],
   },
   together: { limitName: ['max_tokens', earlier] },
   fireworks: { limitName: ['max_tokens', earlier] },

@@ -1,5 +1,5 @@
 import type { EncodedRequest } from '../codecs/codec.ts';
-import { type Dialect, dialectFor } from '../codecs/dialect.ts';
+import type { Dialect } from '../codecs/dialect.ts';
 import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import { Endpoint, type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
 import type { EmbedRequest } from '../gen/tollgate/v1/embedding_pb.ts';
@@ -209,7 +209,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       modelOutputTokens,
       stream: !whole,
       provider,
-      dialect: dialectFor(this.#dialect, model),
+      dialect: this.#dialect,
     });
     return filterBody(this.#passthrough, { protocol: codec.protocol, request, encoded, accountId, paidTools });
   }

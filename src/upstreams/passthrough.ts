@@ -34,7 +34,7 @@ export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequ
   const encoded = policy === 'known' ? restoreNames(outgoing.encoded) : outgoing.encoded;
   const { body } = encoded;
   refuseAlways(body);
-  const dropped = policy === 'all' ? [] : removePriced(body, outgoing.paidTools ?? [], samplesOf(request));
+  const dropped = policy === 'all' ? [] : removePriced(body, outgoing.paidTools ?? [], countSamples(request));
   if (accountId !== undefined) addNamespace(body, protocol, accountId);
   if (policy === 'known' && request.source?.protocol === protocol) {
     refuseUnknown(request);
@@ -105,7 +105,7 @@ function removeLater(body: JsonObject, paths: ReadonlySet<string>): string[] {
 }
 
 /** Returns how many samples of each prompt a request is admitted for. */
-function samplesOf({ candidates = 1, endpoint, items }: GenerateRequest): number {
+function countSamples({ candidates = 1, endpoint, items }: GenerateRequest): number {
   return endpoint === Endpoint.COMPLETIONS ? candidates / items.length : candidates;
 }
 

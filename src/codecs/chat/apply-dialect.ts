@@ -1,6 +1,6 @@
 import { hashText } from '../../generation/call-id.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import type { Dialect, Effort } from '../dialect.ts';
+import type { Dialect } from '../dialect.ts';
 import type { Drops } from '../drops.ts';
 import { listIn, objectIn, objectsIn, textIn } from '../json.ts';
 
@@ -10,17 +10,16 @@ import { listIn, objectIn, objectsIn, textIn } from '../json.ts';
  */
 export function applyDialect(body: JsonObject, dialect: Dialect, drops: Drops): void {
   applyMembers(body, dialect, drops);
-  applyEffort(body, dialect, drops);
+  if (dialect.thinkingOff !== undefined) switchThinkingOff(body, dialect.thinkingOff);
   if (dialect.schemas === 'json_object') describeSchema(body);
   let messages = [...listIn(body['messages'])];
   const { developer, callIdLength, reasoning, refusedInMessages = [] } = dialect;
   for (const message of objectsIn(messages)) {
     if (developer !== undefined && message['role'] === 'developer') message['role'] = developer;
     if (callIdLength !== undefined) replaceCallIds(message, callIdLength);
-    if (reasoning !== undefined && message['role'] === 'assistant') placeReasoning(message, reasoning, drops);
-    for (const name of refusedInMessages) delete message[name];
+    if (reasoning !== undefined && message['role'] === 'assistant') placeReasoning(message, reasoning);
+    if (message['role'] !== 'tool') leaveOut(message, refusedInMessages, drops);
   }
-  if (dialect.systemFirst === true) messages = withSystemFirst(messages);
   if (dialect.afterResults !== undefined) messages = withAnswers(messages, dialect.afterResults);
   body['messages'] = messages;
 }
@@ -32,10 +31,14 @@ function applyMembers(body: JsonObject, { refused = [], renamed = {} }: Dialect,
     delete body[name];
     body[own] ??= value;
   }
-  for (const name of refused) {
-    const value = body[name];
+  leaveOut(body, refused, drops);
+}
+
+function leaveOut(object: JsonObject, names: readonly string[], drops: Drops): void {
+  for (const name of names) {
+    const value = object[name];
     if (value === undefined) continue;
-    delete body[name];
+    delete object[name];
     // A value that changes nothing is no loss.
     if (value !== null && value !== neutral[name]) drops.add(name);
   }
@@ -53,24 +56,11 @@ const neutral: Readonly<Record<string, Json>> = {
   service_tier: 'auto',
 };
 
-const efforts: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
-
-/** Sets the effort to the nearest value that the server takes; of two equally near, the lower. */
-function applyEffort(body: JsonObject, { thinkingOff, efforts: taken }: Dialect, drops: Drops): void {
-  const effort = body['reasoning_effort'];
-  if (typeof effort !== 'string') return;
-  if (effort === 'none' && thinkingOff !== undefined) {
-    delete body['reasoning_effort'];
-    Object.assign(body, structuredClone(thinkingOff));
-    return;
-  }
-  const wanted = efforts.findIndex(name => name === effort);
-  if (taken === undefined || wanted < 0 || taken.some(name => name === effort)) return;
-  const distance = (name: Effort): number => Math.abs(efforts.indexOf(name) - wanted);
-  const [nearest] = taken.toSorted((one, other) => distance(one) - distance(other));
-  drops.add('reasoning_effort');
-  if (nearest === undefined) delete body['reasoning_effort'];
-  else body['reasoning_effort'] = nearest;
+/** Switches reasoning off in the server's own words. */
+function switchThinkingOff(body: JsonObject, thinkingOff: NonNullable<Dialect['thinkingOff']>): void {
+  if (body['reasoning_effort'] !== 'none') return;
+  delete body['reasoning_effort'];
+  Object.assign(body, structuredClone(thinkingOff));
 }
 
 /** Requests an object in place of an answer with a schema, which a text of the system describes. */
@@ -99,34 +89,18 @@ function shortCallId(id: string, length: number): string {
 const reasoningNames = ['reasoning_content', 'reasoning'] as const;
 
 /** Moves the reasoning of an assistant's message to where the server reads it. */
-function placeReasoning(message: JsonObject, place: NonNullable<Dialect['reasoning']>, drops: Drops): void {
+function placeReasoning(message: JsonObject, place: NonNullable<Dialect['reasoning']>): void {
   const text = reasoningNames.map(name => textIn(message[name])).find(each => each !== '') ?? '';
   for (const name of reasoningNames) if (name !== place) delete message[name];
-  if (place === 'parts' || place === 'refused') delete message['reasoning_details'];
+  if (place === 'parts') delete message['reasoning_details'];
   if (text === '') return;
-  if (place === 'refused') drops.add('reasoning');
-  else if (place !== 'parts') message[place] = text;
+  if (place !== 'parts') message[place] = text;
   else {
     const { content } = message;
     const rest = typeof content === 'string' ? [{ type: 'text', text: content }] : listIn(content);
     const said = rest.filter(part => objectIn(part)?.['text'] !== '');
     message['content'] = [{ type: 'thinking', thinking: [{ type: 'text', text }] }, ...said];
   }
-}
-
-/** Returns the messages with the text of all system messages in one, before all others. */
-function withSystemFirst(messages: Json[]): Json[] {
-  const isSystem = (message: Json): boolean => textIn(objectIn(message)?.['role']) === 'system';
-  if (!messages.some((message, index) => index > 0 && isSystem(message))) return messages;
-  const texts = messages.filter(isSystem).map(message => {
-    const content = objectIn(message)?.['content'] ?? '';
-    return typeof content === 'string'
-      ? content
-      : objectsIn(content)
-          .map(part => textIn(part['text']))
-          .join('\n');
-  });
-  return [{ role: 'system', content: texts.join('\n\n') }, ...messages.filter(message => !isSystem(message))];
 }
 
 /** Returns the messages with one of the assistant between each tool's result and a following message of the user. */
