@@ -87,20 +87,20 @@ test.each([
   [{ scope: { type: 'account' }, unit: 'usd', window: 'day', max: 1, colour: 'red' }, 'colour'],
 ])('a bad limit is refused with 422, and the error names its field: %j', async (body, field) => {
   const reply = await call(gateway, 'POST', '/limits', { body });
-
-  test('a pattern of many asterisks counts as it says, and holds nobody up', async () => {
-    const body = {
-      scope: { type: 'account' },
-      unit: 'requests',
-      window: 'day',
-      max: 0,
-      models: [`${'*'.repeat(30)}X`],
-    };
-    const { limit_id: id } = await made(body);
-    expect((await complete(gateway, hello)).status).toBe(200);
-    await call(gateway, 'DELETE', `/limits/${id}`);
-  });
   expect([reply.status, reply.body.detail.map(({ loc }) => loc.slice(1).join('.'))]).toEqual([422, [field]]);
+});
+
+test('a pattern of many asterisks counts as it says, and holds nobody up', async () => {
+  const body = {
+    scope: { type: 'account' },
+    unit: 'requests',
+    window: 'day',
+    max: 0,
+    models: [`${'*'.repeat(30)}X`],
+  };
+  const { limit_id: id } = await made(body);
+  expect((await complete(gateway, hello)).status).toBe(200);
+  await call(gateway, 'DELETE', `/limits/${id}`);
 });
 
 test('a refusal names the limit and when to retry', async () => {

@@ -84,8 +84,13 @@ const servers: Readonly<Record<string, Server>> = {
   },
   groq(body) {
     const known = [...common, 'max_completion_tokens', 'stream_options', 'seed', 'user', 'response_format'];
-    const unknown = unknownMember(body, [...known, 'reasoning_effort', 'max_tokens'], [...ofAll, 'reasoning']);
-    return unknown ?? (list(body['messages']).some(each => 'name' in each) ? 'name is unsupported' : undefined);
+    const unknown = unknownMember(
+      body,
+      [...known, 'reasoning_effort', 'max_tokens', 'verbosity'],
+      [...ofAll, 'reasoning'],
+    );
+    const named = list(body['messages']).some(each => 'name' in each && each['role'] !== 'tool');
+    return unknown ?? (named ? 'name is unsupported' : undefined);
   },
   deepseek(body) {
     const messages = list(body['messages']);
@@ -224,4 +229,26 @@ test('what a server refuses is left out with a warning, but for values that chan
   const dialect = findDialect('mistral');
   const encoded = chatCodec.encodeRequest({ request, model: 'm', maxOutputTokens: 7, stream: true, dialect });
   expect(encoded.dropped).toEqual(['logprobs', 'top_logprobs', 'verbosity']);
+});
+
+test('the name of a speaker that Groq refuses is left out with a warning; that of a tool’s result stays', () => {
+  const call = { id: 'call_1', type: 'function', function: { name: 'look', arguments: '{}' } };
+  const body = {
+    model: 'm',
+    messages: [
+      { role: 'user', name: 'ann', content: 'Where?' },
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', name: 'look', tool_call_id: 'call_1', content: 'Rome' },
+    ],
+  };
+  const { request } = chatCodec.decodeRequest({ body, raw: Buffer.from(JSON.stringify(body)), headers: {} });
+  const encoded = chatCodec.encodeRequest({
+    request,
+    model: 'm',
+    maxOutputTokens: 7,
+    stream: true,
+    dialect: findDialect('groq'),
+  });
+  expect(encoded.dropped).toEqual(['name']);
+  expect(list(encoded.body['messages']).map(({ name }) => name)).toEqual([undefined, undefined, 'look']);
 });
