@@ -58,6 +58,7 @@ providers:
   painter: { protocol: images, base_url: "${base}", api_key: x }
 models:
   - { id: far/eyes, context_length: 1000000, capabilities: { vision: true }, pricing: { input: 1, output: 1 }, routes: [{ provider: eyes, model: m }] }
+  - { id: far/vast, context_length: 100000000, pricing: { input: 0.001, output: 1 }, routes: [{ provider: eyes, model: m }] }
   - { id: far/searching, context_length: 1000000, capabilities: { vision: true }, pricing: { input: 1, output: 1, tools: { web_search: 0.01 } }, routes: [{ provider: eyes, model: m }] }
   - { id: far/painter, endpoints: [/v1/images/generations, /v1/images/edits], pricing: { image: 0.01 }, routes: [{ provider: painter, model: m }] }
 `,
@@ -166,8 +167,9 @@ test.each<[name: string, path: string, body: object, status: number, headers?: R
     chat('far/eyes', [{ type: 'input_audio', input_audio: { data: base64, format: 'wav' } }]),
     200,
   ],
-  ['an unknown member', '/v1/chat/completions', chat('far/eyes', 'x', { unknown: base64 }), 200],
-  ['a member with a long name', '/v1/chat/completions', chat('far/eyes', 'x', { [base64]: 1 }), 200],
+  // Unknown members count as input.
+  ['an unknown member', '/v1/chat/completions', chat('far/vast', 'x', { unknown: base64 }), 200],
+  ['a member with a long name', '/v1/chat/completions', chat('far/vast', 'x', { [base64]: 1 }), 200],
   ['an image in another protocol', '/v1/messages', { ...chat('far/eyes', [messagesImage]), max_tokens: 9 }, 200],
   [
     'an image of a stored response',

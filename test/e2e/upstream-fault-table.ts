@@ -205,7 +205,7 @@ export interface UsageCase {
 /** Returns every usage for an upstream of the protocol. */
 export function listUsages({ counts, countsApart }: Wire): Readonly<Record<UsageName, UsageCase>> {
   const right = { input: 30, cacheRead: 10, output: 20 };
-  const tooMuchCached = countsApart ? { cacheRead: 400, output: 20 } : { input: 40, cacheRead: 0, output: 20 };
+  const tooMuchCached = countsApart ? { cacheRead: 400, output: 20 } : { input: 40, cacheRead: 400, output: 20 };
   return {
     right: { sent: counts(usageCounts), charged: right },
     missing: { sent: undefined, charged: {} },
