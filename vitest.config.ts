@@ -8,6 +8,13 @@ cleanEnvironment(process.env);
 // Stripped and compiled modules are kept between the workers, and between runs; the directory is the one that Node.js uses by default.
 process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), 'node-compile-cache');
 
+/** The tests with bounds of CPU time that leave little room, or with faults that must come within a time. */
+const measured = [
+  'test/attacks/bounds.attack.test.ts',
+  'test/attacks/large-content.attack.test.ts',
+  'test/storage/storage-faults.test.ts',
+];
+
 export default defineConfig({
   test: {
     projects: [
@@ -25,8 +32,21 @@ export default defineConfig({
             'test/browser/**',
             'test/postgres/**',
             'test/contracts/guard-tokenizer.test.ts',
+            ...measured,
           ],
           isolate: false,
+        },
+      },
+      // After all others and one after the other: beside other work the same code takes up to a third more CPU time, and fewer faults come in time.
+      {
+        extends: true,
+        test: {
+          name: 'measured',
+          include: measured,
+          exclude: ['**/node_modules/**'],
+          isolate: false,
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
         },
       },
       // It must be the first to load a module.

@@ -12,7 +12,7 @@ import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
 import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { SocketClient } from '../e2e/socket-client.ts';
 import { endGateway, startGateway } from '../gateway.ts';
-import { LoopHolds } from './loop-holds.ts';
+import { leastHold, LoopHolds } from './loop-holds.ts';
 import { PeakMemory, testPeak } from './peak-memory.ts';
 import { attackSize, isFullSize } from './scale.ts';
 
@@ -272,8 +272,16 @@ test('a stored input of tens of megabytes does not block other requests, whateve
   const stored = await makeStored();
   const long: [name: string, status: number, heldMs: number][] = [];
   for (const [name, use] of uses) {
-    const [status, heldMs] = await use(stored);
-    if (process.env['ATTACK_SHOW'] !== undefined) console.log(name, status, heldMs);
+    let status = 0;
+    let isFirst = true;
+    const heldMs = await leastHold(storedHeldMsMax, async () => {
+      // Some uses end what is stored.
+      const [answered, longest] = await use(isFirst ? stored : await makeStored());
+      isFirst = false;
+      status = answered;
+      if (process.env['ATTACK_SHOW'] !== undefined) console.log(name, answered, longest);
+      return longest;
+    });
     if (status !== 200 || heldMs >= storedHeldMsMax) long.push([name, status, heldMs]);
   }
   expect(long).toEqual([]);

@@ -31,3 +31,13 @@ export class LoopHolds {
     rmSync(this.#folder, { recursive: true });
   }
 }
+
+/**
+ * Returns the least of up to three measurements, in ms; measures again only if a result is not below `maxMs`. What the code itself computes in one turn is in each of them; a collection of the whole
+ * heap, which V8 puts into some turn, is not.
+ */
+export async function leastHold(maxMs: number, measure: () => Promise<number>): Promise<number> {
+  let leastMs = await measure();
+  for (let tries = 1; tries < 3 && leastMs >= maxMs; tries += 1) leastMs = Math.min(leastMs, await measure());
+  return leastMs;
+}
