@@ -8,9 +8,13 @@ cleanEnvironment(process.env);
 // Stripped and compiled modules are kept between the workers, and between runs; the directory is the one that Node.js uses by default.
 process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), 'node-compile-cache');
 
-/** The tests with bounds of CPU time that leave little room, or with faults that must come within a time. */
+/** The tests that measure the CPU time of a turn of the event loop (`test/attacks/loop-holds.ts`), or whose faults must come within a time. */
 const measured = [
+  'test/attacks/account-reads.attack.test.ts',
+  'test/attacks/answers.attack.test.ts',
+  'test/attacks/bodies.attack.test.ts',
   'test/attacks/bounds.attack.test.ts',
+  'test/attacks/hostile.attack.test.ts',
   'test/attacks/large-content.attack.test.ts',
   'test/storage/storage-faults.test.ts',
 ];

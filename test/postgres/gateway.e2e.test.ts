@@ -9,8 +9,7 @@ import { type PostgresServer, startPostgres } from './server.ts';
 
 let server: PostgresServer;
 let gateways: Gateway[];
-// Cold gateways on a busy machine fall behind for longer than usual; this is not about overload.
-const config = 'metrics: public\nwebhooks: { allow_private: true }\noverload: { loop_lag: 60s }\n';
+const config = 'metrics: public\nwebhooks: { allow_private: true }\n';
 
 beforeAll(async () => {
   server = await startPostgres();
@@ -38,11 +37,19 @@ async function generate({ url }: Gateway, key: string): Promise<Response> {
   return fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body });
 }
 
+/** Repeats a request while the gateway says that it can't write the ledger in time, which happens on a busy machine as long as database and gateways are cold; such an answer is free. */
+async function generateAgain(gateway: Gateway, key: string): Promise<Response> {
+  for (let tries = 1; ; tries += 1) {
+    const answer = await generate(gateway, key);
+    if (answer.status !== 503 || tries === 5) return answer;
+  }
+}
+
 test('charges of one gateway are visible at the other; a key that one makes works at the other until it is revoked at either', async () => {
   const [one, two] = gateways as [Gateway, Gateway];
   const before = await readBalance(two);
   const answers = await Promise.all(
-    Array.from({ length: 20 }, (_, index) => generate(index % 2 === 0 ? one : two, one.apiKey)),
+    Array.from({ length: 20 }, (_, index) => generateAgain(index % 2 === 0 ? one : two, one.apiKey)),
   );
   expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
   expect(await readBalance(two)).toBeLessThan(before);
