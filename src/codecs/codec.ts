@@ -36,6 +36,8 @@ export interface DecodedRequest {
    * True if the client understands Anthropic's stop reasons for refusals and full contexts (a Messages client that sends `anthropic-version`).
    */
   readonly ownStopReasons?: true;
+  /** True if the client asked to see thoughts (Gemini's `includeThoughts`); its protocol hides them otherwise. */
+  readonly showsThoughts?: true;
 }
 
 /** Renders the events of one stream as SSE frames. Every method returns complete frames, joined, with their blank lines; '' if there are none. */

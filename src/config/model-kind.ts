@@ -29,13 +29,20 @@ const kinds: Readonly<Record<EndpointPath, ModelKind>> = {
   '/v1/embeddings': 'embedding',
   '/v1/rerank': 'rerank',
   '/v1/completions': 'text',
+  '/v1beta/models/{model}:generateContent': 'text',
+  '/v1beta/models/{model}:embedContent': 'embedding',
 };
 
 /** All public paths that a model can list. */
 export const endpointPaths = Object.keys(kinds) as EndpointPath[];
 
 /** The paths of a text model whose entry lists none. */
-export const defaultPaths: readonly EndpointPath[] = ['/v1/chat/completions', '/v1/responses', '/v1/messages'];
+export const defaultPaths: readonly EndpointPath[] = [
+  '/v1/chat/completions',
+  '/v1/responses',
+  '/v1/messages',
+  '/v1beta/models/{model}:generateContent',
+];
 
 /** The kinds of models that a provider can have, by its protocol. */
 const kindsByProtocol: Readonly<Record<ProtocolName, readonly ModelKind[]>> = {

@@ -8,13 +8,14 @@ import type { Runtime } from '../lib/runtime.ts';
 import { readClientRequestId, readTraceparent, RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { hashBody } from './body-hash.ts';
 import { whenAnswered } from './client-watch.ts';
+import { geminiTarget } from './gemini/target.ts';
 import type { EdgeOptions } from './options.ts';
 
 /** The headers of an answer, by lower-case name. */
 export type AnswerHeaders = Record<string, string | number>;
 
-/** The shape of a request's errors: OpenAI's, Anthropic's for its paths and clients, or that of the account paths, where errors about wrong fields have the validation envelope. */
-export type ErrorShape = 'openai' | 'messages' | 'account';
+/** The shape of a request's errors: OpenAI's, Anthropic's and Google's for their paths and clients, or that of the account paths, where errors about wrong fields have the validation envelope. */
+export type ErrorShape = 'openai' | 'messages' | 'google' | 'account';
 
 /**
  * Collects the facts of one request, from its first byte to its log line. It is passed to the core as the headers of calls; a core in the
@@ -143,7 +144,9 @@ export interface ComparedBody {
 /** Returns the path that is compared with those of repeated requests; undefined if the request has no `Idempotency-Key`. */
 export function readComparedPath(request: FastifyRequest): string | undefined {
   const key = request.raw.headers[idempotencyKeyHeader];
-  return key === undefined || key === '' ? undefined : (request.routeOptions.url ?? '');
+  if (key === undefined || key === '') return undefined;
+  // The paths of Gemini's interface contain the model.
+  return geminiTarget(request.raw)?.path ?? request.routeOptions.url ?? '';
 }
 
 /** Sets the headers of an answer that repeats that of the request `repeatedId`, under whose id the account finds the charge. */

@@ -23,6 +23,8 @@ import { registerFiles } from './batches/file-routes.ts';
 import { registerMessageBatches } from './batches/message-batch-routes.ts';
 import { embeddingRoute, registerDirect, rerankRoute } from './direct-route.ts';
 import { answerError } from './error-answer.ts';
+import { registerGemini } from './gemini/routes.ts';
+import { isGoogleRequest, rewriteGemini } from './gemini/target.ts';
 import { registerGeneration } from './generation-route.ts';
 import { registerErrorDocs } from './error-docs.ts';
 import { registerReference } from './reference-routes.ts';
@@ -73,7 +75,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     logger: false,
     genReqId: () => options.nextRequestId(),
     requestIdHeader: false,
-    rewriteUrl: ({ url = '' }) => resolveAlias(url),
+    rewriteUrl: request => rewriteGemini(request) ?? resolveAlias(request.url ?? ''),
     bodyLimit: options.bodyBytesMax,
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: keepAliveTimeoutMs,
@@ -124,6 +126,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   registerStoredConversations(app, edge);
   registerSocket(app, edge);
   registerCountTokens(app, edge);
+  registerGemini(app, edge);
   registerAccount(app, edge);
   registerImages(app, edge);
   registerImageFiles(app, edge);
@@ -156,8 +159,10 @@ function toCall({ options }: Edge, { id, raw }: FastifyRequest, reply: FastifyRe
   return call;
 }
 
-/** Returns the shape of a request's errors. Anthropic's clients are recognised on every path by `anthropic-version`. */
-function chooseErrorShape({ url = '', headers }: IncomingMessage): ErrorShape {
+/** Returns the shape of a request's errors. Google's paths are recognised by their target, Anthropic's clients are recognised on every path by `anthropic-version`. */
+function chooseErrorShape(request: IncomingMessage): ErrorShape {
+  const { url = '', headers } = request;
+  if (isGoogleRequest(request)) return 'google';
   if (isAccountPath(url)) return 'account';
   return isMessagesPath(url) || headers['anthropic-version'] !== undefined ? 'messages' : 'openai';
 }

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { onRequestHookHandler } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type AuthenticateResponse, CredentialKind } from '../gen/tollgate/v1/credential_pb.ts';
@@ -35,6 +35,22 @@ export function readKey(headers: IncomingHttpHeaders): string {
   return key;
 }
 
+/**
+ * Returns the key of a request of Gemini's interface, which may also be in `x-goog-api-key` or in the query's `key`. Throws `invalid_api_key` as `readKey` does, and if two
+ * places name different keys. Source: docs/interfaces/gemini.md "Keys".
+ */
+function readGoogleKey({ headers, url = '' }: IncomingMessage): string {
+  const inQuery = url.includes('key=') ? (new URL(url, 'http://gateway').searchParams.get('key') ?? '') : '';
+  const header = headers['x-goog-api-key'] ?? '';
+  const named = [header, inQuery].flat().filter(key => key !== '');
+  const { authorization = '', 'x-api-key': apiKey = '' } = headers;
+  const keys = new Set([...named, ...(authorization === '' && apiKey === '' && named.length > 0 ? [] : [readKey(headers)])]);
+  const [key = ''] = keys;
+  if (keys.size > 1) throw new GatewayError('invalid_api_key', 'The request names different keys: send one of them.');
+  if (!keyText.test(key)) throw new GatewayError('invalid_api_key', 'The x-goog-api-key header holds no key.');
+  return key;
+}
+
 /** Throws `permission_denied` if a credential is not allowed. */
 function checkAllowed({ kind, scopes }: AuthenticateResponse, allowed: Allowed): void {
   const isApiKey = kind === CredentialKind.API_KEY;
@@ -58,7 +74,8 @@ export function authenticate(edge: Edge, allowed: Allowed, generates = false): o
     // A loaded gateway looks up only keys that are in memory.
     const isCalm = edge.load.level === 'calm';
     const admission = isCalm && generates && (raw.headers[idempotencyKeyHeader] ?? '') === '';
-    const identified = identify(edge, call, { key: readKey(raw.headers), allowed, admission });
+    const key = call.errorShape === 'google' ? readGoogleKey(raw) : readKey(raw.headers);
+    const identified = identify(edge, call, { key, allowed, admission });
     const accept = (): void => {
       const refusal = generates ? edge.load.refuses(call.credential?.accountId ?? 0n) : undefined;
       proceed(refusal);

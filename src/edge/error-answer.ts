@@ -1,6 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { googleError, googleStatus } from '../codecs/gemini/index.ts';
 import { errorType, messagesErrorType } from '../errors/error-type.ts';
 import { type DenialFacts, type DeniedLimit, GatewayError, toGatewayError } from '../errors/gateway-error.ts';
+import { retryAfterSeconds } from '../errors/retry-after.ts';
 import { isoTime } from '../lib/clock.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 import { fromConnectError } from '../rpc/errors.ts';
@@ -17,9 +19,6 @@ import { recordRequest } from './request-record.ts';
  * Answers errors to REST clients: the envelope and its headers. All errors are sent from here. Source:
  * docs/errors.md "The envelope".
  */
-
-/** The wait suggested to clients of an overloaded gateway, unless the error has a better one. */
-const overloadedRetryMs = 1000;
 
 /**
  * Returns the error envelope: all ten fields, null if empty, and the limit that refused the request, if one did. `id`: the request's id.
@@ -98,7 +97,18 @@ function accountErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts
   };
 }
 
-const envelopes = { openai: errorEnvelope, messages: messagesErrorEnvelope, account: accountErrorEnvelope } as const;
+/** Returns the envelope for the paths of Gemini's interface. */
+function googleErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): object {
+  const { tip, docs } = errorEnvelope(error, id, texts).error;
+  return googleError(error, { id, tip, docs });
+}
+
+const envelopes = {
+  openai: errorEnvelope,
+  messages: messagesErrorEnvelope,
+  google: googleErrorEnvelope,
+  account: accountErrorEnvelope,
+} as const;
 
 /**
  * Returns `x-should-retry`; undefined if the client decides. An error with status 429 is worth an automatic retry only if the limit is soon free
@@ -118,8 +128,8 @@ export function addErrorHeaders(
   nowMs: number,
 ): AnswerHeaders {
   addLimitHeaders(headers, windows, nowMs);
-  const retryAfterMs = error.facts.retryAfterMs ?? (error.code === 'overloaded' ? overloadedRetryMs : undefined);
-  if (retryAfterMs !== undefined) headers['retry-after'] = Math.max(1, Math.ceil(retryAfterMs / 1000));
+  const seconds = retryAfterSeconds(error);
+  if (seconds !== undefined) headers['retry-after'] = seconds;
   const retry = shouldRetry(error);
   if (retry !== undefined) headers['x-should-retry'] = String(retry);
   if (error.facets.http === 401) headers['www-authenticate'] = 'Bearer realm="tollgate"';
@@ -196,7 +206,7 @@ export async function answerError(
     return;
   }
   const error = clientError(thrown);
-  const { http } = error.facets;
+  const http = call.errorShape === 'google' ? googleStatus(error) : error.facets.http;
   const windows = await findWindows(edge, call, error);
   const headers = addErrorHeaders(call.headers, error, windows, edge.options.runtime.now());
   if (edge.stopping()) headers['connection'] = 'close';

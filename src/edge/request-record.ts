@@ -8,6 +8,7 @@ import type { TelemetryRoute } from '../telemetry/request-telemetry.ts';
 import type { RequestSample, TokenCounts } from '../telemetry/metrics.ts';
 import type { Call } from './call.ts';
 import type { Edge } from './edge.ts';
+import { shownPattern } from './gemini/target.ts';
 
 /** How a request ended, for its log line and its metrics. */
 export interface RequestOutcome {
@@ -44,7 +45,8 @@ export function recordRequest(edge: Edge, request: RecordedRequest, outcome: Req
   const costNanoUsd = completed?.costNanoUsd ?? outcome.costNanoUsd ?? settled?.costNanoUsd;
   // The usage in a repeated answer was already counted for the earlier request.
   const isCounted = repeats === undefined;
-  const endpoint = routeOptions.url === undefined || routeOptions.url === '' ? unknownName : routeOptions.url;
+  const endpoint =
+    routeOptions.url === undefined || routeOptions.url === '' ? unknownName : shownPattern(routeOptions.url);
   const model = outcome.model ?? call.model ?? (call.sendsLimitHeaders ? unknownName : undefined);
   const usual = findUsual(request, endpoint, model);
   const sample: RequestSample = {

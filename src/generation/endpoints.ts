@@ -11,6 +11,8 @@ const listed = {
   [Endpoint.EMBEDDINGS]: '/v1/embeddings',
   [Endpoint.RERANK]: '/v1/rerank',
   [Endpoint.COMPLETIONS]: '/v1/completions',
+  [Endpoint.GEMINI]: '/v1beta/models/{model}:generateContent',
+  [Endpoint.GEMINI_EMBEDDINGS]: '/v1beta/models/{model}:embedContent',
 } satisfies Readonly<Record<(typeof Endpoint)[Exclude<keyof typeof Endpoint, 'UNSPECIFIED'>], string>>;
 
 const paths: ReadonlyMap<Endpoint, string> = new Map(
@@ -43,6 +45,7 @@ const textEndpoints: ReadonlySet<Endpoint> = new Set([
   Endpoint.RESPONSES,
   Endpoint.MESSAGES,
   Endpoint.COMPLETIONS,
+  Endpoint.GEMINI,
 ]);
 
 /** Returns whether the endpoint answers with text. */

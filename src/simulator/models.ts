@@ -15,7 +15,7 @@ const textModel = {
   createdAt: 1_790_000_000n,
   contextLength: 128_000,
   maxOutputTokens: 16_384,
-  endpoints: [Endpoint.CHAT_COMPLETIONS, Endpoint.RESPONSES, Endpoint.MESSAGES],
+  endpoints: [Endpoint.CHAT_COMPLETIONS, Endpoint.RESPONSES, Endpoint.MESSAGES, Endpoint.GEMINI],
   vision: false,
   functionCall: true,
   reasoning: false,

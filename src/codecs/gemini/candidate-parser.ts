@@ -1,9 +1,10 @@
-import { type Item, ItemStatus, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
-import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { type Item, ItemStatus, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import * as emit from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { JsonObject } from '../codec.ts';
 import * as make from '../content.ts';
+import { extend } from '../extras.ts';
 import { objectIn, objectsIn, textIn } from '../json.ts';
 import { makeCallId } from './call-id.ts';
 import { extras } from './extras.ts';
@@ -50,6 +51,7 @@ export class CandidateParser {
   /** Reads the candidate's part of one chunk. Content after a finish reason continues the answer, and the last finish reason counts. */
   push(candidate: JsonObject, events: GenerationEvent[]): void {
     const parts = objectsIn(objectIn(candidate['content'])?.['parts']);
+    extend(events, this.#context.index, ExtensionScope.CHOICE, extras.unknown(candidate, known));
     const logprobs = parseLogprobs(candidate['logprobsResult']);
     for (const part of parts) {
       const isText = part['thought'] !== true && textIn(part['text']) !== '';
@@ -154,10 +156,13 @@ export class CandidateParser {
 
   #emitFinished(reason: FinishReason, native: string, events: GenerationEvent[]): void {
     this.#closeOpen(statusAt(reason), events);
-    events.push(emit.finished(this.#context.index, reason, { native }));
+    events.push(emit.finished(this.#context.index, reason, { native, protocol: Protocol.GEMINI }));
     this.#reason = reason;
   }
 }
+
+/** The members of a candidate that other events have. */
+const known = new Set(['content', 'finishReason', 'index']);
 
 /** Returns the status of an item that is open when its candidate ends. */
 function statusAt(reason: FinishReason | undefined): ItemStatus {

@@ -1,3 +1,4 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerateRequest, OutputFormatType, type Tool, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, JsonObject } from '../codec.ts';
@@ -9,6 +10,7 @@ import { encodeContents } from './encode-contents.ts';
 import { type ModelTraits, findTraits } from './model-traits.ts';
 import { toDialect } from './schema-dialect.ts';
 import { thinkingConfig } from './thinking.ts';
+import { patchedRequest, stopsMax } from './patch-request.ts';
 import type { GeminiPart } from './wire.ts';
 
 /**
@@ -17,8 +19,14 @@ import type { GeminiPart } from './wire.ts';
  * listed or dropped".
  * Throws `unsupported_parameter`.
  */
-export function encodeRequest({ request, model, maxOutputTokens, provider }: EncodeInput): EncodedRequest {
+export function encodeRequest(input: EncodeInput): EncodedRequest {
+  const { request, model, maxOutputTokens, provider } = input;
   const drops = new Drops();
+  const { source } = request;
+  if (source?.protocol === Protocol.GEMINI) {
+    const sent = patchedRequest(input, source, drops);
+    return { ...sent, dropped: drops.list() };
+  }
   refuse(request);
   const traits = findTraits(model);
   const { system, contents } = encodeContents(request, { traits, provider }, drops);
@@ -43,8 +51,6 @@ export function encodeRequest({ request, model, maxOutputTokens, provider }: Enc
   dropUnknown(request.source, drops);
   return { body, dropped: drops.list() };
 }
-
-const stopsMax = 5;
 
 /** Throws for fields whose loss would change the client's result. */
 function refuse(request: GenerateRequest): void {

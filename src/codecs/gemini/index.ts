@@ -18,3 +18,7 @@ export const geminiCodec: UpstreamCodec = {
   parseWhole,
   parseError,
 };
+
+export { decodeCountRequest as decodeGeminiCount, decodeRequest as decodeGemini } from './decode-request.ts';
+export { googleError, googleStatus } from './error.ts';
+export { AnswerRenderer, renderWhole as renderGemini } from './render-answer.ts';

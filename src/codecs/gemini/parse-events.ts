@@ -1,14 +1,16 @@
-import { type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
 import type { EventParser, Json, JsonObject } from '../codec.ts';
 import { completedWith } from '../completed-with.ts';
-import { countIn, listIn, objectIn, objectsIn, parsedJson, textIn } from '../json.ts';
+import { extend } from '../extras.ts';
+import { countIn, listIn, objectIn, objectsIn, parsedJson, textIn, unknownMembers } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
 import { malformed } from '../upstream-error.ts';
 import { CandidateParser } from './candidate-parser.ts';
+import { extras } from './extras.ts';
 import { toReportedFailure } from './parse-error.ts';
 import { parseUsage } from './usage.ts';
 
@@ -22,6 +24,8 @@ export class GeminiStreamParser implements EventParser {
   readonly #candidates = new Map<number, CandidateParser>();
   readonly #usage: JsonObject = {};
   #answerId = '';
+  /** The members that were passed on and have not changed. */
+  readonly #sent: JsonObject = {};
   #tier: ServiceTier = ServiceTier.UNSPECIFIED;
   #state: 'new' | 'started' | 'completed' = 'new';
 
@@ -59,6 +63,7 @@ export class GeminiStreamParser implements EventParser {
       events.push(started({}));
     }
     this.#answerId ||= textIn(body['responseId']);
+    this.#extend(body, events);
     for (const [position, value] of listIn(body['candidates']).entries()) {
       const candidate = objectIn(value);
       if (candidate !== undefined) this.#candidate(countIn(candidate['index']) ?? position).push(candidate, events);
@@ -66,6 +71,17 @@ export class GeminiStreamParser implements EventParser {
     const blocked = textIn(objectIn(body['promptFeedback'])?.['blockReason']);
     if (blocked !== '' && this.#candidates.size === 0) this.#candidate(0).block(blocked, events);
     this.#count(objectIn(body['usageMetadata']), events);
+  }
+
+  /** Passes on the members of a response that only this protocol has; those that do not change once. */
+  #extend(body: JsonObject, events: GenerationEvent[]): void {
+    const members = unknownMembers(body, known) as JsonObject | undefined;
+    if (members === undefined) return;
+    for (const name of ['modelVersion', 'responseId']) {
+      if (members[name] === this.#sent[name]) delete members[name];
+      else if (members[name] !== undefined) this.#sent[name] = members[name];
+    }
+    if (Object.keys(members).length > 0) extend(events, 0, ExtensionScope.RESPONSE, extras.of(members));
   }
 
   #candidate(index: number): CandidateParser {
@@ -87,6 +103,9 @@ export class GeminiStreamParser implements EventParser {
     if (usage !== undefined) events.push(usageReported(usage));
   }
 }
+
+/** The members of a response that other events have. */
+const known = new Set(['candidates', 'usageMetadata', 'error']);
 
 function objectOrList(value: Json | undefined): boolean {
   return typeof value === 'object' && value !== null;

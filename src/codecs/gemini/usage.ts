@@ -1,6 +1,7 @@
 import type { Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import type { JsonObject } from '../codec.ts';
-import { countIn } from '../json.ts';
+import { countIn, defined } from '../json.ts';
+import { extras } from './extras.ts';
 
 /**
  * Parses `usageMetadata`: the prompt's count includes cached tokens; the candidates' count does not include reasoning. Source:
@@ -29,8 +30,20 @@ export function parseUsage(members: JsonObject): Usage | undefined {
     ...(cached === undefined ? {} : { cacheReadTokens: cached }),
     ...(output === undefined ? {} : { outputTokens: output }),
     ...(thoughts === undefined ? {} : { reasoningTokens: thoughts }),
+    ...defined({ extra: extras.unknown(members, known) }),
   };
 }
+
+/** The members that the buckets contain, and what is not passed on: the client gets the gateway's tier and cost. */
+const known = new Set([
+  'promptTokenCount',
+  'cachedContentTokenCount',
+  'candidatesTokenCount',
+  'thoughtsTokenCount',
+  'totalTokenCount',
+  'serviceTier',
+  'cost',
+]);
 
 function sum(one: number | undefined, other: number | undefined): number | undefined {
   return one === undefined ? other : one + (other ?? 0);

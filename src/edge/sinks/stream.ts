@@ -10,6 +10,8 @@ import { addLimitHeaders } from '../limit-headers.ts';
 
 /** Renders the messages of an answer as the frames of one interface, joined; '' if there are none. */
 export interface FrameRenderer {
+  /** The type of the stream; absent: server-sent events. */
+  readonly contentType?: string;
   /** A frame that keeps a silent stream alive. */
   readonly keepAlive: string;
   push(message: AnswerMessage): string;
@@ -104,7 +106,7 @@ export class StreamSink implements Sink<AnswerMessage> {
   #headers(): AnswerHeaders {
     return {
       ...this.#exchange.call.headers,
-      'content-type': 'text/event-stream; charset=utf-8',
+      'content-type': this.#renderer.contentType ?? 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-store, no-transform',
       'x-accel-buffering': 'no',
     };

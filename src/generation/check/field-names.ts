@@ -42,6 +42,16 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
     max_output_tokens: 'max_tokens',
     output_format: 'output_config.format',
   },
+  [Endpoint.GEMINI]: {
+    items: 'contents',
+    tools: 'tools',
+    tool_choice: 'toolConfig.functionCallingConfig',
+    reasoning: 'generationConfig.thinkingConfig',
+    max_output_tokens: 'generationConfig.maxOutputTokens',
+    service_tier: 'serviceTier',
+    output_format: 'generationConfig.responseJsonSchema',
+    candidates: 'generationConfig.candidateCount',
+  },
 };
 
 /** Returns the name of a field in the client's interface, for errors. */
