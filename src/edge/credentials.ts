@@ -44,7 +44,10 @@ function readGoogleKey({ headers, url = '' }: IncomingMessage): string {
   const header = headers['x-goog-api-key'] ?? '';
   const named = [header, inQuery].flat().filter(key => key !== '');
   const { authorization = '', 'x-api-key': apiKey = '' } = headers;
-  const keys = new Set([...named, ...(authorization === '' && apiKey === '' && named.length > 0 ? [] : [readKey(headers)])]);
+  const keys = new Set([
+    ...named,
+    ...(authorization === '' && apiKey === '' && named.length > 0 ? [] : [readKey(headers)]),
+  ]);
   const [key = ''] = keys;
   if (keys.size > 1) throw new GatewayError('invalid_api_key', 'The request names different keys: send one of them.');
   if (!keyText.test(key)) throw new GatewayError('invalid_api_key', 'The x-goog-api-key header holds no key.');

@@ -71,7 +71,7 @@ function frontConfig(url: string, protocol: TextProtocol): string {
     owned_by: tollgate-simulator
     created: 1790000000
     context_length: 128000
-    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]`;
+    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages, '/v1beta/models/{model}:generateContent']`;
   return `
 keep_alive: 50ms
 retries: 0

@@ -105,7 +105,7 @@ export class CandidateRenderer {
         return this.#close(event.value.item, event.value.status);
       case 'finished':
         this.#finished = event.value;
-        return;
+        break;
       default:
     }
   }
@@ -172,7 +172,7 @@ export class CandidateRenderer {
       case 'file': {
         const media = renderMedia(part.content.value.source);
         if (media !== undefined) this.#push(media, number);
-        return;
+        break;
       }
       default:
     }

@@ -23,9 +23,9 @@ export function toJsonSchema(schema: JsonObject): JsonObject {
 
 function translate(name: string, value: Json, result: JsonObject): void {
   switch (name) {
-    case 'nullable':
     // The order of properties is a hint that JSON Schema has no word for.
     case 'propertyOrdering':
+    case 'nullable':
       return;
     case 'type':
       if (value !== 'TYPE_UNSPECIFIED') result['type'] = toType(value);

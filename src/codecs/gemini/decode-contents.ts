@@ -26,7 +26,10 @@ const knownPartMembers = members(
   'functionResponse',
   'videoMetadata',
   'mediaResolution',
-  ...['executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse'],
+  'executableCode',
+  'codeExecutionResult',
+  'toolCall',
+  'toolResponse',
 );
 /** Parts of tools that Google's service runs. They are carried unchanged. */
 const serverParts = ['executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse'];
@@ -129,10 +132,7 @@ export class ContentsDecoder {
     if (thoughtSignature == null || thoughtSignature === '') return undefined;
     const sealed = openSeal(thoughtSignature);
     if (sealed === 'changed') {
-      throw invalidField(
-        `${path}.thoughtSignature`,
-        'was changed: send it back as it came, or leave it out',
-      );
+      throw invalidField(`${path}.thoughtSignature`, 'was changed: send it back as it came, or leave it out');
     }
     if (sealed === undefined) return make.makeOpaque(partSignatureKind, thoughtSignature);
     const { blobs, parts, extra } = sealed;
@@ -156,7 +156,9 @@ export class ContentsDecoder {
   #flushThoughts(): void {
     if (this.#thoughts.length === 0) return;
     const [first] = this.#thoughts;
-    const text = this.#thoughts.map(({ content }) => (content.case === 'summaryText' ? content.value.text : '')).join('');
+    const text = this.#thoughts
+      .map(({ content }) => (content.case === 'summaryText' ? content.value.text : ''))
+      .join('');
     this.#thoughts = [];
     if (first === undefined) return;
     const parts = [make.makePart(make.summaryTextContent(text))];
@@ -173,7 +175,7 @@ export class ContentsDecoder {
 
   #addResult(result: GeminiClientPart['functionResponse'] & object, { path }: Place): void {
     const { name, response, parts: media = [] } = result;
-    const { text, isError } = readResponse((response ?? {}) as JsonObject);
+    const { text, isError } = readResponse(response ?? {});
     const parts = [
       make.makePart(make.textContent(text)),
       ...(media ?? []).map((each, index) => {

@@ -20,6 +20,7 @@ import { ContentsDecoder } from './decode-contents.ts';
 import { forms, toNormalForm } from './normal-form.ts';
 import {
   geminiCountSchema,
+  generationConfigSchema,
   type GeminiClientTool,
   type GeminiRequest,
   geminiRequestSchema,
@@ -28,11 +29,7 @@ import {
 /** Decodes requests of Gemini's clients to the contract's `GenerateRequest`; the model is in the path. Source: docs/interfaces/gemini.md "Request". */
 
 const known = new Set(Object.keys(geminiRequestSchema.shape));
-const knownConfigMembers = members(
-  ...['candidateCount', 'stopSequences', 'maxOutputTokens', 'temperature', 'topP', 'topK', 'seed'],
-  ...['presencePenalty', 'frequencyPenalty', 'responseMimeType', 'responseSchema', 'responseJsonSchema'],
-  ...['responseLogprobs', 'logprobs', 'responseModalities', 'thinkingConfig', 'mediaResolution'],
-);
+const knownConfigMembers = new Set(['mediaResolution', ...Object.keys(generationConfigSchema.shape)]);
 const knownThinkingMembers = members('includeThoughts', 'thinkingBudget', 'thinkingLevel');
 const knownToolConfigMembers = members('functionCallingConfig');
 const knownFunctionMembers = members('name', 'description', 'parameters', 'parametersJsonSchema');
@@ -200,4 +197,3 @@ function decodeToolChoice({ toolConfig }: GeminiRequest, unknown: UnknownMembers
   if (isForced && named.length === 1) return { toolChoice: decode.toolChoice('named', named) };
   return { toolChoice: decode.toolChoice(isForced ? 'required' : 'auto', named, true) };
 }
-

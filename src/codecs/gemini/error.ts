@@ -36,13 +36,16 @@ export function googleError(error: GatewayError, about: Readonly<Record<string, 
     metadata: Object.fromEntries(known),
   };
   const seconds = retryAfterSeconds(error);
-  const retry = { '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: `${seconds}s` };
   return {
     error: {
       code: status,
       message: error.message,
       status: statuses[status] ?? (status >= 500 ? 'UNAVAILABLE' : 'INVALID_ARGUMENT'),
-      details: seconds === undefined ? [info] : [info, retry],
+      details: seconds === undefined ? [info] : [info, retryInfo(seconds)],
     },
   };
+}
+
+function retryInfo(seconds: number): JsonObject {
+  return { '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: `${seconds}s` };
 }

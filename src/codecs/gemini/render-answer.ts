@@ -36,9 +36,9 @@ export class AnswerRenderer {
       }
       case 'completed':
         this.#completed = event.value;
-        return;
+        break;
       case 'usageReported':
-        return;
+        break;
       case 'extension': {
         const members = extras.members(event.value.extra);
         if (event.value.scope === ExtensionScope.RESPONSE) this.#extend(members);

@@ -35,7 +35,11 @@ export class Grounding {
       if (endIndex <= startIndex) continue;
       const from = partStart + startIndex;
       const to = Math.min(partStart + endIndex, text.length);
-      const segment = { startIndex: bytes(text.slice(0, from)), endIndex: bytes(text.slice(0, to)), text: text.slice(from, to) };
+      const segment = {
+        startIndex: bytes(text.slice(0, from)),
+        endIndex: bytes(text.slice(0, to)),
+        text: text.slice(from, to),
+      };
       supports.push({ segment, groundingChunkIndices: [page] });
     }
     return { groundingChunks: chunks, ...(supports.length === 0 ? {} : { groundingSupports: supports }) };

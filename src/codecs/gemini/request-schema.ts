@@ -46,7 +46,8 @@ const toolConfig = object({
   }).nullish(),
 });
 
-const generationConfig = object({
+/** How an answer is made. */
+export const generationConfigSchema = object({
   candidateCount: integerIn(1, 8).nullish(),
   stopSequences: z.array(text, 'must be an array of strings').nullish(),
   maxOutputTokens: integerIn(1).nullish(),
@@ -75,7 +76,7 @@ export const geminiRequestSchema = object({
   systemInstruction: content.nullish(),
   tools: z.array(tool, 'must be an array of tools').nullish(),
   toolConfig: toolConfig.nullish(),
-  generationConfig: generationConfig.nullish(),
+  generationConfig: generationConfigSchema.nullish(),
   safetySettings: z.unknown().optional(),
   cachedContent: text.nullish(),
   labels: z.unknown().optional(),
@@ -90,7 +91,9 @@ export const geminiCountSchema = object({
 
 /** A request of embedContent. */
 export const geminiEmbedSchema = object({
-  content: object({ parts: z.array(object({ text }), 'must be an array of parts').min(1, 'must have at least one part') }),
+  content: object({
+    parts: z.array(object({ text }), 'must be an array of parts').min(1, 'must have at least one part'),
+  }),
   taskType: text.nullish(),
   title: text.nullish(),
   outputDimensionality: integerIn(1, 65_536).nullish(),

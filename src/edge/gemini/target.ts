@@ -30,7 +30,8 @@ export interface GeminiTarget {
 }
 
 const targets = new WeakMap<IncomingMessage, GeminiTarget>();
-const root = /^\/v1(?:alpha|beta1?)?\/(?:projects\/[^/]+\/locations\/[^/]+\/)?(?:publishers\/([^/]+)\/)?models(?:\/(.+))?$/;
+const root =
+  /^\/v1(?:alpha|beta1?)?\/(?:projects\/[^/]+\/locations\/[^/]+\/)?(?:publishers\/([^/]+)\/)?models(?:\/(.+))?$/;
 const googlePath = /^\/(?:v1alpha|v1beta1?|v1\/projects|v1\/publishers)(?:[/?]|$)/;
 const methodRoutes: Readonly<Record<string, string>> = {
   generateContent: geminiRoutes.generateContent,
@@ -56,7 +57,7 @@ export function rewriteGemini(request: IncomingMessage): string | undefined {
   const route = name === undefined ? (rest === undefined ? geminiRoutes.list : geminiRoutes.model) : methodRoutes[name];
   if (route === undefined || model === '') return undefined;
   targets.set(request, { model: nameOf(model, publisher), method: name, path });
-  return route + (at === -1 ? '' : url.slice(at));
+  return shownPattern(route) + (at === -1 ? '' : url.slice(at));
 }
 
 /** Returns what the path of a request says; undefined if it is not one of this interface. */
@@ -68,7 +69,10 @@ export function geminiTarget(request: IncomingMessage): GeminiTarget | undefined
 export function isGoogleRequest(request: IncomingMessage): boolean {
   if (targets.has(request)) return true;
   const { url = '' } = request;
-  return googlePath.test(url) || (url.startsWith('/v1/models/') && /:[a-zA-Z]+(?:\?|$)/.test(url) && request.method === 'POST');
+  return (
+    googlePath.test(url) ||
+    (url.startsWith('/v1/models/') && /:[a-zA-Z]+(?:\?|$)/.test(url) && request.method === 'POST')
+  );
 }
 
 function isGoogleClient({ headers }: IncomingMessage): boolean {

@@ -1,6 +1,8 @@
 import type * as z from 'zod';
 import { type ErrorCode, type ErrorFacets, errorTable } from '../../errors/error-table.ts';
+import { googleError } from '../../codecs/gemini/index.ts';
 import { errorType, messagesErrorType } from '../../errors/error-type.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
 import { version } from '../../lib/version.ts';
 import { type JsonSchema, namedSchemas, refTo } from './json-schema.ts';
 import type { Access, Answer, Body, ErrorShape, Operation, Parameter } from './operation.ts';
@@ -9,6 +11,7 @@ import { batchOperations } from './operations/batches.ts';
 import { catalogOperations } from './operations/catalog.ts';
 import { completionOperations } from './operations/completions.ts';
 import { conversationOperations } from './operations/conversations.ts';
+import { geminiOperations } from './operations/gemini.ts';
 import { generationOperations } from './operations/generation.ts';
 import { historyOperations } from './operations/history.ts';
 import { mediaOperations } from './operations/media.ts';
@@ -19,6 +22,7 @@ import { errors } from './shapes/errors.ts';
 /** All public operations. Add a new path here, or to one of these lists. */
 export const operations: readonly Operation[] = [
   ...generationOperations,
+  ...geminiOperations,
   ...completionOperations,
   ...conversationOperations,
   ...mediaOperations,
@@ -32,6 +36,7 @@ const tags: Readonly<Record<string, string>> = {
   Chat: 'OpenAI’s Chat Completions.',
   Messages: 'Anthropic’s Messages.',
   Responses: 'OpenAI’s Responses.',
+  Gemini: 'Google’s generateContent.',
   Completions: 'OpenAI’s interface before Chat Completions.',
   Conversations: 'Conversations that are stored for responses.',
   Images: 'Generating and editing images.',
@@ -173,6 +178,7 @@ function toHeaders(names: readonly string[]): JsonSchema {
 const errorShapes: Readonly<Record<ErrorShape, { readonly prefix: string; readonly schema: z.ZodType }>> = {
   openai: { prefix: 'Error', schema: errors.openai },
   messages: { prefix: 'MessagesError', schema: errors.messages },
+  google: { prefix: 'GoogleError', schema: errors.google },
   account: { prefix: 'AccountError', schema: errors.openai },
 };
 
@@ -233,8 +239,14 @@ function exampleError(code: ErrorCode, shape: ErrorShape): JsonSchema {
     support: null,
     community: null,
   };
+  if (shape === 'google') return googleExample(code, { id, docs: error.docs });
   if (shape !== 'messages') return { error };
   return { type: 'error', error: { ...error, details: { error_code: code } }, request_id: id };
+}
+
+function googleExample(code: ErrorCode, about: { readonly id: string; readonly docs: string }): JsonSchema {
+  const { tip, meaning } = errorTable[code];
+  return googleError(new GatewayError(code, meaning), { ...about, tip });
 }
 
 function validationExample(status: number): JsonSchema {

@@ -48,6 +48,21 @@ export const errors = {
       request_id: z.string().describe('The same as `error.id`.'),
     }),
   ),
+  google: named(
+    'GoogleError',
+    z.object({
+      error: z.object({
+        code: z.int().describe('The HTTP status.'),
+        message: z.string().describe('What is wrong, for people.'),
+        status: z.string().describe('The status in Google’s words: `INVALID_ARGUMENT`.'),
+        details: z
+          .array(z.looseObject({ '@type': z.string() }))
+          .describe(
+            '`ErrorInfo`, whose `reason` is the code for programs to branch on (see `/docs/errors`), and `RetryInfo`.',
+          ),
+      }),
+    }),
+  ),
   validation: named(
     'ValidationError',
     z

@@ -1,0 +1,3 @@
+import { describeSecondGateways } from './second-gateway.ts';
+
+describeSecondGateways('google-genai');
