@@ -32,7 +32,7 @@ const members: Readonly<Record<string, readonly string[]>> = {
   part: ['text', 'thought', 'thoughtSignature', 'inlineData', 'fileData', 'functionCall', 'functionResponse'],
   functionCall: ['id', 'name', 'args'],
   functionResponse: ['id', 'name', 'response', 'parts'],
-  declaration: ['name', 'description', 'parametersJsonSchema'],
+  declaration: ['name', 'description', 'parameters', 'parametersJsonSchema'],
   generationConfig: [
     'temperature',
     'topP',
@@ -188,7 +188,7 @@ function toTools({ tools = [], toolConfig }: GenerateContentBody): Json {
   const named = { type: 'function', function: { name: only } };
   const choices: Record<string, unknown> = { AUTO: 'auto', NONE: 'none', ANY: only === undefined ? 'required' : named };
   return {
-    tools: declarations.map(({ name, description, parametersJsonSchema }) => ({
+    tools: declarations.map(({ name, description, parameters, parametersJsonSchema = lowerTypes(parameters) }) => ({
       type: 'function',
       function: {
         name,
@@ -231,4 +231,13 @@ function toEffort({ thinkingBudget, thinkingLevel }: ThinkingConfig): string {
   const budget = thinkingBudget ?? -1;
   if (budget < 0) return 'medium';
   return budget < 2_560 ? 'low' : budget < 10_240 ? 'medium' : 'high';
+}
+
+/** Returns a schema of Google's form, whose types are in capitals, as JSON Schema. */
+function lowerTypes(schema: unknown): unknown {
+  return schema === undefined
+    ? undefined
+    : JSON.parse(JSON.stringify(schema), (name, value: unknown) =>
+        name === 'type' && typeof value === 'string' ? value.toLowerCase() : value,
+      );
 }
