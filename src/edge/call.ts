@@ -156,7 +156,8 @@ export interface ComparedBody {
 export function readComparedPath(request: FastifyRequest): string | undefined {
   const key = request.raw.headers[idempotencyKeyHeader];
   if (key === undefined || key === '') return undefined;
-  return [request.routeOptions.url ?? '', ...Object.values(request.params ?? {})].join(' ');
+  const names = Object.values(request.params as Readonly<Record<string, string>>);
+  return [request.routeOptions.url ?? '', ...names].join(' ');
 }
 
 /** Sets the headers of an answer that repeats that of the request `repeatedId`, under whose id the account finds the charge. */
