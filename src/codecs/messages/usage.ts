@@ -61,6 +61,7 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   const beside = thinking !== undefined && output !== undefined && thinking > output ? thinking : 0;
   return {
     $typeName: 'tollgate.v1.Usage',
+    unpriced: [],
     ...written,
     ...defined({
       inputTokens: input,

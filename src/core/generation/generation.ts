@@ -478,8 +478,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#tellSettled(command, settled);
   }
 
-  #tellSettled({ state, usage, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
+  #tellSettled({ state, usage, unpriced, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
     const { telemetry } = this.#requested;
+    if (unpriced !== undefined) this.#dependencies.router.unpriced(this.#route, unpriced);
     if (telemetry === undefined) return;
     telemetry.holds(this.heldNanoUsd);
     telemetry.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
@@ -522,7 +523,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     if (!isUnseen || outcome.kind !== 'client_gone') return counted;
     const { outputTokens } = this.#requested.admitted;
     const output = Math.min(this.#counts.estimateUnseenOutput(), outputTokens, this.#limit ?? Infinity);
-    return { buckets: { ...counted.buckets, output }, source: 'estimated' };
+    return { ...counted, buckets: { ...counted.buckets, output }, source: 'estimated' };
   }
 
   #makeCompleted(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {

@@ -6,6 +6,7 @@ import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { RecordState, SettleCommand } from '../../ledger/ledger.ts';
 import { stopping } from '../running-requests.ts';
 import { toTierName } from '../service-tiers.ts';
+import { toUnpriced } from '../unpriced.ts';
 import { toMultiplier } from './funds.ts';
 import { pricePlan } from './price-plan.ts';
 import { providerCost } from '../../generation/price.ts';
@@ -96,6 +97,8 @@ export interface SettleFacts {
   readonly counted: CountedUsage;
   /** Calls of tools that have their own price; absent: none. */
   readonly tools?: readonly ToolCharge[] | undefined;
+  /** Members without a price that the provider was sent; absent: none. Those of the usage are in `counted`. */
+  readonly unpriced?: readonly string[] | undefined;
   /** How many upstream calls were made for the answer. The counts are their sum, but price thresholds apply to each call. */
   readonly calls: number;
   readonly latencyMs: number;
@@ -135,6 +138,7 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
     prices: pricePlan(model.pricing).sheet(inputTokens),
     multiplierPermille: facts.batchPermille ?? toMultiplier(tier),
     tools: facts.tools,
+    unpriced: toUnpriced([...(facts.unpriced ?? []), ...(counted.unpriced ?? [])]),
     providerCostNanoUsd: facts.cost && computeProviderCost(facts, facts.cost, inputTokens),
   };
 }
