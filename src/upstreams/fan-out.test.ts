@@ -26,7 +26,8 @@ import {
 import { type AttemptOne, FanOut } from './fan-out.ts';
 
 const usage = (input: number, output: number) => ({
-  $typeName: 'tollgate.v1.Usage' as const, unpriced: [],
+  $typeName: 'tollgate.v1.Usage' as const,
+  unpriced: [],
   inputTokens: input,
   outputTokens: output,
 });
