@@ -28,7 +28,15 @@ import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
 import { PauseJoin, toContinuation } from './pause-join.ts';
-import { billedTier, toCharge, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
+import {
+  billedTier,
+  doubtTier,
+  toCharge,
+  type Outcome,
+  type Progress,
+  toClientError,
+  toSettleCommand,
+} from './settlement.ts';
 import { Slices } from './slices.ts';
 
 /** The dependencies of `Generation`. */
@@ -480,7 +488,10 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
 
   #tellSettled({ state, usage, unpriced, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
     const { telemetry } = this.#requested;
-    if (unpriced !== undefined) this.#dependencies.router.unpriced(this.#route, unpriced);
+    const { router } = this.#dependencies;
+    if (unpriced !== undefined) router.unpriced(this.#route, unpriced);
+    const doubt = doubtTier(this.#requested.tier, this.#tally.serviceTier);
+    if (doubt !== undefined) router.usageDoubtful(this.#route, doubt);
     if (telemetry === undefined) return;
     telemetry.holds(this.heldNanoUsd);
     telemetry.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });

@@ -7,6 +7,7 @@ import type { RecordState, SettleCommand } from '../../ledger/ledger.ts';
 import { stopping } from '../running-requests.ts';
 import { toTierName } from '../service-tiers.ts';
 import { toUnpriced } from '../unpriced.ts';
+import type { UsageDoubt } from '../routing/route-findings.ts';
 import { toMultiplier } from './funds.ts';
 import { pricePlan } from './price-plan.ts';
 import { providerCost } from '../../generation/price.ts';
@@ -117,6 +118,12 @@ export function billedTier(requested: ServiceTier, reported: ServiceTier | undef
   return reported;
 }
 
+/** Returns why a reported tier is not charged; undefined: it is charged, or none was reported. */
+export function doubtTier(requested: ServiceTier, reported: ServiceTier | undefined): UsageDoubt | undefined {
+  if (reported === undefined || billedTier(requested, reported) === reported) return undefined;
+  return { member: 'service_tier', reported: toTierName(reported), believed: toTierName(requested) };
+}
+
 /** Returns the settle command of a generation. */
 export function toSettleCommand(facts: SettleFacts): SettleCommand {
   const { model, counted } = facts;
@@ -138,9 +145,14 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
     prices: pricePlan(model.pricing).sheet(inputTokens),
     multiplierPermille: facts.batchPermille ?? toMultiplier(tier),
     tools: facts.tools,
-    unpriced: toUnpriced([...(facts.unpriced ?? []), ...(counted.unpriced ?? [])]),
+    unpriced: listUnpriced(facts),
     providerCostNanoUsd: facts.cost && computeProviderCost(facts, facts.cost, inputTokens),
   };
+}
+
+function listUnpriced({ requestedTier, reportedTier, unpriced = [], counted }: SettleFacts): SettleCommand['unpriced'] {
+  const tier = doubtTier(requestedTier, reportedTier)?.member;
+  return toUnpriced([...(tier === undefined ? [] : [tier]), ...unpriced, ...(counted.unpriced ?? [])]);
 }
 
 /** Computes the provider's charge, at the tier that the provider reported, even if the client is billed for another. */
