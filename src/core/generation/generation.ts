@@ -10,6 +10,7 @@ import { type CountedUsage, Tally, usageMessage, usageSource } from '../../gener
 import { Hold } from '../../generation/hold.ts';
 import { ToolCallCount } from '../../generation/guard/tool-call-count.ts';
 import { noUsage, sumInput } from '../../generation/usage-buckets.ts';
+import { mayRunTools } from '../../generation/tool-terms.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
@@ -147,7 +148,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     const { contextLength = Infinity, maxOutputTokens = Infinity } = model;
     const candidates = this.choices;
     this.#size = this.#newSize();
-    this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
+    // Each pass of a provider's tool sends the input again, so that the whole input can be more than the context.
+    const inputMax = mayRunTools(request) ? Infinity : contextLength * candidates;
+    this.#tally = new Tally({ candidates, input: inputMax, output: maxOutputTokens * candidates });
     this.#counts = new AnswerCounts(dependencies, request, requested.input);
     this.#toolCalls = new ToolCallCount(request, model.pricing);
     this.#slices = new Slices(dependencies.ledger, admitted, outputTokensMost(request, model), {
