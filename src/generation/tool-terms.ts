@@ -25,6 +25,11 @@ export function readToolTerms(request: GenerateRequest, { toolNanoUsd }: Pricing
   return none;
 }
 
+/** Returns whether a request lets its provider run tools, priced or not. */
+export function mayRunTools({ tools, source }: Pick<GenerateRequest, 'tools' | 'source'>): boolean {
+  return (source?.pricedFields.length ?? 0) > 0 || tools.some(({ tool }) => tool.case === 'hosted');
+}
+
 const none: readonly ToolTerm[] = [];
 
 function readTerms({ tools, source }: GenerateRequest, prices: Pricing['toolNanoUsd']): ToolTerm[] {

@@ -98,6 +98,14 @@ const scripts = {
   'responses items': responses,
   'messages reports': messages({ server_tool_use: { web_search_requests: 1 } }),
   'messages items': messages({}),
+  'messages passes': messages({ input_tokens: 4945, server_tool_use: { web_search_requests: 0 } }),
+  'messages compacts': messages({
+    input_tokens: 10,
+    iterations: [
+      { type: 'compaction', input_tokens: 900, output_tokens: 31 },
+      { type: 'message', input_tokens: 10, output_tokens: 2 },
+    ],
+  }),
 };
 
 let upstream: ScriptedUpstream;
@@ -203,6 +211,22 @@ describe.each([false, true])('streamed: %s', stream => {
       expect(await readDollars(gateway, payer.managementKey)).toBeCloseTo(1 - calls * 0.01, 9);
     },
   );
+});
+
+test('input above the context is believed if the provider could run tools, because each pass sends it again, and not otherwise', async () => {
+  const payer = await makePayer(1);
+  const searching = await ask(payer, 'text', { said: 'messages passes', protocol: 'messages', ...messagesSearch });
+  expect(searching.cost).toBeCloseTo(4_947e-6, 9);
+  const plain = await ask(payer, 'text', { said: 'messages passes', protocol: 'messages' });
+  expect(plain.cost).toBeLessThan(100e-6);
+});
+
+test.each([false, true])('the passes of an answer are charged, streamed: %s', async stream => {
+  const payer = await makePayer(1);
+  const answer = await ask(payer, 'text', { said: 'messages compacts', protocol: 'messages', stream });
+  const { cost } = await receipt(payer, answer.id);
+  expect(cost).toBeCloseTo(943e-6, 9);
+  if (!stream) expect(answer.json['usage']).toMatchObject({ input_tokens: 10, output_tokens: 2, cost });
 });
 
 test('before the request, the cost of calls is held: of as many as the request allows, else as many as the configuration says, else ten', async () => {

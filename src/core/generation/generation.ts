@@ -10,6 +10,7 @@ import { type CountedUsage, Tally, usageMessage, usageSource } from '../../gener
 import { Hold } from '../../generation/hold.ts';
 import { ToolCallCount } from '../../generation/guard/tool-call-count.ts';
 import { noUsage, sumInput } from '../../generation/usage-buckets.ts';
+import { mayRunTools } from '../../generation/tool-terms.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
@@ -28,7 +29,15 @@ import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
 import { PauseJoin, toContinuation } from './pause-join.ts';
-import { billedTier, toCharge, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
+import {
+  billedTier,
+  doubtTier,
+  toCharge,
+  type Outcome,
+  type Progress,
+  toClientError,
+  toSettleCommand,
+} from './settlement.ts';
 import { Slices } from './slices.ts';
 
 /** The dependencies of `Generation`. */
@@ -139,7 +148,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     const { contextLength = Infinity, maxOutputTokens = Infinity } = model;
     const candidates = this.choices;
     this.#size = this.#newSize();
-    this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
+    // Each pass of a provider's tool sends the input again, so that the whole input can be more than the context.
+    const inputMax = mayRunTools(request) ? Infinity : contextLength * candidates;
+    this.#tally = new Tally({ candidates, input: inputMax, output: maxOutputTokens * candidates });
     this.#counts = new AnswerCounts(dependencies, request, requested.input);
     this.#toolCalls = new ToolCallCount(request, model.pricing);
     this.#slices = new Slices(dependencies.ledger, admitted, outputTokensMost(request, model), {
@@ -478,8 +489,12 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#tellSettled(command, settled);
   }
 
-  #tellSettled({ state, usage, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
+  #tellSettled({ state, usage, unpriced, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
     const { telemetry } = this.#requested;
+    const { router } = this.#dependencies;
+    if (unpriced !== undefined) router.unpriced(this.#route, unpriced);
+    const doubt = doubtTier(this.#requested.tier, this.#tally.serviceTier);
+    if (doubt !== undefined) router.usageDoubtful(this.#route, doubt);
     if (telemetry === undefined) return;
     telemetry.holds(this.heldNanoUsd);
     telemetry.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
@@ -522,7 +537,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     if (!isUnseen || outcome.kind !== 'client_gone') return counted;
     const { outputTokens } = this.#requested.admitted;
     const output = Math.min(this.#counts.estimateUnseenOutput(), outputTokens, this.#limit ?? Infinity);
-    return { buckets: { ...counted.buckets, output }, source: 'estimated' };
+    return { ...counted, buckets: { ...counted.buckets, output }, source: 'estimated' };
   }
 
   #makeCompleted(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {
