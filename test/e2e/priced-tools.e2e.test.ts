@@ -131,6 +131,8 @@ beforeAll(async () => {
       model('few', 'messages', `${free}, ${tools}, tool_calls: 2`),
       model('text', 'messages', `input: 1, output: 1, ${tools}`),
       model('plain', 'chat', free),
+      model('unasked', 'messages', free),
+      model('claude', 'messages', free).replace('model: m', 'model: claude-sonnet-5'),
       '',
     ].join('\n'),
   });
@@ -219,6 +221,22 @@ test('input above the context is believed if the provider could run tools, becau
   expect(searching.cost).toBeCloseTo(4_947e-6, 9);
   const plain = await ask(payer, 'text', { said: 'messages passes', protocol: 'messages' });
   expect(plain.cost).toBeLessThan(100e-6);
+});
+
+test('count_tokens adds what a model adds to the prompt for tools: more if one of them must be used', async () => {
+  const tools = [{ name: 'note', description: 'Notes a word.', input_schema: { type: 'object', properties: {} } }];
+  const count = async (model: string, members: Json): Promise<number> => {
+    const response = await fetch(`${gateway.url}/v1/messages/count_tokens`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-api-key': gateway.apiKey },
+      body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hi' }], ...members }),
+    });
+    return ((await response.json()) as { input_tokens: number }).input_tokens;
+  };
+  const [none, auto, forced] = [{}, { tools }, { tools, tool_choice: { type: 'any' } }];
+  expect((await count('claude', none)) - (await count('unasked', none))).toBe(0);
+  expect((await count('claude', auto)) - (await count('unasked', auto))).toBe(438);
+  expect((await count('claude', forced)) - (await count('unasked', forced))).toBe(574);
 });
 
 test.each([false, true])('the passes of an answer are charged, streamed: %s', async stream => {

@@ -10,6 +10,7 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
+import { readToolUse, toolPromptTokens, type ToolUse } from '../../generation/tool-prompt.ts';
 import { loadTokenizer, measureInTurns, type MeasuredInput } from '../../generation/tokens.ts';
 import { type IdSource, parseLedgerId, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
@@ -157,11 +158,13 @@ export class Generations {
     const isFar = bounds.low > 2 * (model.contextLength ?? Infinity);
     const own = bounds.hasMedia || isFar ? undefined : await this.#dependencies.router.countTokens(checked.request);
     if (own !== undefined) return { inputTokens: own, source: UsageSource.REPORTED };
-    const measured = { kind: bounds.kind, estimate: bounds.ownHigh };
+    const tools = readToolUse(checked.request);
+    const measured = { kind: bounds.kind, estimate: bounds.ownHigh, tools };
     const learned = bounds.hasMedia
       ? undefined
       : this.#dependencies.unseenOutput.tokens.estimateModelInput(model.id, measured);
-    const counted = await countInputInPieces(checked.request, await loadTokenizer());
+    const prompt = this.#toolPrompt(model, tools);
+    const counted = prompt + (await countInputInPieces(checked.request, await loadTokenizer()));
     // If earlier reports show that the provider counts like the tokenizer, the tokenizer's count is exact.
     const agrees = learned === undefined || Math.abs(learned - counted) <= Math.max(3, counted / 20);
     return { inputTokens: agrees ? counted : learned, source: UsageSource.ESTIMATED };
@@ -215,7 +218,7 @@ export class Generations {
       request,
       model,
       tier,
-      measured: { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) },
+      measured: { inputTokens: this.#inputHigh(model, bounds, readToolUse(request)), calls: router.callsFor(request) },
       durable: ask.durable,
       batch,
       admittedAtMs: runtime.now(),
@@ -244,13 +247,21 @@ export class Generations {
   /**
    * Returns the most tokens that an input can have: its upper bound, or more if the model's providers have reported more for such inputs; the model's whole context if part of the input can't be counted.
    */
-  #inputHigh(model: Model, bounds: MeasuredInput): number {
+  #inputHigh(model: Model, bounds: MeasuredInput, tools: ToolUse | undefined): number {
     const { high, ownHigh: estimate, kind, hasMedia } = bounds;
     const learned = hasMedia
       ? undefined
-      : this.#dependencies.unseenOutput.tokens.inputHigh(model.id, { kind, estimate });
+      : this.#dependencies.unseenOutput.tokens.inputHigh(model.id, { kind, estimate, tools });
     // Limited to about twice the upper bound: a provider that counts wrongly must not cause holds of an account's whole balance.
-    return Math.max(inputTokensHeld(bounds, model), Math.min(learned ?? 0, 2 * high + 512));
+    const most = Math.max(inputTokensHeld(bounds, model), Math.min(learned ?? 0, 2 * high + 512));
+    return Math.max(most, estimate + this.#toolPrompt(model, tools));
+  }
+
+  /** Returns the most tokens that a model's providers add for tools that are used so, if nothing was learned about them. */
+  #toolPrompt({ id }: Model, tools: ToolUse | undefined): number {
+    if (tools === undefined) return 0;
+    const names = this.#dependencies.router.routeNames(id);
+    return Math.max(0, ...names.map(({ model }) => toolPromptTokens(model, tools)));
   }
 
   /** Admits and starts a request. Never rejects. It awaits as little as possible, because each `await` makes a promise. */
