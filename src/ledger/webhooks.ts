@@ -13,7 +13,13 @@ export const accountEvents = [
 ] as const;
 
 /** Events that concern no account. Only webhooks of the operator can receive them; these also receive the events of all accounts. */
-export const operatorEvents = ['route.opened', 'route.closed', 'provider.key_refused', 'disk.low'] as const;
+export const operatorEvents = [
+  'route.opened',
+  'route.closed',
+  'provider.key_refused',
+  'provider.usage_doubtful',
+  'disk.low',
+] as const;
 
 export type AccountEvent = (typeof accountEvents)[number];
 export type OperatorEvent = (typeof operatorEvents)[number];

@@ -95,6 +95,7 @@ function parseCounts(members: JsonObject, extra: Usage['extra']): Usage | undefi
   const beside = thinking !== undefined && output !== undefined && thinking > output ? thinking : 0;
   return {
     $typeName: 'tollgate.v1.Usage',
+    unpriced: [],
     ...written,
     ...defined({
       inputTokens: input,

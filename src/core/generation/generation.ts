@@ -29,7 +29,15 @@ import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
 import { PauseJoin, toContinuation } from './pause-join.ts';
-import { billedTier, toCharge, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
+import {
+  billedTier,
+  doubtTier,
+  toCharge,
+  type Outcome,
+  type Progress,
+  toClientError,
+  toSettleCommand,
+} from './settlement.ts';
 import { Slices } from './slices.ts';
 
 /** The dependencies of `Generation`. */
@@ -493,8 +501,12 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#tellSettled(command, settled);
   }
 
-  #tellSettled({ state, usage, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
+  #tellSettled({ state, usage, unpriced, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
     const { telemetry } = this.#requested;
+    const { router } = this.#dependencies;
+    if (unpriced !== undefined) router.unpriced(this.#route, unpriced);
+    const doubt = doubtTier(this.#requested.tier, this.#tally.serviceTier);
+    if (doubt !== undefined) router.usageDoubtful(this.#route, doubt);
     if (telemetry === undefined) return;
     telemetry.holds(this.heldNanoUsd);
     telemetry.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
@@ -537,7 +549,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     if (!isUnseen || outcome.kind !== 'client_gone') return counted;
     const { outputTokens } = this.#requested.admitted;
     const output = Math.min(this.#counts.estimateUnseenOutput(), outputTokens, this.#limit ?? Infinity);
-    return { buckets: { ...counted.buckets, output }, source: 'estimated' };
+    return { ...counted, buckets: { ...counted.buckets, output }, source: 'estimated' };
   }
 
   #makeCompleted(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {

@@ -18,6 +18,8 @@ import { addBuckets, sumInput, toBuckets, toUsage, type UsageBuckets } from '../
 export interface CountedUsage {
   readonly buckets: UsageBuckets;
   readonly source: 'reported' | 'estimated';
+  /** See `Usage`; absent: nothing. */
+  readonly unpriced?: readonly string[];
 }
 
 /** The token limits of a model for one call, all candidates together; Infinity: unknown. */
@@ -220,7 +222,8 @@ export class Tally {
     const output = Math.min(counts.output, left, this.#limits.output);
     const reasoningTokens = Math.min(counts.reasoning ?? reported?.reasoningTokens ?? 0, output);
     const buckets = toBuckets({ ...reported, inputTokens: counts.input, outputTokens: output, reasoningTokens });
-    return sum(this.#before, { buckets, source: counts.source });
+    const { unpriced = [] } = reported ?? {};
+    return sum(this.#before, { buckets, source: counts.source, ...(unpriced.length > 0 && { unpriced }) });
   }
 
   /** Returns the report without input counts that are impossible. */
@@ -274,12 +277,14 @@ export class Tally {
 function sum(before: CountedUsage | undefined, now: CountedUsage): CountedUsage {
   if (before === undefined) return now;
   const source = before.source === 'reported' ? now.source : 'estimated';
-  return { buckets: addBuckets(before.buckets, now.buckets), source };
+  const unpriced = [...(before.unpriced ?? []), ...(now.unpriced ?? [])];
+  return { buckets: addBuckets(before.buckets, now.buckets), source, ...(unpriced.length > 0 && { unpriced }) };
 }
 
 /** Converts the charged usage to the message that clients get. */
-export function usageMessage({ buckets }: CountedUsage, extra: Usage['extra']): Usage {
+export function usageMessage({ buckets, unpriced = [] }: CountedUsage, extra: Usage['extra']): Usage {
   const usage = toUsage(buckets);
+  usage.unpriced.push(...unpriced);
   if (extra !== undefined) usage.extra = extra;
   return usage;
 }
