@@ -71,7 +71,8 @@ export const dialectRows: Readonly<Record<string, DialectRow>> = {
   'lm-studio': { limitName: ['max_tokens', earlier], choices: ['one', earlier] },
 };
 
-const standard: Dialect = {};
+/** Of a server that is not known: xAI's models are the same behind any. */
+const standard: Dialect = { visibleLimit: ['grok'] };
 const dialects = new Map(Object.entries(dialectRows).map(([name, row]) => [name, withoutSources(row)]));
 
 /** Returns the dialect of a preset's server; the protocol itself for other names. */

@@ -24,6 +24,32 @@ const chat = (usage: Json) => ({
   },
 });
 
+/** Reasons for 300 tokens, then says five. */
+const reasoned = 'Let me think about that again. '.repeat(43);
+const grokUsage = {
+  prompt_tokens: 10,
+  completion_tokens: 5,
+  total_tokens: 315,
+  completion_tokens_details: { reasoning_tokens: 300 },
+};
+const grok = {
+  frames: [
+    chatChunk({ role: 'assistant', reasoning_content: reasoned }, null),
+    chatChunk({ content: 'The answer is forty-two.' }, null),
+    ...chat(grokUsage).frames.slice(1),
+  ],
+  whole: {
+    ...chat(grokUsage).whole,
+    choices: [
+      {
+        index: 0,
+        message: { role: 'assistant', reasoning_content: reasoned, content: 'The answer is forty-two.' },
+        finish_reason: 'stop',
+      },
+    ],
+  },
+};
+
 const search = (id: string, type: string): Json => ({
   id,
   type: 'web_search_call',
@@ -95,6 +121,7 @@ const messages = (usage: Json) => ({
 const scripts = {
   'chat silent': chat(chatUsage),
   'chat reports': chat({ ...chatUsage, num_search_queries: 3 }),
+  'grok reasons': grok,
   'responses items': responses,
   'messages reports': messages({ server_tool_use: { web_search_requests: 1 } }),
   'messages items': messages({}),
@@ -126,11 +153,15 @@ beforeAll(async () => {
       `  chat: { protocol: chat, base_url: "${base}/v1", api_key: k }`,
       `  responses: { protocol: responses, base_url: "${base}/v1", api_key: k }`,
       `  messages: { protocol: messages, base_url: "${base}", api_key: k }`,
+      `  x-ai: { protocol: chat, base_url: "${base}/v1", api_key: k }`,
       'models:',
       ...['chat', 'responses', 'messages'].map(name => model(name, name, `${free}, ${tools}`)),
       model('few', 'messages', `${free}, ${tools}, tool_calls: 2`),
       model('text', 'messages', `input: 1, output: 1, ${tools}`),
       model('plain', 'chat', free),
+      model('grok', 'x-ai', 'input: 1, output: 1')
+        .replace('model: m', 'model: grok-4')
+        .replace('tokens: 100', 'tokens: 1000'),
       model('unasked', 'messages', free),
       model('claude', 'messages', free).replace('model: m', 'model: claude-sonnet-5'),
       '',
@@ -164,7 +195,7 @@ async function ask(
   payer: Payer,
   model: string,
   body: Json & { readonly said: string; readonly protocol: string },
-): Promise<{ status: number; json: Json; cost: number; id: string }> {
+): Promise<{ status: number; json: Json; text: string; cost: number; id: string }> {
   const { said: text, protocol, ...rest } = body;
   const content = protocol === 'responses' ? { input: text } : { messages: [{ role: 'user', content: text }] };
   const response = await fetch(gateway.url + (paths[protocol] ?? ''), {
@@ -175,6 +206,7 @@ async function ask(
   const whole = await response.text();
   return {
     status: response.status,
+    text: whole,
     json: whole.startsWith('{') ? (JSON.parse(whole) as Json) : {},
     cost: Number(response.headers.get('x-tollgate-cost')),
     id: response.headers.get('x-request-id') ?? '',
@@ -238,6 +270,17 @@ test('count_tokens adds what a model adds to the prompt for tools: more if one o
   expect((await count('claude', auto)) - (await count('unasked', auto))).toBe(438);
   expect((await count('claude', forced)) - (await count('unasked', forced))).toBe(574);
 });
+
+test.each([false, true])(
+  'a limit for visible tokens does not cut an answer that reasons, and all of it is charged, streamed: %s',
+  async stream => {
+    const payer = await makePayer(1);
+    const answer = await ask(payer, 'grok', { said: 'grok reasons', protocol: 'chat', stream, max_tokens: 50 });
+    expect(answer.text).toContain('"content":"The answer is forty-two."');
+    expect(answer.text).toContain('"finish_reason":"stop"');
+    expect(await receipt(payer, answer.id)).toMatchObject({ state: 'completed', cost: 315e-6, written_off: 0 });
+  },
+);
 
 test.each([false, true])('the passes of an answer are charged, streamed: %s', async stream => {
   const payer = await makePayer(1);

@@ -534,8 +534,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
    * Counts the usage. If the gateway stopped the answer, the upstream has produced more than it sent; the rest is estimated, but never more than the hold covers. If the upstream ended the answer or failed, only what arrived is counted.
    */
   #count(): CountedUsage | Promise<CountedUsage> {
-    const limit = this.#limit === undefined || this.#limitIsVisible ? Infinity : this.#limit * this.choices;
-    const most = Math.min(limit, this.#paidTokens);
+    const limit = (this.#limit ?? Infinity) * this.choices;
+    const isVisible = this.#limitIsVisible || this.#tally.keptVisibly(limit);
+    const most = Math.min(isVisible ? Infinity : limit, this.#paidTokens);
     const isStopped = this.#outcome?.kind !== 'failed' && !this.#tally.isEnded;
     return isStopped
       ? this.#tally.count(this.#requested.request, Math.min(most, this.#slices.held), this.#counts)

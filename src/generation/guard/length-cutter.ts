@@ -39,36 +39,25 @@ const noLimits: Limits = { asked: Infinity, awaited: Infinity, paid: Infinity };
  */
 export class LengthCutter implements EventStep {
   readonly #next: EventStep;
-  readonly #terms: LimitTerms;
   /** The most tokens that the upstream may report for all choices together. */
   readonly #reportedMax: number;
   readonly #limits: Limits;
   /** The UTF-8 bytes of all announced text, which is an upper bound of its tokens in any tokenizer. */
   #bytes = 0;
-  readonly #choices: PerChoice<LengthChoice, LengthCutter>;
+  readonly #choices: PerChoice<LengthChoice, ChoiceTerms>;
 
   /** `limit`: in tokens per choice; Infinity: none. */
   constructor(next: EventStep, limit: number, terms: LimitTerms = {}) {
     const { tolerance = 1, candidates = 1 } = terms;
     this.#next = next;
-    this.#terms = terms;
     this.#reportedMax = limit * candidates;
     const asked = Math.floor(limit * tolerance);
     this.#limits = { asked, awaited: tolerance === 1 ? asked : 2 * asked + awaitedLeast, paid: Infinity };
-    this.#choices = new PerChoice(newLengthChoice, this);
+    this.#choices = new PerChoice(newLengthChoice, { next, isVisible: terms.isVisible === true });
   }
 
   get hasCut(): boolean {
     return this.#choices.some(isCut);
-  }
-
-  get next(): EventStep {
-    return this.#next;
-  }
-
-  /** True if reasoning does not count. */
-  get isVisible(): boolean {
-    return this.#terms.isVisible === true;
   }
 
   /** Lowers the limit to what is paid for from now on, without tolerance. A higher value than the current limit has no effect. */
@@ -101,12 +90,15 @@ export class LengthCutter implements EventStep {
     return Math.min(this.#limits.asked, this.#limits.paid);
   }
 
-  /** Returns whether the upstream reports that it kept the limit. */
+  /** Returns whether the upstream reports that it kept the limit, or would have without its reasoning: then its limit does not count that. */
   #isKept(usage: Usage | undefined): boolean {
-    const output = usage?.outputTokens;
-    if (output === undefined) return false;
-    return output - (this.isVisible ? (usage?.reasoningTokens ?? 0) : 0) <= this.#reportedMax;
+    return usage?.outputTokens !== undefined && visibleTokens(usage) <= this.#reportedMax;
   }
+}
+
+/** Returns the reported output without the reasoning; 0: none was reported. */
+export function visibleTokens({ outputTokens = 0, reasoningTokens = 0 }: Usage): number {
+  return outputTokens - reasoningTokens;
 }
 
 /** The tokens that an upstream may send at least until its own count arrives. */
@@ -123,8 +115,14 @@ function textBytes(events: readonly GenerationEvent[]): number {
   return bytes;
 }
 
-const newLengthChoice = (choice: number, cutter: LengthCutter): LengthChoice => new LengthChoice(cutter, choice);
+const newLengthChoice = (choice: number, terms: ChoiceTerms): LengthChoice => new LengthChoice(terms, choice);
 const isCut = ({ end }: LengthChoice): boolean => end.isCut;
+
+/** What all choices share. */
+interface ChoiceTerms {
+  readonly next: EventStep;
+  readonly isVisible: boolean;
+}
 
 /** Events that are kept back from the first delta beyond the limit on. */
 interface Beyond {
@@ -143,7 +141,7 @@ class LengthChoice {
   readonly #all: TokenMeter | undefined;
   #beyond: Beyond | undefined;
 
-  constructor({ next, isVisible }: LengthCutter, choice: number) {
+  constructor({ next, isVisible }: ChoiceTerms, choice: number) {
     this.#next = next;
     this.#choice = choice;
     this.#all = isVisible ? new TokenMeter() : undefined;
