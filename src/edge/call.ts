@@ -31,6 +31,7 @@ export class Call extends RequestTelemetry implements HeaderReader {
   #authorization = '';
   #idempotencyKey: string | null = null;
   #fingerprint: string | null = null;
+  #repeats: string | undefined;
   /** The caller; absent until the core has identified it. */
   credential: AuthenticateResponse | undefined;
   /** The network address of the client; set only for calls that can change an account. */
@@ -70,6 +71,7 @@ export class Call extends RequestTelemetry implements HeaderReader {
       'cache-control': 'no-store',
     };
     if (this.errorShape === 'messages') headers['request-id'] = this.id;
+    if (this.#repeats !== undefined) setRepeated(headers, this.#repeats);
     return this.#cors === undefined ? headers : Object.assign(headers, this.#cors);
   }
 
@@ -80,6 +82,16 @@ export class Call extends RequestTelemetry implements HeaderReader {
   /** True if this request has an `Idempotency-Key`, so that its answer may be that of an earlier request. */
   get isRepeatable(): boolean {
     return this.#idempotencyKey !== null;
+  }
+
+  /** The id of the earlier request whose stored answer is sent again, for a path that generates nothing; undefined: none is. */
+  get repeats(): string | undefined {
+    return this.#repeats;
+  }
+
+  /** Sets the id of the request that was answered: this one, or an earlier one with the same `Idempotency-Key`. */
+  setAnswered(requestId: string): void {
+    if (requestId !== '' && requestId !== this.id) this.#repeats = requestId;
   }
 
   /** Stores the key for calls to the core. */
@@ -143,7 +155,9 @@ export interface ComparedBody {
 /** Returns the path that is compared with those of repeated requests; undefined if the request has no `Idempotency-Key`. */
 export function readComparedPath(request: FastifyRequest): string | undefined {
   const key = request.raw.headers[idempotencyKeyHeader];
-  return key === undefined || key === '' ? undefined : (request.routeOptions.url ?? '');
+  if (key === undefined || key === '') return undefined;
+  const names = Object.values(request.params as Readonly<Record<string, string>>);
+  return [request.routeOptions.url ?? '', ...names].join(' ');
 }
 
 /** Sets the headers of an answer that repeats that of the request `repeatedId`, under whose id the account finds the charge. */
