@@ -110,6 +110,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   #paidTokens = Infinity;
   /** How the generation ended; undefined: it runs, or has not started. */
   #outcome: Outcome | undefined;
+  #limitIsVisible = false;
   #isPaused = false;
   #isInterrupted = false;
   /** True if events after the start were sent to the client. */
@@ -242,7 +243,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#toolCalls.restart();
   }
 
-  begun({ route, cost, attempt, calls, mayPause }: BegunAnswer): void {
+  begun({ route, cost, attempt, calls, mayPause, limitIsVisible }: BegunAnswer): void {
     this.#attempts = attempt;
     this.#tally.calls = calls;
     this.#route = route;
@@ -255,7 +256,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#join = mayPause ? new PauseJoin() : undefined;
     this.#kept = new EventLog();
     this.#finishes.length = 0;
-    const limits = { limit: this.#limit ?? Infinity, tolerance: this.#dependencies.findTolerance(route.provider) };
+    if (limitIsVisible) this.#freeReasoning();
+    const tolerance = this.#dependencies.findTolerance(route.provider);
+    const limits = { limit: this.#limit ?? Infinity, tolerance, isVisible: limitIsVisible };
     this.#guard = new Guard(withoutStopSequences(this.#requested.request, this.#counts.isRemote), limits);
     this.#guard.lowerLimit(Math.floor(this.#paidTokens / this.choices));
   }
@@ -286,6 +289,15 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   /** How many choices the request has. */
   get choices(): number {
     return this.#requested.request.candidates ?? 1;
+  }
+
+  /** Reasoning is charged, but the client's limit does not count it: the model's does. */
+  #freeReasoning(): void {
+    const { request, model } = this.#requested;
+    if (this.#limitIsVisible || request.maxOutputTokens === undefined) return;
+    this.#limitIsVisible = true;
+    const all = outputTokensMost({ ...request, maxOutputTokens: undefined }, model);
+    this.#slices.addOutput(all - outputTokensMost(request, model));
   }
 
   #newSize(): AnswerSize {
@@ -522,8 +534,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
    * Counts the usage. If the gateway stopped the answer, the upstream has produced more than it sent; the rest is estimated, but never more than the hold covers. If the upstream ended the answer or failed, only what arrived is counted.
    */
   #count(): CountedUsage | Promise<CountedUsage> {
-    const limit = this.#limit === undefined ? Infinity : this.#limit * this.choices;
-    const most = Math.min(limit, this.#paidTokens);
+    const limit = (this.#limit ?? Infinity) * this.choices;
+    const isVisible = this.#limitIsVisible || this.#tally.keptVisibly(limit);
+    const most = Math.min(isVisible ? Infinity : limit, this.#paidTokens);
     const isStopped = this.#outcome?.kind !== 'failed' && !this.#tally.isEnded;
     return isStopped
       ? this.#tally.count(this.#requested.request, Math.min(most, this.#slices.held), this.#counts)

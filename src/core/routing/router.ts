@@ -147,6 +147,11 @@ export class Router {
     }
   }
 
+  /** Returns the names of a model's routes, in the configured order. */
+  routeNames(modelId: string): readonly RouteName[] {
+    return this.#routes.of(modelId).map(({ name }) => name);
+  }
+
   /** Returns all routes in their current state; those of a model are in the configured order. */
   routes(): readonly LiveRoute[] {
     return this.#routes.all();

@@ -9,6 +9,7 @@ import {
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { GrowingText } from '../../lib/growing-text.ts';
 import { withEntry } from '../../lib/short-list.ts';
+import { visibleTokens } from './length-cutter.ts';
 import { countInPieces, countInputInPieces } from '../count-input.ts';
 import { type TextKind, TextSample } from '../text-kind.ts';
 import { estimateTokens, loadTokenizer, type Tokenizer } from '../tokens.ts';
@@ -118,6 +119,12 @@ export class Tally {
   /** The usage that the upstream reported for a whole answer of one call; undefined if there is none, or if it is not plausible. */
   get reported(): Usage | undefined {
     return this.#before === undefined ? this.#believable(this.#final) : undefined;
+  }
+
+  /** True if the upstream reports that it kept a limit (of all choices together) without its reasoning, which its limit therefore does not count. */
+  keptVisibly(limit: number): boolean {
+    const reported = this.#final;
+    return (reported?.reasoningTokens ?? 0) > 0 && reported !== undefined && visibleTokens(reported) <= limit;
   }
 
   /** True if the upstream has ended its answer, with or without a report of usage. */
