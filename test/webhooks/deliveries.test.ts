@@ -184,7 +184,10 @@ test('a webhook that fails rests as a whole: after each delay one event is tried
 
 test('accounts take turns, none has more than four attempts at once, and the operator’s events go first', async () => {
   const waiting: (() => void)[] = [];
-  const slow = (): Promise<number> => new Promise(resolve => waiting.push(() => resolve(204)));
+  const slow = (): Promise<number> =>
+    new Promise(resolve => {
+      waiting.push(() => resolve(204));
+    });
   const urls: string[] = [];
   const receiver = (url: string): number | Promise<number> => {
     urls.push(url);
