@@ -53,6 +53,7 @@ function modelsText({ name, discovery }: Preset): string {
 type MemberText<Value> = (value: Value) => string;
 const dialectTexts: { readonly [Member in keyof Dialect]-?: MemberText<NonNullable<Dialect[Member]>> } = {
   limitName: name => `the output limit is called ${code(name)} only`,
+  visibleLimit: names => `the output limit of ${names.map(code).join(', ')} does not count reasoning`,
   streamOptions: () => `${code('stream_options')} is not sent: usage comes without it`,
   choices: () => `${code('n')} choices are ${code('n')} calls`,
   runningCounts: where =>

@@ -5,6 +5,8 @@
 export interface Dialect {
   /** Chat: the only name of the output limit that the server knows. */
   readonly limitName?: 'max_tokens' | 'max_completion_tokens';
+  /** Parts of the names of models whose output limit counts only what the client sees, not the reasoning. */
+  readonly visibleLimit?: readonly string[];
   /** Chat: `stream_options` is refused; usage comes without it. */
   readonly streamOptions?: 'refused';
   /** A call returns only one choice, so `n` choices take `n` calls. */

@@ -43,5 +43,5 @@ export function parseTimings(value: Json | undefined): Usage | undefined {
   if (output === undefined) return undefined;
   // `prompt_n` excludes cached tokens, so without `cache_n` the input is unknown.
   const input = read === undefined || cached === undefined ? {} : { inputTokens: read, cacheReadTokens: cached };
-  return { $typeName: 'tollgate.v1.Usage', ...input, outputTokens: output };
+  return { $typeName: 'tollgate.v1.Usage', unpriced: [], ...input, outputTokens: output };
 }

@@ -1,12 +1,13 @@
 /** Counts that a provider reports outside of its totals are charged: cached tokens and reasoning beside them, and written tokens that overlap with cached ones. */
 import { describe, expect, test } from 'vitest';
 import type { Usage } from '../gen/tollgate/v1/event_pb.ts';
+import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import type { JsonObject } from './codec.ts';
 import { parseEmbedAnswer } from './embeddings/parse-answer.ts';
 import { usage as chat } from './chat/usage.ts';
 import { usage as completions } from './completions/extras.ts';
 import { parseUsage as gemini } from './gemini/usage.ts';
-import { parseUsage as messages } from './messages/usage.ts';
+import { parseUsage as messages, renderCounts } from './messages/usage.ts';
 import { parseUsage as responses } from './responses/usage.ts';
 
 /** [input, cache read, cache write 5m, cache write 1h, output, reasoning]; undefined: not reported. */
@@ -113,4 +114,28 @@ test('Messages: more reasoning than output is beside it', () => {
 test('embeddings: a total above the prompt is the input', () => {
   const answer = { data: [{ embedding: [1] }], usage: { prompt_tokens: 5, total_tokens: 9 } };
   expect(parseEmbedAnswer(JSON.stringify(answer)).inputTokens).toBe(9);
+});
+
+test('Messages: the passes of an answer are summed, and only its own clients see what the provider showed beside them', () => {
+  const pass = (type: string, input: number, written: number, output: number) => ({
+    type,
+    input_tokens: input,
+    cache_creation_input_tokens: written,
+    cache_read_input_tokens: 7,
+    cache_creation: { ephemeral_5m_input_tokens: written - 1, ephemeral_1h_input_tokens: 1 },
+    output_tokens: output,
+  });
+  const iterations = [pass('compaction', 0, 55_096, 131), pass('message', 229, 3, 5)];
+  const reported = { input_tokens: 229, output_tokens: 5, iterations };
+  const usage = messages(reported);
+  expect(counts(usage)).toStrictEqual([229, 14, 55_097, 2, 136, undefined]);
+  expect(renderCounts(usage, ServiceTier.DEFAULT)).toMatchObject(reported);
+  expect(counts(messages({ input_tokens: 229, output_tokens: 5, iterations: [] }))).toStrictEqual([
+    229,
+    undefined,
+    undefined,
+    undefined,
+    5,
+    undefined,
+  ]);
 });

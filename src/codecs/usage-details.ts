@@ -74,7 +74,7 @@ export function parseUsageAs(
   // Every answer has tokens, so an upstream that reports only zeros does not count them.
   if ((input ?? 0) === 0 && (output ?? 0) === 0) return undefined;
   const details = objectIn(usage[names.inputDetails]) ?? {};
-  const parsed: Usage = { $typeName: 'tollgate.v1.Usage' };
+  const parsed: Usage = { $typeName: 'tollgate.v1.Usage', unpriced: [] };
   const cached = cachedIn(details, usage);
   const all = (input ?? 0) + (isBeside(input ?? 0, cached) ? cached : 0);
   Object.assign(parsed, inputBuckets(input, cached, details), outputBuckets(output, usage, names, all));

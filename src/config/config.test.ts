@@ -283,7 +283,7 @@ describe('models', () => {
     expect(read(model('id: large', priced, routed)).models[0]).toMatchObject({
       name: 'large',
       ownedBy: 'p',
-      endpoints: ['/v1/chat/completions', '/v1/responses', '/v1/messages'],
+      endpoints: ['/v1/chat/completions', '/v1/responses', '/v1/messages', '/v1beta/models/{model}:generateContent'],
     });
   });
 

@@ -274,6 +274,7 @@ export function toRecord(
     tags: { ...row.tags },
     ...(row.endUser === undefined ? {} : { endUser: row.endUser }),
     batchId: row.batchId ?? '',
+    unpriced: [...row.unpriced],
     ...(row.timeline === undefined ? {} : { timeline: toTimeline(row.timeline) }),
   };
 }

@@ -8,8 +8,10 @@ import { TimelineRecord } from './timeline-record.ts';
 import { checkSettled } from './check-settled.ts';
 import { toCharge, type Outcome, toClientError } from './generation/settlement.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
-import type { Routed } from './routing/router.ts';
+import type { RouteName } from './routing/observer.ts';
+import type { Routed, Router } from './routing/router.ts';
 import { toTokenCounts } from './token-counts.ts';
+import { toUnpriced } from './unpriced.ts';
 import { type Interruptible, keyRevoked, stopping } from './running-requests.ts';
 
 /** The fields of every checked request that decide its charge. */
@@ -25,6 +27,7 @@ export interface PricedRequest {
 export interface AdmittedRunDependencies {
   readonly ledger: Ledger;
   readonly runtime: Runtime;
+  readonly router: Router;
   /** The longest that a failed request's error waits for the hold to be voided or settled; absent: 10 s. */
   readonly settleMs?: number;
 }
@@ -49,6 +52,8 @@ export interface UsedUp {
   readonly state: RecordState;
   readonly usage: UsageBuckets;
   readonly usageSource: 'reported' | 'estimated';
+  /** See `SettleCommand`. */
+  readonly unpriced?: readonly string[] | undefined;
 }
 
 /**
@@ -69,7 +74,8 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   readonly #abort = new AbortController();
   readonly #startedAtMs: number;
   #firstEventMs: number | undefined;
-  #provider = '';
+  /** Absent: no route has answered. */
+  #route: RouteName | undefined;
   /** The provider's prices; undefined: unknown. */
   #cost: Pricing | undefined;
   #attempts = 0;
@@ -140,7 +146,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
     }
   }
 
-  async #settle({ state, usage, usageSource }: UsedUp, patience: 'bounded' | 'unbounded'): Promise<bigint> {
+  async #settle({ state, usage, usageSource, unpriced }: UsedUp, patience: 'bounded' | 'unbounded'): Promise<bigint> {
     const { id, prepared, telemetry } = this.requested;
     telemetry?.trace?.settleBegan();
     const command = {
@@ -148,10 +154,11 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
       state,
       usage,
       usageSource,
+      unpriced: unpriced && toUnpriced(unpriced),
       serviceTier: 'default',
       latencyMs: Math.round(this.#elapsedMs()),
       firstEventMs: this.#firstEventMs === undefined ? undefined : Math.round(this.#firstEventMs),
-      provider: this.#provider,
+      provider: this.#route?.provider ?? '',
       attempts: this.#attempts,
       timeline: this.timeline.text,
       prices: prepared.prices,
@@ -162,6 +169,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
     checkSettled(settled, id);
     const { costNanoUsd } = settled;
     const { providerCostNanoUsd } = command;
+    if (this.#route !== undefined) this.#dependencies.router.unpriced(this.#route, command.unpriced ?? []);
     telemetry?.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
     return costNanoUsd;
   }
@@ -180,7 +188,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   /** Records which provider answered, and when. */
   protected noteAnswer({ route, cost }: Pick<Routed<unknown>, 'route' | 'cost'>): void {
     this.#firstEventMs = this.#elapsedMs();
-    this.#provider = route.provider;
+    this.#route = route;
     this.#cost = cost;
   }
 

@@ -49,7 +49,7 @@ function answerBody(edge: Edge, request: FastifyRequest, reply: FastifyReply, bo
   if (edge.stopping()) headers['connection'] = 'close';
   headers['content-type'] = jsonType;
   writeAnswer(request.raw, reply.raw, { status: 200, headers, body });
-  recordRequest(edge, request, { status: 200 });
+  recordRequest(edge, request, { status: 200, repeats: request.call.repeats });
 }
 
 /**

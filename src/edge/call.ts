@@ -32,6 +32,7 @@ export class Call extends RequestTelemetry implements HeaderReader {
   #authorization = '';
   #idempotencyKey: string | null = null;
   #fingerprint: string | null = null;
+  #repeats: string | undefined;
   /** The caller; absent until the core has identified it. */
   credential: AuthenticateResponse | undefined;
   /** The network address of the client; set only for calls that can change an account. */
@@ -71,6 +72,7 @@ export class Call extends RequestTelemetry implements HeaderReader {
       'cache-control': 'no-store',
     };
     if (this.errorShape === 'messages') headers['request-id'] = this.id;
+    if (this.#repeats !== undefined) setRepeated(headers, this.#repeats);
     return this.#cors === undefined ? headers : Object.assign(headers, this.#cors);
   }
 
@@ -81,6 +83,16 @@ export class Call extends RequestTelemetry implements HeaderReader {
   /** True if this request has an `Idempotency-Key`, so that its answer may be that of an earlier request. */
   get isRepeatable(): boolean {
     return this.#idempotencyKey !== null;
+  }
+
+  /** The id of the earlier request whose stored answer is sent again, for a path that generates nothing; undefined: none is. */
+  get repeats(): string | undefined {
+    return this.#repeats;
+  }
+
+  /** Sets the id of the request that was answered: this one, or an earlier one with the same `Idempotency-Key`. */
+  setAnswered(requestId: string): void {
+    if (requestId !== '' && requestId !== this.id) this.#repeats = requestId;
   }
 
   /** Stores the key for calls to the core. */
@@ -146,7 +158,10 @@ export function readComparedPath(request: FastifyRequest): string | undefined {
   const key = request.raw.headers[idempotencyKeyHeader];
   if (key === undefined || key === '') return undefined;
   // The paths of Gemini's interface contain the model.
-  return geminiTarget(request.raw)?.path ?? request.routeOptions.url ?? '';
+  const own = geminiTarget(request.raw)?.path;
+  if (own !== undefined) return own;
+  const names = Object.values(request.params as Readonly<Record<string, string>>);
+  return [request.routeOptions.url ?? '', ...names].join(' ');
 }
 
 /** Sets the headers of an answer that repeats that of the request `repeatedId`, under whose id the account finds the charge. */

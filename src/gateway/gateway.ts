@@ -389,8 +389,8 @@ function openResponses(
   dependencies: { readonly generations: Generations; readonly replays: Replays; readonly box: SealedBox },
 ) {
   const { responseLifetimeMs: lifetimeMs } = config.content;
-  const { box } = dependencies;
-  const kept = new StoredConversations({ ...stores, memory, ids, box, lifetimeMs, clock: systemClock });
+  const { box, replays } = dependencies;
+  const kept = new StoredConversations({ ...stores, memory, ids, box, replays, lifetimeMs, clock: systemClock });
   const sessionMemory = () => {
     const { sessionMemoryBytes: max, accountSessionMemoryBytes: ownerMax } = live.current.limits;
     return { max, ownerMax };

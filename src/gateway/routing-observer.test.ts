@@ -56,3 +56,18 @@ test('successes, and failures that a steering line asked for, are not logged', (
   expect(logged(undefined)).toEqual([]);
   expect(logged('status', { status: 503, requested: true })).toEqual([]);
 });
+
+test('a member without a price is counted for each request and logged when it is new; a doubtful report is logged and told to the operator', () => {
+  const lines: string[] = [];
+  const events: unknown[] = [];
+  const metrics = new Metrics('0.0.0');
+  const logger = createLogger({ level: 'info', destination: { write: line => void lines.push(line) } });
+  const observer = routingObserver(metrics, logger, event => events.push(event));
+  for (const isNew of [true, false]) observer.unpriced?.(attempt.route, 'usage.foo_tokens', isNew);
+  expect(metrics.text()).toContain('tollgate_unpriced_usage_total{provider="acme",member="usage.foo_tokens"} 2');
+  const doubt = { member: 'service_tier', reported: 'turbo', believed: 'default' };
+  observer.usageDoubtful?.(attempt.route, doubt);
+  const data = { provider: 'acme', model: 'acme/large', upstream_model: 'large-v1', ...doubt };
+  expect(events).toEqual([{ type: 'provider.usage_doubtful', scope: 'provider acme', data }]);
+  expect(lines.map(line => JSON.parse(line) as object)).toMatchObject([{ member: 'usage.foo_tokens' }, data]);
+});

@@ -9,7 +9,7 @@ import type { NotifyOperator } from './webhooks.ts';
 const nobody: NotifyOperator = () => undefined;
 
 /**
- * Reports every attempt to the metrics, changes of breakers to the operator's webhooks, and failed attempts and changes of breakers to the log.
+ * Reports every attempt to the metrics, changes of breakers and doubtful usage to the operator's webhooks, and failed attempts, findings and changes of breakers to the log.
  */
 export function routingObserver(metrics: Metrics, logger: Logger, tell: NotifyOperator = nobody): RoutingObserver {
   return {
@@ -30,6 +30,19 @@ export function routingObserver(metrics: Metrics, logger: Logger, tell: NotifyOp
         { provider, model: modelId, upstream_model: model },
         'a provider cuts prompts: configure a longer context on its server',
       );
+    },
+    unpriced({ provider, modelId, model }, member, isNew) {
+      metrics.unpriced(provider, member);
+      if (!isNew) return;
+      logger.warn(
+        { provider, model: modelId, upstream_model: model, member },
+        'a provider may bill something that has no price here',
+      );
+    },
+    usageDoubtful({ provider, modelId, model }, doubt) {
+      const data = { provider, model: modelId, upstream_model: model, ...doubt };
+      tell({ type: 'provider.usage_doubtful', scope: `provider ${provider}`, data });
+      logger.warn(data, 'a provider’s report is not believed');
     },
     breakerChanged({ provider, modelId, model }, state) {
       logger.warn({ provider, model: modelId, upstream_model: model, state }, 'circuit breaker');

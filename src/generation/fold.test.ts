@@ -56,7 +56,7 @@ const reasoningPart = {
 };
 const opaque = { $typeName: 'tollgate.v1.Opaque' as const, provider: 'p', model: '', kind: 'k', data: 'd' };
 const annotation = { $typeName: 'tollgate.v1.Annotation' as const, annotation: { case: undefined } };
-const usage = (outputTokens: number): Usage => ({ $typeName: 'tollgate.v1.Usage', outputTokens });
+const usage = (outputTokens: number): Usage => ({ $typeName: 'tollgate.v1.Usage', unpriced: [], outputTokens });
 
 const words = (choice: number, number: number, ...texts: string[]): GenerationEvent[] => [
   itemOpened(choice, number, message()),

@@ -106,6 +106,8 @@ export interface Upstream {
    * True if its answers may end with a pause (`FinishReason.PAUSE`), after which it must be called again to continue; absent: they never do.
    */
   readonly mayPause?: boolean;
+  /** Returns whether a model's output limit counts only what clients see, not its reasoning; absent: it counts both. */
+  limitIsVisible?(model: string): boolean;
   /** Returns how many upstream calls a request needs, each with the whole input: more than one if it requests several choices and the upstream returns one choice per call. Absent: always one. */
   callsFor?(request: GenerateRequest, model: string): number;
   /** The state of its keys; absent: it has no keys. */

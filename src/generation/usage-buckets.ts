@@ -32,6 +32,7 @@ export const noUsage: UsageBuckets = toBuckets({});
 export function toUsage(buckets: UsageBuckets): Usage {
   return {
     $typeName: 'tollgate.v1.Usage',
+    unpriced: [],
     inputTokens: buckets.input,
     cacheReadTokens: buckets.cacheRead,
     cacheWrite5mTokens: buckets.cacheWrite5m,

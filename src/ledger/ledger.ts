@@ -368,6 +368,8 @@ export interface SettleCommand {
   readonly timeline?: string | undefined;
   /** Calls of tools that are priced per call; absent: none. */
   readonly tools?: readonly ToolCharge[] | undefined;
+  /** What the provider may have billed without a price here, as `usage.foo_tokens` or `service_tier`; absent: nothing. */
+  readonly unpriced?: readonly string[] | undefined;
   /** The cost, if another service computed it (AccountingService); the prices are then not used. */
   readonly costNanoUsd?: bigint;
   /** What the provider charges the operator for the request; undefined: unknown. */
@@ -549,6 +551,8 @@ export interface UsageRow {
   readonly endUser: string | undefined;
   readonly batchId: string | undefined;
   readonly tags: Tags;
+  /** See `SettleCommand`. */
+  readonly unpriced: readonly string[];
   /** Present only if one record was requested. */
   readonly timeline?: RequestTimeline;
 }

@@ -307,6 +307,8 @@ export interface Usage extends Request, UsageBuckets {
   readonly timeline: string | null;
   /** Calls of tools that are priced per call. */
   readonly tools: readonly ToolCharge[];
+  /** See `SettleCommand`. */
+  readonly unpriced: readonly string[];
 }
 
 /** A voided hold. `number` counts the voids of one id, which may be admitted again after each. */

@@ -13,7 +13,13 @@ export const accountEvents = [
 ] as const;
 
 /** Events that concern no account. Only webhooks of the operator can receive them; these also receive the events of all accounts. */
-export const operatorEvents = ['route.opened', 'route.closed', 'provider.key_refused', 'disk.low'] as const;
+export const operatorEvents = [
+  'route.opened',
+  'route.closed',
+  'provider.key_refused',
+  'provider.usage_doubtful',
+  'disk.low',
+] as const;
 
 export type AccountEvent = (typeof accountEvents)[number];
 export type OperatorEvent = (typeof operatorEvents)[number];
@@ -130,8 +136,10 @@ export interface Outbox {
 
   /** Returns whether there are webhooks. */
   hasWebhooks(): Promise<boolean>;
-  /** Returns the due deliveries: for each scope of a webhook the oldest undelivered event, if its time has come. */
-  listDueDeliveries(limit: number): Promise<DueDelivery[]>;
+  /**
+   * Returns the due deliveries: for each scope of a webhook the oldest undelivered event, if its time has come. The operator's come first, then one of each account after the other. `resting`: webhooks whose deliveries are left out; absent: none.
+   */
+  listDueDeliveries(limit: number, resting?: readonly number[]): Promise<DueDelivery[]>;
   reportDelivery(report: DeliveryReport): Promise<void>;
   /** Writes events from outside the ledger. */
   emitEvent(event: OutsideEvent): Promise<void>;

@@ -58,6 +58,7 @@ export function recordJson(record: ActivityRecord): object {
     end_user: record.endUser ?? null,
     batch_id: record.batchId === '' ? null : record.batchId,
     tags: record.tags,
+    unpriced: record.unpriced,
   };
 }
 

@@ -19,7 +19,10 @@ import { fromConnectError } from './errors.ts';
 import { InProcessTransport } from './in-process.ts';
 import { leanClient } from './lean-client.ts';
 
-const events = [started({ model: 'm' }), usageReported({ $typeName: 'tollgate.v1.Usage', inputTokens: 1 })];
+const events = [
+  started({ model: 'm' }),
+  usageReported({ $typeName: 'tollgate.v1.Usage', unpriced: [], inputTokens: 1 }),
+];
 const batch: GenerateResponse = { $typeName: 'tollgate.v1.GenerateResponse', events };
 const noHeaders = new Headers();
 

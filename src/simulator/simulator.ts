@@ -235,6 +235,7 @@ function logprobSource(
 function toUsage(input: InputBuckets, writers?: readonly ChoiceWriter[]): Usage {
   const usage: Usage = {
     $typeName: 'tollgate.v1.Usage',
+    unpriced: [],
     inputTokens: input.uncached,
     cacheReadTokens: input.read,
     cacheWrite5mTokens: input.write5m,

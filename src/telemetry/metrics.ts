@@ -101,6 +101,8 @@ const breakerValues: Readonly<Record<BreakerSample['state'], number>> = { closed
 export class Metrics {
   readonly #models = new Names();
   readonly #routes = new Names();
+  /** Of usage, which providers name. */
+  readonly #members = new Names();
   readonly #requests = new Numbers('counter', {
     name: 'tollgate_requests_total',
     help: 'Answered requests, refused ones too.',
@@ -184,6 +186,11 @@ export class Metrics {
     help: 'Refusals of a provider’s keys, by status.',
     labels: ['provider', 'status'],
   });
+  readonly #unpriced = new Numbers('counter', {
+    name: 'tollgate_unpriced_usage_total',
+    help: 'Requests for which a provider may have billed a member that has no price.',
+    labels: ['provider', 'member'],
+  });
   readonly #held = new Numbers('gauge', {
     name: 'tollgate_held_dollars',
     help: 'Dollars that running requests hold.',
@@ -238,6 +245,11 @@ export class Metrics {
   /** Counts a refusal of a provider's key. */
   keyRefused(provider: string, status: number): void {
     this.#keyRefusals.of(provider, status).value += 1;
+  }
+
+  /** Counts a request for which a provider may have billed a member without a price. */
+  unpriced(provider: string, member: string): void {
+    this.#unpriced.of(provider, this.#members.label(member)).value += 1;
   }
 
   /** Counts a batch of commands to the ledger that became durable. `waiting`: the number of commands without a reply then. */
@@ -306,6 +318,7 @@ export class Metrics {
       this.#attemptFirstEvent,
       this.#providerKeys,
       this.#keyRefusals,
+      this.#unpriced,
       this.#breakers,
       this.#ledgerWaits,
       this.#ledgerQueues,

@@ -12,12 +12,15 @@ const page = (address: string): string => `${address}, ${visited}`;
 const mistralClient = issue('mistralai/client-python/blob/main/src/mistralai/models/chatcompletionrequest.py');
 const ollamaSource = issue('ollama/ollama/blob/main/openai/openai.go');
 const groqPage = page('console.groq.com/docs/openai');
+const grokLimit =
+  'recorded exchanges of 2025 and 2026: 17 answers whose reasoning is above the limit, and the rest not';
 /** What the project knew before sources were written down; docs/providers.md says what was tried. */
 const earlier = 'as listed on 2026-11-21';
 
 /** The dialects of servers, by the names of their presets. docs/providers.md "Differences between providers" is made from it. */
 export const dialectRows: Readonly<Record<string, DialectRow>> = {
   openrouter: {
+    visibleLimit: [['grok'], grokLimit],
     reasoning: ['reasoning', 'recorded exchanges: histories with it are taken'],
   },
   groq: {
@@ -50,6 +53,7 @@ export const dialectRows: Readonly<Record<string, DialectRow>> = {
     thinkingOff: [{ thinking: { type: 'disabled' } }, page('api-docs.deepseek.com/guides/thinking_mode')],
     schemas: ['json_object', issue('llm-exe/llm-exe/issues/662')],
   },
+  'x-ai': { visibleLimit: [['grok'], grokLimit] },
   together: { limitName: ['max_tokens', earlier] },
   fireworks: { limitName: ['max_tokens', earlier] },
   ollama: {
@@ -67,7 +71,8 @@ export const dialectRows: Readonly<Record<string, DialectRow>> = {
   'lm-studio': { limitName: ['max_tokens', earlier], choices: ['one', earlier] },
 };
 
-const standard: Dialect = {};
+/** Of a server that is not known: xAI's models are the same behind any. */
+const standard: Dialect = { visibleLimit: ['grok'] };
 const dialects = new Map(Object.entries(dialectRows).map(([name, row]) => [name, withoutSources(row)]));
 
 /** Returns the dialect of a preset's server; the protocol itself for other names. */

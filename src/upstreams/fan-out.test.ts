@@ -27,6 +27,7 @@ import { type AttemptOne, FanOut } from './fan-out.ts';
 
 const usage = (input: number, output: number) => ({
   $typeName: 'tollgate.v1.Usage' as const,
+  unpriced: [],
   inputTokens: input,
   outputTokens: output,
 });
@@ -35,7 +36,7 @@ const usage = (input: number, output: number) => ({
 function answer(text: string, tokens: number, counted = true): GenerationEvent[][] {
   return [
     [
-      started({ usage: { $typeName: 'tollgate.v1.Usage', inputTokens: 10 }, warnings: ['dropped=seed'] }),
+      started({ usage: { $typeName: 'tollgate.v1.Usage', unpriced: [], inputTokens: 10 }, warnings: ['dropped=seed'] }),
       itemOpened(0, 0, makeItem(messageContent(Role.ASSISTANT, []), 0)),
       partOpened(0, [0, 0], makePart(textContent(''))),
     ],

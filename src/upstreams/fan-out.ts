@@ -175,7 +175,7 @@ const needed: readonly string[] = ['inputTokens', 'outputTokens'];
 function sumUsage(usages: readonly (Usage | undefined)[], count: number): Usage | undefined {
   const given = usages.filter(usage => usage !== undefined);
   if (given.length < count) return undefined;
-  const total: Usage = { $typeName: 'tollgate.v1.Usage' };
+  const total: Usage = { $typeName: 'tollgate.v1.Usage', unpriced: given.flatMap(({ unpriced }) => unpriced) };
   for (const name of counts) {
     const each = given.map(usage => usage[name]);
     const known = each.filter(tokens => tokens !== undefined);

@@ -106,6 +106,10 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return isSeveral ? new FanOut(call, receiver, (one, to) => this.#attempt(one, to)) : this.#attempt(call, receiver);
   }
 
+  limitIsVisible(model: string): boolean {
+    return this.#dialect.visibleLimit?.some(part => model.includes(part)) === true;
+  }
+
   callsFor({ candidates = 1, endpoint }: GenerateRequest, model: string): number {
     // The prompts of a legacy completion can't be split into several calls.
     if (candidates === 1 || endpoint === Endpoint.COMPLETIONS) return 1;

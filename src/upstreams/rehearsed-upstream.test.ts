@@ -22,7 +22,9 @@ function makeUpstream(waitsMs: readonly number[], done: string[]): Upstream {
         }
         timer = setTimeout(() => {
           receiver.events([
-            index === 0 ? started({}) : usageReported({ $typeName: 'tollgate.v1.Usage', inputTokens: index }),
+            index === 0
+              ? started({})
+              : usageReported({ $typeName: 'tollgate.v1.Usage', unpriced: [], inputTokens: index }),
           ]);
           say(index + 1);
         }, waitsMs[index]);

@@ -270,6 +270,7 @@ const usage: fc.Arbitrary<Usage> = fc
   })
   .map(({ input, read, write5m, write1h, output, part, has1h }) => ({
     $typeName: 'tollgate.v1.Usage',
+    unpriced: [],
     inputTokens: input,
     cacheReadTokens: read,
     cacheWrite5mTokens: write5m,

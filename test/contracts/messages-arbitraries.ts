@@ -161,6 +161,7 @@ export const messagesAnswers: fc.Arbitrary<GenerationEvent[]> = fc
     const [input, read, write5m, write1h, output] = counts;
     const usage = {
       $typeName: 'tollgate.v1.Usage' as const,
+      unpriced: [],
       inputTokens: input,
       cacheReadTokens: read,
       cacheWrite5mTokens: write5m,

@@ -270,7 +270,13 @@ function toEvents(drawn: DrawnAnswer): GenerationEvent[] {
     events.push(itemOpened(0, item, makeItem(toolCallContent({ callId: `c${index}`, name: called }), 0)));
     events.push(delta(0, [item, 0], { kind: DeltaKind.ARGUMENTS, text: JSON.stringify(input) }), itemClosed(0, item));
   }
-  const usage = { $typeName: 'tollgate.v1.Usage' as const, inputTokens: 7, cacheReadTokens: 3, outputTokens: 9 };
+  const usage = {
+    $typeName: 'tollgate.v1.Usage' as const,
+    unpriced: [],
+    inputTokens: 7,
+    cacheReadTokens: 3,
+    outputTokens: 9,
+  };
   events.push(finished(0, toReason(drawn)), completed({ usage }));
   return events;
 }

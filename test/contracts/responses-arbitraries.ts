@@ -234,6 +234,7 @@ export const responsesAnswers: fc.Arbitrary<GenerationEvent[]> = fc
     const [input, read, write5m, write1h, output] = counts;
     const usage = {
       $typeName: 'tollgate.v1.Usage' as const,
+      unpriced: [],
       inputTokens: input,
       cacheReadTokens: read,
       cacheWrite5mTokens: write5m,

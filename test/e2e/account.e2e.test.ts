@@ -216,6 +216,7 @@ describe('activity', () => {
       cache_read_input_tokens: 0,
       end_user: null,
       tags: {},
+      unpriced: [],
       batch_id: null,
     });
     expect(all.data[0]).toMatchObject({ state: 'upstream_failed', cost: 0, input_tokens: 0, output_tokens: 0 });
@@ -262,6 +263,7 @@ describe('activity', () => {
       reasoning_tokens: 0,
       end_user: null,
       tags: {},
+      unpriced: [],
       batch_id: null,
       timeline: {
         attempt_count: 1,

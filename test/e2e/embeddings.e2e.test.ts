@@ -219,6 +219,15 @@ describe('providers', () => {
     body: { object: 'list', data: vectors.map((embedding, index) => ({ index, embedding })), usage },
   });
 
+  test('a report of more input than the model can read is not believed, and the gateway’s own count is charged', async () => {
+    const report = (prompt_tokens: number) => [() => good([[1], [2]], { prompt_tokens, total_tokens: prompt_tokens })];
+    answers = report(200);
+    const most = await embed(outer, { model: 'acme/scripted', input: ['a', 'b'] });
+    answers = report(201);
+    const more = await embed(outer, { model: 'acme/scripted', input: ['a', 'b'] });
+    expect([most.body.usage.prompt_tokens, more.body.usage.prompt_tokens]).toEqual([200, 2]);
+  });
+
   test('the provider’s answer is passed on with all digits of its numbers and with unknown members; its vectors are sorted if their order is wrong', async () => {
     received.length = 0;
     const vectors = [

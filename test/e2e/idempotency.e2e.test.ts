@@ -228,6 +228,83 @@ describe.each([chat, messages, responses])('$name', requested => {
   });
 });
 
+describe('a path that stores something', () => {
+  const lines = (text: string): string =>
+    `${JSON.stringify({ custom_id: 'a', method: 'POST', url: chat.path, body: { model: 'sim/small', ...makeMessages(text) } })}\n`;
+  const entry = { custom_id: 'a', params: { model: 'sim/small', max_tokens: 5, ...makeMessages('Tolls') } };
+
+  /** Sends a form with a file, each time with another separator. */
+  async function uploadAs(apiKey: string, text: string, key: string | undefined): Promise<Came> {
+    const form = new FormData();
+    form.append('purpose', 'batch');
+    form.append('file', new Blob([text]), 'requests.jsonl');
+    const headers = { authorization: `Bearer ${apiKey}`, ...(key === undefined ? {} : { 'idempotency-key': key }) };
+    return came(await fetch(`${gateway.url}/v1/files`, { method: 'POST', headers, body: form }));
+  }
+  const idOf = ({ text }: Came): string => (JSON.parse(text) as { id: string }).id;
+  const count = async (apiKey: string, path: string): Promise<number> => {
+    const response = await fetch(gateway.url + path, { headers: { authorization: `Bearer ${apiKey}` } });
+    return ((await response.json()) as { data: object[] }).data.length;
+  };
+
+  test.each([
+    {
+      path: '/v1/batches',
+      makeBody: (file: string, mark: string) => ({
+        input_file_id: file,
+        endpoint: chat.path,
+        completion_window: '24h',
+        metadata: { mark },
+      }),
+    },
+    {
+      path: '/v1/messages/batches',
+      makeBody: (_: string, mark: string) => ({ requests: [{ ...entry, custom_id: mark }] }),
+    },
+    { path: '/v1/conversations', makeBody: (_: string, mark: string) => ({ metadata: { mark } }) },
+  ])('$path stores it once', async ({ path, makeBody: make }) => {
+    const { send, apiKey } = await makeClient();
+    const file = idOf(await uploadAs(apiKey.key, lines('Tolls'), undefined));
+    const key = randomUUID();
+    const sendMarked = (mark: string, name: string | undefined) => send(path, JSON.stringify(make(file, mark)), name);
+    const first = await sendMarked('one', key);
+    expect([first.status, first.headers.get('idempotent-replayed')]).toEqual([200, null]);
+    const again = await sendMarked('one', key);
+    expect(gist(again)).toEqual(gist(first));
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    expect((await sendMarked('two', key)).code).toBe('idempotency_key_reused');
+    if (path !== '/v1/conversations') expect(await count(apiKey.key, path)).toBe(1);
+    expect(idOf(await sendMarked('one', randomUUID()))).not.toBe(idOf(first));
+    expect(idOf(await sendMarked('one', undefined))).not.toBe(idOf(first));
+  });
+
+  test('a file is stored once, whatever separates the parts of its form', async () => {
+    const { apiKey } = await makeClient();
+    const key = randomUUID();
+    const first = await uploadAs(apiKey.key, lines('Tolls'), key);
+    const again = await uploadAs(apiKey.key, lines('Tolls'), key);
+    expect(gist(again)).toEqual(gist(first));
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    expect((await uploadAs(apiKey.key, lines('Other'), key)).code).toBe('idempotency_key_reused');
+    expect(await count(apiKey.key, '/v1/files')).toBe(1);
+  });
+
+  test('items are added to a conversation once; the same key for another conversation is refused', async () => {
+    const { send, apiKey } = await makeClient();
+    const [one, other] = [
+      idOf(await send('/v1/conversations', '{}', undefined)),
+      idOf(await send('/v1/conversations', '{}', undefined)),
+    ];
+    const key = randomUUID();
+    const add = (id: string) =>
+      send(`/v1/conversations/${id}/items`, JSON.stringify({ items: [{ role: 'user', content: 'Tolls' }] }), key);
+    const first = await add(one);
+    expect(gist(await add(one))).toEqual(gist(first));
+    expect((await add(other)).code).toBe('idempotency_key_reused');
+    expect(await count(apiKey.key, `/v1/conversations/${one}/items`)).toBe(1);
+  });
+});
+
 describe('the owner of an Idempotency-Key', () => {
   const body = makeBody(chat, 'tokens=5', false);
 

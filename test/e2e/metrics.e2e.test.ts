@@ -12,6 +12,8 @@ const upstream = await RawUpstream.start(socket => void socket.write(whole(401, 
 const answer = {
   choices: [{ index: 0, message: { role: 'assistant', content: 'Hi.' }, finish_reason: 'stop' }],
   usage: { prompt_tokens: 9, completion_tokens: 2 },
+  // Dearer than what was requested.
+  service_tier: 'priority',
 };
 const priced = await RawUpstream.start(socket => void socket.write(whole(200, JSON.stringify(answer))));
 const byText = (one: unknown, other: unknown): number => (String(one) < String(other) ? -1 : 1);

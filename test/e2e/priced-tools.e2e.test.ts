@@ -24,6 +24,32 @@ const chat = (usage: Json) => ({
   },
 });
 
+/** Reasons for 300 tokens, then says five. */
+const reasoned = 'Let me think about that again. '.repeat(43);
+const grokUsage = {
+  prompt_tokens: 10,
+  completion_tokens: 5,
+  total_tokens: 315,
+  completion_tokens_details: { reasoning_tokens: 300 },
+};
+const grok = {
+  frames: [
+    chatChunk({ role: 'assistant', reasoning_content: reasoned }, null),
+    chatChunk({ content: 'The answer is forty-two.' }, null),
+    ...chat(grokUsage).frames.slice(1),
+  ],
+  whole: {
+    ...chat(grokUsage).whole,
+    choices: [
+      {
+        index: 0,
+        message: { role: 'assistant', reasoning_content: reasoned, content: 'The answer is forty-two.' },
+        finish_reason: 'stop',
+      },
+    ],
+  },
+};
+
 const search = (id: string, type: string): Json => ({
   id,
   type: 'web_search_call',
@@ -95,9 +121,18 @@ const messages = (usage: Json) => ({
 const scripts = {
   'chat silent': chat(chatUsage),
   'chat reports': chat({ ...chatUsage, num_search_queries: 3 }),
+  'grok reasons': grok,
   'responses items': responses,
   'messages reports': messages({ server_tool_use: { web_search_requests: 1 } }),
   'messages items': messages({}),
+  'messages passes': messages({ input_tokens: 4945, server_tool_use: { web_search_requests: 0 } }),
+  'messages compacts': messages({
+    input_tokens: 10,
+    iterations: [
+      { type: 'compaction', input_tokens: 900, output_tokens: 31 },
+      { type: 'message', input_tokens: 10, output_tokens: 2 },
+    ],
+  }),
 };
 
 let upstream: ScriptedUpstream;
@@ -118,11 +153,17 @@ beforeAll(async () => {
       `  chat: { protocol: chat, base_url: "${base}/v1", api_key: k }`,
       `  responses: { protocol: responses, base_url: "${base}/v1", api_key: k }`,
       `  messages: { protocol: messages, base_url: "${base}", api_key: k }`,
+      `  x-ai: { protocol: chat, base_url: "${base}/v1", api_key: k }`,
       'models:',
       ...['chat', 'responses', 'messages'].map(name => model(name, name, `${free}, ${tools}`)),
       model('few', 'messages', `${free}, ${tools}, tool_calls: 2`),
       model('text', 'messages', `input: 1, output: 1, ${tools}`),
       model('plain', 'chat', free),
+      model('grok', 'x-ai', 'input: 1, output: 1')
+        .replace('model: m', 'model: grok-4')
+        .replace('tokens: 100', 'tokens: 1000'),
+      model('unasked', 'messages', free),
+      model('claude', 'messages', free).replace('model: m', 'model: claude-sonnet-5'),
       '',
     ].join('\n'),
   });
@@ -154,7 +195,7 @@ async function ask(
   payer: Payer,
   model: string,
   body: Json & { readonly said: string; readonly protocol: string },
-): Promise<{ status: number; json: Json; cost: number; id: string }> {
+): Promise<{ status: number; json: Json; text: string; cost: number; id: string }> {
   const { said: text, protocol, ...rest } = body;
   const content = protocol === 'responses' ? { input: text } : { messages: [{ role: 'user', content: text }] };
   const response = await fetch(gateway.url + (paths[protocol] ?? ''), {
@@ -165,6 +206,7 @@ async function ask(
   const whole = await response.text();
   return {
     status: response.status,
+    text: whole,
     json: whole.startsWith('{') ? (JSON.parse(whole) as Json) : {},
     cost: Number(response.headers.get('x-tollgate-cost')),
     id: response.headers.get('x-request-id') ?? '',
@@ -203,6 +245,58 @@ describe.each([false, true])('streamed: %s', stream => {
       expect(await readDollars(gateway, payer.managementKey)).toBeCloseTo(1 - calls * 0.01, 9);
     },
   );
+});
+
+test('a provider’s tools are held as far as funds reach, and refused only if the first pass can’t be paid', async () => {
+  const tools = [{ type: 'web_fetch_20250910', name: 'web_fetch' }];
+  const fetching = { said: 'messages passes', protocol: 'messages', tools };
+  const poor = await makePayer(0.0005);
+  const { id } = await ask(poor, 'text', fetching);
+  expect(await receipt(poor, id)).toMatchObject({ cost: 500e-6, written_off: 4_447e-6 });
+  expect(await ask(await makePayer(0.000_01), 'text', fetching)).toMatchObject({ status: 429 });
+});
+
+test('input above the context is believed if the provider could run tools, because each pass sends it again, and not otherwise', async () => {
+  const payer = await makePayer(1);
+  const searching = await ask(payer, 'text', { said: 'messages passes', protocol: 'messages', ...messagesSearch });
+  expect(searching.cost).toBeCloseTo(4_947e-6, 9);
+  const plain = await ask(payer, 'text', { said: 'messages passes', protocol: 'messages' });
+  expect(plain.cost).toBeLessThan(100e-6);
+});
+
+test('count_tokens adds what a model adds to the prompt for tools: more if one of them must be used', async () => {
+  const tools = [{ name: 'note', description: 'Notes a word.', input_schema: { type: 'object', properties: {} } }];
+  const count = async (model: string, members: Json): Promise<number> => {
+    const response = await fetch(`${gateway.url}/v1/messages/count_tokens`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-api-key': gateway.apiKey },
+      body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hi' }], ...members }),
+    });
+    return ((await response.json()) as { input_tokens: number }).input_tokens;
+  };
+  const [none, auto, forced] = [{}, { tools }, { tools, tool_choice: { type: 'any' } }];
+  expect((await count('claude', none)) - (await count('unasked', none))).toBe(0);
+  expect((await count('claude', auto)) - (await count('unasked', auto))).toBe(438);
+  expect((await count('claude', forced)) - (await count('unasked', forced))).toBe(574);
+});
+
+test.each([false, true])(
+  'a limit for visible tokens does not cut an answer that reasons, and all of it is charged, streamed: %s',
+  async stream => {
+    const payer = await makePayer(1);
+    const answer = await ask(payer, 'grok', { said: 'grok reasons', protocol: 'chat', stream, max_tokens: 50 });
+    expect(answer.text).toContain('"content":"The answer is forty-two."');
+    expect(answer.text).toContain('"finish_reason":"stop"');
+    expect(await receipt(payer, answer.id)).toMatchObject({ state: 'completed', cost: 315e-6, written_off: 0 });
+  },
+);
+
+test.each([false, true])('the passes of an answer are charged, streamed: %s', async stream => {
+  const payer = await makePayer(1);
+  const answer = await ask(payer, 'text', { said: 'messages compacts', protocol: 'messages', stream });
+  const { cost } = await receipt(payer, answer.id);
+  expect(cost).toBeCloseTo(943e-6, 9);
+  if (!stream) expect(answer.json['usage']).toMatchObject({ input_tokens: 10, output_tokens: 2, cost });
 });
 
 test('before the request, the cost of calls is held: of as many as the request allows, else as many as the configuration says, else ten', async () => {

@@ -129,6 +129,7 @@ const things: Readonly<Record<string, (below: string) => Promise<string>>> = {
     }
   },
   '/v1/models/{model}': () => Promise.resolve('sim/small'),
+  '/v1beta/models/{model}': () => Promise.resolve('sim/small'),
   '/v1/responses/{id}': () =>
     made('/v1/responses', apiKey, { model: 'sim/small', input: 'One.', background: true }, 'id'),
   '/v1/images/tasks/{id}': () =>

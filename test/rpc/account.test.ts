@@ -194,6 +194,7 @@ test('settled requests are listed by filters, newest first, and shown with the c
         image: null,
       },
       multiplierPermille: 500,
+      unpriced: tokens === 10 ? ['service_tier', 'usage.foo_tokens'] : [],
     });
     return requestId;
   };
@@ -221,6 +222,7 @@ test('settled requests are listed by filters, newest first, and shown with the c
     state: RecordState.CLIENT_ABORTED,
     usageSource: UsageSource.ESTIMATED,
     latencyMs: 321n,
+    unpriced: ['service_tier', 'usage.foo_tokens'],
     usage: {
       inputTokens: 100,
       cacheReadTokens: 40,

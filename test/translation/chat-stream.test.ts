@@ -60,6 +60,7 @@ const begin = started({
 });
 const usage: Usage = {
   $typeName: 'tollgate.v1.Usage',
+  unpriced: [],
   inputTokens: 7,
   cacheReadTokens: 50,
   cacheWrite5mTokens: 3,

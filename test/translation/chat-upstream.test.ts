@@ -268,7 +268,7 @@ describe('usage', () => {
   const counts = (usage: Json): Partial<Usage> | undefined => {
     const found = foldUsage(finish('stop'), report(usage), done);
     if (found === undefined) return undefined;
-    const { $typeName: _, extra: __, ...rest } = found;
+    const { $typeName: _, extra: __, unpriced: ___, ...rest } = found;
     return rest;
   };
 

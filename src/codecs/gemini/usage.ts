@@ -26,6 +26,7 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   const isPart = cached !== undefined && cached <= (input ?? 0);
   return {
     $typeName: 'tollgate.v1.Usage',
+    unpriced: [],
     ...(input === undefined ? {} : { inputTokens: input - (isPart ? cached : 0) }),
     ...(cached === undefined ? {} : { cacheReadTokens: cached }),
     ...(output === undefined ? {} : { outputTokens: output }),

@@ -2,7 +2,7 @@ import type { Completed, Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { toDollars } from '../dollars.ts';
-import { countIn, defined, objectIn } from '../json.ts';
+import { countIn, defined, objectIn, objectsIn } from '../json.ts';
 import { renderServiceTier } from '../service-tier.ts';
 import { extras } from './extras.ts';
 
@@ -16,7 +16,6 @@ export function renderCounts(usage: Usage | undefined, tier: ServiceTier): JsonO
   const write5m = usage?.cacheWrite5mTokens ?? 0;
   const write1h = usage?.cacheWrite1hTokens ?? 0;
   return {
-    ...extras.members(usage?.extra),
     input_tokens: usage?.inputTokens ?? 0,
     output_tokens: usage?.outputTokens ?? 0,
     cache_creation_input_tokens: write5m + write1h,
@@ -24,6 +23,8 @@ export function renderCounts(usage: Usage | undefined, tier: ServiceTier): JsonO
     cache_creation: { ephemeral_5m_input_tokens: write5m, ephemeral_1h_input_tokens: write1h },
     output_tokens_details: { thinking_tokens: usage?.reasoningTokens ?? 0 },
     service_tier: renderServiceTier(tier, 'standard'),
+    // Last: with `iterations`, they contain the counts that the provider showed, which are less than the charged ones.
+    ...extras.members(usage?.extra),
   };
 }
 
@@ -49,6 +50,39 @@ const known = new Set([
  * ones. Returns undefined if no count is plausible; the gateway then counts itself.
  */
 export function parseUsage(members: JsonObject): Usage | undefined {
+  const passes = objectsIn(members['iterations']);
+  const summed = sumCounts(passes);
+  if (summed === undefined) return parseCounts(members, extras.unknown(members, known));
+  // Only clients of this protocol see which pass had which tokens, so only they see the counts beside them as the provider showed them.
+  const { service_tier: _, cost: __, ...shown } = members;
+  return parseCounts({ ...members, ...summed }, extras.of(shown));
+}
+
+/**
+ * Returns the sum of the passes of an answer (`usage.iterations`: compaction, advisor, fallback, message), which the provider bills although the counts beside them contain only some of them; undefined if they have no tokens.
+ * Source: `BetaUsage` of @anthropic-ai/sdk 1.11.0.
+ */
+function sumCounts(passes: readonly JsonObject[]): JsonObject | undefined {
+  const sum = (read: (pass: JsonObject) => number | undefined): number =>
+    passes.reduce((total, pass) => total + (read(pass) ?? 0), 0);
+  const of = (name: string): number => sum(pass => countIn(pass[name]));
+  const ofCache = (name: string): number => sum(pass => countIn(objectIn(pass['cache_creation'])?.[name]));
+  const [input, output] = [of('input_tokens'), of('output_tokens')];
+  const [read, written] = [of('cache_read_input_tokens'), of('cache_creation_input_tokens')];
+  if (input + output + read + written === 0) return undefined;
+  return {
+    input_tokens: input,
+    output_tokens: output,
+    cache_read_input_tokens: read,
+    cache_creation_input_tokens: written,
+    cache_creation: {
+      ephemeral_5m_input_tokens: ofCache('ephemeral_5m_input_tokens'),
+      ephemeral_1h_input_tokens: ofCache('ephemeral_1h_input_tokens'),
+    },
+  };
+}
+
+function parseCounts(members: JsonObject, extra: Usage['extra']): Usage | undefined {
   const input = countIn(members['input_tokens']);
   const output = countIn(members['output_tokens']);
   const read = countIn(members['cache_read_input_tokens']);
@@ -61,13 +95,14 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   const beside = thinking !== undefined && output !== undefined && thinking > output ? thinking : 0;
   return {
     $typeName: 'tollgate.v1.Usage',
+    unpriced: [],
     ...written,
     ...defined({
       inputTokens: input,
       cacheReadTokens: read,
       outputTokens: output === undefined ? undefined : output + beside,
       reasoningTokens: output === undefined ? undefined : thinking,
-      extra: extras.unknown(members, known),
+      extra,
     }),
   };
 }

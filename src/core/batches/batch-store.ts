@@ -45,7 +45,7 @@ export class BatchStore {
   async create({ accountId, batch }: OwnedBatch): Promise<void> {
     const createdAtMs = Number(batch.times?.createdMs ?? 0n);
     await this.#documents.put({
-      ...toName(batch.id),
+      ...batchName(batch.id),
       accountId,
       apiKeyId: Number(batch.apiKeyId),
       state: hasEnded(batch) ? 'ended' : 'open',
@@ -60,7 +60,7 @@ export class BatchStore {
   async update(batch: Batch): Promise<void> {
     const body = toBinary(BatchSchema, batch);
     await this.#documents.update({
-      ...toName(batch.id),
+      ...batchName(batch.id),
       state: hasEnded(batch) ? 'ended' : 'open',
       finished: hasEnded(batch),
       body,
@@ -69,7 +69,7 @@ export class BatchStore {
 
   /** Returns an account's batch (any account's if no account is given); undefined if there is none with that id. */
   async find(id: string, accountId?: number): Promise<OwnedBatch | undefined> {
-    const found = await this.#documents.find(toName(id), uncounted, accountId);
+    const found = await this.#documents.find(batchName(id), uncounted, accountId);
     return found && toBatch(found);
   }
 
@@ -79,7 +79,7 @@ export class BatchStore {
   }
 
   async delete(id: string): Promise<void> {
-    await this.#documents.delete(toName(id));
+    await this.#documents.delete(batchName(id));
   }
 
   /** Returns the batches that have not ended, oldest first. */
@@ -92,7 +92,8 @@ export class BatchStore {
   }
 }
 
-function toName(id: string): DocumentName {
+/** Returns the name of a batch's document. */
+export function batchName(id: string): DocumentName {
   return { kind: id.startsWith(idStarts.messages) ? 'message_batch' : 'batch', id };
 }
 

@@ -4,6 +4,9 @@ import {
   type BatchService,
   BatchState,
   type CreateBatchRequest,
+  type CreateBatchResponse,
+  CreateBatchResponseSchema,
+  type File,
   type ListBatchesRequest,
   type ReadResultsResponse,
 } from '../../gen/tollgate/v1/batch_pb.ts';
@@ -15,11 +18,12 @@ import type { Credential } from '../../ledger/ledger.ts';
 import type { Documents } from '../../store/documents.ts';
 import { invalidField } from '../account-fields.ts';
 import { authenticate } from '../credential.ts';
+import { createOnce } from '../idempotency/create-once.ts';
 import { type StoppableService, stopping } from '../running-requests.ts';
 import { fileNames } from './batch-journal.ts';
 import type { BatchJobDependencies } from './batch-job.ts';
 import { BatchQueue } from './batch-queue.ts';
-import { BatchStore, hasEnded, idStarts, isMessagesBatch, type OwnedBatch } from './batch-store.ts';
+import { BatchStore, batchName, hasEnded, idStarts, isMessagesBatch, type OwnedBatch } from './batch-store.ts';
 import { checkLines } from './check-lines.ts';
 import { FileStore, newFileId } from './file-store.ts';
 import { Files, type FileDependencies, noSuchFile, readPieces } from './files.ts';
@@ -70,7 +74,7 @@ export class Batches implements StoppableService {
 
   get service(): PushedService<typeof BatchService> {
     return {
-      createBatch: async (request, context) => ({ batch: await this.#create(request, await this.#caller(context)) }),
+      createBatch: (request, context) => this.#create(request, context),
       getBatch: async ({ batchId }, context) => ({ batch: this.#show(await this.#find(batchId, context)) }),
       listBatches: async (request, context) => this.#list(request, await this.#caller(context)),
       cancelBatch: async ({ batchId }, context) => ({ batch: await this.#cancel(await this.#find(batchId, context)) }),
@@ -126,21 +130,48 @@ export class Batches implements StoppableService {
     return found;
   }
 
-  async #create(request: CreateBatchRequest, credential: Credential): Promise<Batch> {
+  async #create(request: CreateBatchRequest, context: CallContext): Promise<CreateBatchResponse> {
+    const credential = await this.#caller(context);
+    const call = { context, credential, request, answer: CreateBatchResponseSchema };
+    try {
+      return await createOnce(this.#dependencies.replays, call, async (keep, requestId) => {
+        const input = await this.#findInput(request, credential);
+        const batch = await this.#describe(request, input, credential);
+        const answer: CreateBatchResponse = {
+          $typeName: 'tollgate.v1.CreateBatchResponse',
+          batch: this.#show({ accountId: credential.accountId, batch }),
+          requestId,
+        };
+        await keep(answer, batchName(batch.id));
+        await this.#store(batch, input, credential);
+        return answer;
+      });
+    } finally {
+      // The batch has its own link to the requests. A refused or repeated call leaves nothing either.
+      if (request.endpoint === Endpoint.MESSAGES) await this.#dropInput(request, credential);
+    }
+  }
+
+  /** Checks a request for a batch, and returns its file. */
+  async #findInput(request: CreateBatchRequest, { accountId }: Credential): Promise<File> {
     if (this.#isDraining) throw stopping();
-    const { store, bulk, files, runtime } = this.#dependencies;
     const { endpoint, metadata, inputFileId } = request;
     if (!endpoints.has(endpoint)) {
       const allowed = 'must be /v1/chat/completions, /v1/responses or /v1/embeddings';
       throw invalidField('endpoint', allowed);
     }
     checkMetadata(metadata);
-    const { accountId, keyId } = credential;
-    const isMessages = endpoint === Endpoint.MESSAGES;
-    const file = await files.find(inputFileId, accountId, isMessages ? 'hidden_file' : 'file');
+    const kind = endpoint === Endpoint.MESSAGES ? 'hidden_file' : 'file';
+    const file = await this.#dependencies.files.find(inputFileId, accountId, kind);
     if (file === undefined) throw noSuchFile('input_file_id');
     await this.#checkRoom(accountId);
-    const nowMs = runtime.now();
+    return file;
+  }
+
+  /** Returns the new batch, which is not stored yet. Throws `validation_error` for a batch of Messages with a wrong request. */
+  async #describe({ endpoint, metadata }: CreateBatchRequest, file: File, { keyId }: Credential): Promise<Batch> {
+    const nowMs = this.#dependencies.runtime.now();
+    const isMessages = endpoint === Endpoint.MESSAGES;
     const batch: Batch = {
       $typeName: 'tollgate.v1.Batch',
       id: `${isMessages ? idStarts.messages : idStarts.others}${randomBase62(24)}`,
@@ -160,13 +191,22 @@ export class Batches implements StoppableService {
       resultsUrl: '',
       apiKeyId: BigInt(keyId),
     };
-    const counted = isMessages ? await this.#checkMessages(batch, file.id) : batch;
+    return isMessages ? this.#checkMessages(batch, file.id) : batch;
+  }
+
+  async #store(batch: Batch, file: File, { accountId }: Credential): Promise<void> {
+    const { store, bulk } = this.#dependencies;
     // The batch gets its own link to the file, because the client may delete the file before the batch has ended.
     if ((await bulk.link(file.id, fileNames(batch).input)) === 'not_found') throw noSuchFile('input_file_id');
-    await store.create({ accountId, batch: counted });
-    if (isMessages) await files.delete(file.id, 'hidden_file');
+    await store.create({ accountId, batch });
     this.#queue.openWaiting();
-    return this.#show({ accountId, batch: counted });
+  }
+
+  /** Deletes the hidden file with the requests of a batch of Messages. */
+  async #dropInput({ inputFileId }: CreateBatchRequest, { accountId }: Credential): Promise<void> {
+    const { files } = this.#dependencies;
+    const file = await files.find(inputFileId, accountId, 'hidden_file');
+    if (file !== undefined) await files.delete(file.id, 'hidden_file');
   }
 
   /** Checks the requests of a Messages batch before it is created, because in that interface a batch can't be refused later. Throws `validation_error`. */
@@ -174,7 +214,6 @@ export class Batches implements StoppableService {
     const { total, faults } = await checkLines(this.#dependencies, fileId, batch.endpoint);
     const [fault] = faults;
     if (fault !== undefined) {
-      await this.#dependencies.files.delete(fileId, 'hidden_file');
       const at = fault.line === undefined ? 'requests' : `requests.${fault.line - 1}`;
       const path = fault.param === '' ? at : `${at}.${fault.param}`;
       throw new GatewayError(

@@ -3,6 +3,8 @@ import {
   type File,
   type FileService,
   type FinishFileRequest,
+  type FinishFileResponse,
+  FinishFileResponseSchema,
   ListOrder,
   type ListFilesRequest,
   type ReadFileContentResponse,
@@ -15,6 +17,8 @@ import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import type { BulkFiles, BulkReader, BulkWriter } from '../../store/bulk-files.ts';
 import { invalidField } from '../account-fields.ts';
 import { authenticate } from '../credential.ts';
+import { createOnce, type KeepAnswer } from '../idempotency/create-once.ts';
+import type { Replays } from '../idempotency/replays.ts';
 import { type FileKind, type FileStore, newFileId } from './file-store.ts';
 
 /** The dependencies of storing files. */
@@ -23,6 +27,7 @@ export interface FileDependencies {
   readonly runtime: Runtime;
   readonly bulk: BulkFiles;
   readonly files: FileStore;
+  readonly replays: Replays;
   /** Returns the most bytes of an uploaded file. */
   readonly fileBytesMax: () => number;
 }
@@ -65,7 +70,7 @@ export class Files {
         const upload = this.#upload(uploadId, await this.#caller(context));
         return { bytes: BigInt(await this.#append(upload, content)) };
       },
-      finishFile: async (request, context) => ({ file: await this.#finish(request, await this.#caller(context)) }),
+      finishFile: (request, context) => this.#finish(request, context),
       getFile: async ({ fileId }, context) => ({ file: await this.#find(fileId, await this.#caller(context)) }),
       listFiles: async (request, context) => this.#list(request, await this.#caller(context)),
       deleteFile: async ({ fileId }, context) => {
@@ -126,24 +131,43 @@ export class Files {
     return turn;
   }
 
-  async #finish({ uploadId, filename, purpose }: FinishFileRequest, credential: Credential): Promise<File> {
+  async #finish(request: FinishFileRequest, context: CallContext): Promise<FinishFileResponse> {
+    const credential = await this.#caller(context);
+    const { replays } = this.#dependencies;
+    const call = { context, credential, request, answer: FinishFileResponseSchema };
+    try {
+      const upload = this.#uploads.get(request.uploadId);
+      // The batch that a hidden file belongs to is made once; the file goes with it.
+      if (upload?.kind === 'hidden_file') return await this.#keep(request, credential, async () => {}, '');
+      return await createOnce(replays, call, (keep, requestId) => this.#keep(request, credential, keep, requestId));
+    } finally {
+      const upload = this.#uploads.get(request.uploadId);
+      if (upload?.accountId === credential.accountId) await this.#forget(upload);
+    }
+  }
+
+  /** Stores an upload as a file, and its answer for repeats. */
+  async #keep(
+    { uploadId, filename, purpose }: FinishFileRequest,
+    credential: Credential,
+    keep: KeepAnswer<FinishFileResponse>,
+    requestId: string,
+  ): Promise<FinishFileResponse> {
     const upload = this.#upload(uploadId, credential);
     await upload.last;
     const { files } = this.#dependencies;
     const { writer, fileId, kind, accountId } = upload;
-    try {
-      if (purpose !== 'batch') throw invalidField('purpose', 'must be batch', purpose);
-      if (filename.length > filenameMax)
-        throw invalidField('file', `must have a name of at most ${filenameMax} characters`);
-      if (writer.size === 0) throw invalidField('file', 'must not be empty');
-      const name = filename === '' ? 'file.jsonl' : filename;
-      const file = files.describe(fileId, { filename: name, purpose, bytes: writer.size });
-      await writer.finish();
-      await files.put({ kind, accountId, apiKeyId: credential.keyId, file });
-      return file;
-    } finally {
-      await this.#forget(upload);
-    }
+    if (purpose !== 'batch') throw invalidField('purpose', 'must be batch', purpose);
+    if (filename.length > filenameMax)
+      throw invalidField('file', `must have a name of at most ${filenameMax} characters`);
+    if (writer.size === 0) throw invalidField('file', 'must not be empty');
+    const name = filename === '' ? 'file.jsonl' : filename;
+    const file = files.describe(fileId, { filename: name, purpose, bytes: writer.size });
+    const answer: FinishFileResponse = { $typeName: 'tollgate.v1.FinishFileResponse', file, requestId };
+    await writer.finish();
+    await keep(answer, { kind, id: fileId });
+    await files.put({ kind, accountId, apiKeyId: credential.keyId, file });
+    return answer;
   }
 
   async #forget(upload: Upload): Promise<void> {

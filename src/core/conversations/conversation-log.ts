@@ -59,19 +59,24 @@ export class ConversationLog {
     this.#dependencies = dependencies;
   }
 
-  /** Creates a conversation. */
+  /** Returns a new conversation that is not stored yet. */
+  describe(metadata: Conversation['metadata']): Conversation {
+    const { ids, clock } = this.#dependencies;
+    const id = `conv_${publicRequestId(ids.next()).replace(/^req_/, '')}`;
+    return create(ConversationSchema, { id, createdAtMs: BigInt(clock.now()), metadata });
+  }
+
+  /** Stores a new conversation with its first items. */
   async begin(
     { accountId, keyId }: ConversationOwner,
-    metadata: Conversation['metadata'],
+    conversation: Conversation,
     items: readonly Item[],
-  ): Promise<Conversation> {
-    const { documents, ids, clock, lifetimeMs } = this.#dependencies;
-    const nowMs = clock.now();
-    const id = `conv_${publicRequestId(ids.next()).replace(/^req_/, '')}`;
-    const conversation = create(ConversationSchema, { id, createdAtMs: BigInt(nowMs), metadata });
+  ): Promise<void> {
+    const { documents, lifetimeMs } = this.#dependencies;
+    const nowMs = Number(conversation.createdAtMs);
     await documents.put({
       kind: 'conversation',
-      id,
+      id: conversation.id,
       accountId,
       apiKeyId: keyId,
       state: 'kept',
@@ -82,7 +87,6 @@ export class ConversationLog {
       chunks: items.length === 0 ? [] : [await this.#chunk({ added: [...items] })],
       handsOver: true,
     });
-    return conversation;
   }
 
   async find({ id, accountId }: ConversationReference): Promise<Conversation> {

@@ -1,9 +1,14 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
-import type {
-  AddConversationItemsRequest,
-  ConversationService,
-  ListConversationItemsRequest,
+import {
+  type AddConversationItemsRequest,
+  type AddConversationItemsResponse,
+  AddConversationItemsResponseSchema,
+  type ConversationService,
+  type CreateConversationRequest,
+  type CreateConversationResponse,
+  CreateConversationResponseSchema,
+  type ListConversationItemsRequest,
 } from '../../gen/tollgate/v1/conversation_pb.ts';
 import { inputItemId, toResponseId } from '../../generation/response-ids.ts';
 import { publicRequestId } from '../../lib/ids.ts';
@@ -13,6 +18,8 @@ import type { Claims } from '../../store/claims.ts';
 import type { ContentRoom } from '../../store/documents.ts';
 import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
+import { createOnce } from '../idempotency/create-once.ts';
+import type { Replays } from '../idempotency/replays.ts';
 import { type HeldContent, type LargeMemory, readHeld } from '../held-content.ts';
 import { withDistinctIds } from '../responses/distinct-ids.ts';
 import { Sealing } from '../responses/sealing.ts';
@@ -27,6 +34,7 @@ import {
 export interface StoredConversationDependencies extends ConversationLogDependencies {
   readonly ledger: Ledger;
   readonly box: SealedBox;
+  readonly replays: Replays;
   /** The memory of the stored contents that requests read. */
   readonly memory: LargeMemory;
   /** Has a claim for each conversation in which a response is being generated. */
@@ -80,12 +88,7 @@ export class StoredConversations {
   /** Returns the implementation of ConversationService. */
   get service(): PushedService<typeof ConversationService> {
     return {
-      createConversation: async ({ items, metadata }, context) => {
-        const credential = await this.#authenticate(context);
-        checkMetadata(metadata);
-        checkCount(items, 0);
-        return { conversation: await this.#log.begin(credential, metadata, this.#withIds(items, [])) };
-      },
+      createConversation: (request, context) => this.#create(request, context),
       getConversation: async ({ id }, context) => ({
         conversation: await this.#log.find(await this.#toName(id, context)),
       }),
@@ -139,15 +142,45 @@ export class StoredConversations {
     return readHeld({ memory, accountId, header: context.requestHeader }, read);
   }
 
-  async #add({ id, items, include }: AddConversationItemsRequest, context: CallContext) {
-    const name = await this.#findUnlocked(id, context);
+  async #create(request: CreateConversationRequest, context: CallContext): Promise<CreateConversationResponse> {
+    const { items, metadata } = request;
+    const credential = await this.#authenticate(context);
+    checkMetadata(metadata);
+    checkCount(items, 0);
+    const call = { context, credential, request, answer: CreateConversationResponseSchema };
+    return createOnce(this.#dependencies.replays, call, async (keep, requestId) => {
+      const conversation = this.#log.describe(metadata);
+      const answer: CreateConversationResponse = {
+        $typeName: 'tollgate.v1.CreateConversationResponse',
+        conversation,
+        requestId,
+      };
+      await keep(answer, { kind: 'conversation', id: conversation.id });
+      await this.#log.begin(credential, conversation, this.#withIds(items, []));
+      return answer;
+    });
+  }
+
+  async #add(request: AddConversationItemsRequest, context: CallContext): Promise<AddConversationItemsResponse> {
+    const { id, items, include } = request;
+    const credential = await this.#authenticate(context);
     checkCount(items, 1);
-    const added = await this.#held(name, context, async room =>
-      this.#withIds(items, (await this.#log.read(name, room)).items),
-    );
-    await this.#checkUnlocked(id);
-    await this.#log.add(name, added);
-    return { items: this.#sealItems(added, include, name) };
+    const call = { context, credential, request, answer: AddConversationItemsResponseSchema };
+    return createOnce(this.#dependencies.replays, call, async (keep, requestId) => {
+      const name = await this.#findUnlocked(id, context);
+      const added = await this.#held(name, context, async room =>
+        this.#withIds(items, (await this.#log.read(name, room)).items),
+      );
+      await this.#checkUnlocked(id);
+      await this.#log.add(name, added);
+      const answer: AddConversationItemsResponse = {
+        $typeName: 'tollgate.v1.AddConversationItemsResponse',
+        items: this.#sealItems(added, include, name),
+        requestId,
+      };
+      await keep(answer, 'kept');
+      return answer;
+    });
   }
 
   async #list(request: ListConversationItemsRequest, context: CallContext) {

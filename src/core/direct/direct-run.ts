@@ -2,12 +2,10 @@ import type { DirectAnswer } from '../../generation/direct-call.ts';
 import { Hold } from '../../generation/hold.ts';
 import { type AdmittedRequest, AdmittedRun, type AdmittedRunDependencies, type UsedUp } from '../admitted-run.ts';
 import { limitState } from '../limit-state.ts';
-import type { Router } from '../routing/router.ts';
 import type { DirectKind, PreparedRequest, DirectRequest, DirectResponse, MadeAnswer } from './direct-kind.ts';
 
 /** The dependencies of `DirectRun`. */
 export interface DirectRunDependencies extends AdmittedRunDependencies {
-  readonly router: Router;
   /** Returns true if the client may see the route. */
   readonly exposeRoute: () => boolean;
 }

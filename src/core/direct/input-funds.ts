@@ -23,9 +23,9 @@ export function estimateInput({ inputTokens, prices, multiplierPermille = 1000 }
   return { text, funds: { ...text, inputNanoUsd, outputPicoUsd: 0n, plan: true, freeDaily } };
 }
 
-/** Returns the usage of an answer: the input tokens that the upstream reported, else `counted`, the gateway's count. A report of 0 is ignored. */
-export function countInput(reported: number | undefined, counted: number): UsedUp {
-  const isReported = reported !== undefined && reported > 0;
+/** Returns the usage of an answer: the input tokens that the upstream reported, else `counted`, the gateway's count. A report of 0, or of more than `most`, which the model can't have read, is ignored. */
+export function countInput(reported: number | undefined, counted: number, most: number): UsedUp {
+  const isReported = reported !== undefined && reported > 0 && reported <= most;
   return {
     state: 'completed',
     usage: { ...noUsage, input: isReported ? reported : counted },

@@ -24,8 +24,8 @@ export const embeddings: DirectKind<EmbedRequest, EmbedResponse, PreparedEmbedRe
     return embedded;
   },
 
-  finish({ request, inputTokens: counted }, { vectors, inputTokens }, common) {
-    const used = countInput(inputTokens, counted);
+  finish({ request, model, inputTokens: counted }, { vectors, inputTokens }, common) {
+    const used = countInput(inputTokens, counted, (model.contextLength ?? Infinity) * request.inputs.length);
     return {
       used,
       response: {

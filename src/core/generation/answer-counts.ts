@@ -1,6 +1,8 @@
 import { type GenerateRequest, ReasoningEffort, ThinkingMode } from '../../gen/tollgate/v1/request_pb.ts';
 import type { CountCorrection, MeasuredText, Tally } from '../../generation/guard/tally.ts';
-import type { MeasuredInput } from '../../generation/tokens.ts';
+import { readToolUse, toolPromptTokens, type ToolUse } from '../../generation/tool-prompt.ts';
+import { loadTokenizer, type MeasuredInput } from '../../generation/tokens.ts';
+import { countInputInPieces } from '../../generation/count-input.ts';
 import { sumInput, toBuckets } from '../../generation/usage-buckets.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { RouteName } from '../routing/observer.ts';
@@ -22,6 +24,7 @@ export class AnswerCounts implements CountCorrection {
   readonly #measured: MeasuredInput | undefined;
   readonly #request: GenerateRequest;
   readonly #wantsReasoning: boolean;
+  readonly #tools: ToolUse | undefined;
   #route = nowhere;
   #isRemote = false;
   #sentAtMs = 0;
@@ -35,6 +38,7 @@ export class AnswerCounts implements CountCorrection {
     this.#measured = measured?.hasMedia === true ? undefined : measured;
     this.#request = request;
     this.#wantsReasoning = wantsReasoning(request);
+    this.#tools = readToolUse(request);
   }
 
   /** True if the answer comes from a provider, not from a built-in model. The provider has to be paid for what it produced, even if that was not delivered. */
@@ -71,7 +75,10 @@ export class AnswerCounts implements CountCorrection {
     if (measured === undefined) return undefined;
     const { unseenOutput, router } = this.#dependencies;
     const counted = await router.countTokens(this.#request, this.#route);
-    return counted ?? unseenOutput.tokens.input(this.#route, { kind: measured.kind, estimate: measured.ownHigh });
+    const known = { kind: measured.kind, estimate: measured.ownHigh, tools: this.#tools };
+    const learned = counted ?? unseenOutput.tokens.input(this.#route, known);
+    const prompt = learned === undefined ? toolPromptTokens(this.#route.model, this.#tools) : 0;
+    return prompt === 0 ? learned : prompt + (await countInputInPieces(this.#request, await loadTokenizer()));
   }
 
   output(text: MeasuredText): number | undefined {
@@ -84,6 +91,12 @@ export class AnswerCounts implements CountCorrection {
     const known = this.#dependencies.unseenOutput.tokens.reasoning(this.#route, ms);
     if (known !== undefined || isShown || !this.#wantsReasoning) return known;
     return this.#dependencies.unseenOutput.estimate(this.#route, ms);
+  }
+
+  /** Returns the reasoning tokens so far of an answer without text, as learned from its route; undefined: nothing was learned, or the answer has text. */
+  unseenReasoning(): number | undefined {
+    if (!this.#isRemote || this.#firstTextMs !== undefined) return undefined;
+    return this.#dependencies.unseenOutput.tokens.reasoning(this.#route, this.#ranMs());
   }
 
   /**
@@ -111,6 +124,7 @@ export class AnswerCounts implements CountCorrection {
             input: {
               kind: measured.kind,
               estimate: measured.ownHigh,
+              tools: this.#tools,
               tokens: sumInput(toBuckets(usage)),
             },
           }),

@@ -10,6 +10,7 @@ import { type CountedUsage, Tally, usageMessage, usageSource } from '../../gener
 import { Hold } from '../../generation/hold.ts';
 import { ToolCallCount } from '../../generation/guard/tool-call-count.ts';
 import { noUsage, sumInput } from '../../generation/usage-buckets.ts';
+import { mayRunTools } from '../../generation/tool-terms.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
@@ -24,11 +25,21 @@ import { type Interruptible, keyRevoked } from '../running-requests.ts';
 import { toTokenCounts } from '../token-counts.ts';
 import { AnswerCounts, type CountingDependencies } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
+import { HiddenReasoning } from './hidden-reasoning.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
 import { PauseJoin, toContinuation } from './pause-join.ts';
-import { billedTier, toCharge, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
+import {
+  billedTier,
+  doubtTier,
+  toCharge,
+  type Outcome,
+  type Progress,
+  toClientError,
+  toSettleCommand,
+} from './settlement.ts';
+import type { RunningFacts } from './running-facts.ts';
 import { Slices } from './slices.ts';
 
 /** The dependencies of `Generation`. */
@@ -47,22 +58,6 @@ export interface GenerationDependencies extends CountingDependencies {
 }
 
 const settleMsDefault = 10_000;
-
-/** The facts of a running request, for the dashboard. */
-export interface RunningFacts {
-  readonly requestId: string;
-  /** The listed id of the model. */
-  readonly model: string;
-  readonly accountId: number;
-  readonly keyId: number;
-  readonly createdAtMs: number;
-  readonly heldNanoUsd: bigint;
-  /** An estimate of the output tokens so far, which is more likely too high than too low. */
-  readonly outputTokens: number;
-  /** The provider that answers; '' until one does. */
-  readonly provider: string;
-  readonly attempts: number;
-}
 
 /**
  * One admitted request that generates text: its attempts, its answer and its end. It does the accounting, independently of the client's connection: however it ends, its hold is settled or voided exactly once, and its sink is notified when that is durable.
@@ -87,6 +82,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   readonly #counts: AnswerCounts;
   readonly #toolCalls: ToolCallCount;
   readonly #slices: Slices;
+  readonly #hidden: HiddenReasoning;
   readonly #timeline: TimelineRecord;
   #sink: GenerationSink | undefined;
   #request: GenerateRequest;
@@ -101,6 +97,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   #paidTokens = Infinity;
   /** How the generation ended; undefined: it runs, or has not started. */
   #outcome: Outcome | undefined;
+  #limitIsVisible = false;
   #isPaused = false;
   #isInterrupted = false;
   /** True if events after the start were sent to the client. */
@@ -139,7 +136,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     const { contextLength = Infinity, maxOutputTokens = Infinity } = model;
     const candidates = this.choices;
     this.#size = this.#newSize();
-    this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
+    // Each pass of a provider's tool sends the input again, so that the whole input can be more than the context.
+    const inputMax = mayRunTools(request) ? Infinity : contextLength * candidates;
+    this.#tally = new Tally({ candidates, input: inputMax, output: maxOutputTokens * candidates });
     this.#counts = new AnswerCounts(dependencies, request, requested.input);
     this.#toolCalls = new ToolCallCount(request, model.pricing);
     this.#slices = new Slices(dependencies.ledger, admitted, outputTokensMost(request, model), {
@@ -149,6 +148,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       },
       raised: heldNanoUsd => this.#timeline.extended(heldNanoUsd),
     });
+    this.#hidden = new HiddenReasoning(dependencies.runtime, this.#counts, this.#slices);
   }
 
   /** The current facts of the request. */
@@ -222,16 +222,18 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#wasSent = true;
     this.#isTrying = true;
     this.#counts.sent(route, isRemote);
+    this.#hidden.watch();
   }
 
   attemptFailed(): void {
     this.#isTrying = false;
+    this.#hidden.stop();
     this.#size = this.#newSize();
     this.#tally.restart();
     this.#toolCalls.restart();
   }
 
-  begun({ route, cost, attempt, calls, mayPause }: BegunAnswer): void {
+  begun({ route, cost, attempt, calls, mayPause, limitIsVisible }: BegunAnswer): void {
     this.#attempts = attempt;
     this.#tally.calls = calls;
     this.#route = route;
@@ -244,7 +246,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#join = mayPause ? new PauseJoin() : undefined;
     this.#kept = new EventLog();
     this.#finishes.length = 0;
-    const limits = { limit: this.#limit ?? Infinity, tolerance: this.#dependencies.findTolerance(route.provider) };
+    if (limitIsVisible) this.#freeReasoning();
+    const tolerance = this.#dependencies.findTolerance(route.provider);
+    const limits = { limit: this.#limit ?? Infinity, tolerance, isVisible: limitIsVisible };
     this.#guard = new Guard(withoutStopSequences(this.#requested.request, this.#counts.isRemote), limits);
     this.#guard.lowerLimit(Math.floor(this.#paidTokens / this.choices));
   }
@@ -275,6 +279,15 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   /** How many choices the request has. */
   get choices(): number {
     return this.#requested.request.candidates ?? 1;
+  }
+
+  /** Reasoning is charged, but the client's limit does not count it: the model's does. */
+  #freeReasoning(): void {
+    const { request, model } = this.#requested;
+    if (this.#limitIsVisible || request.maxOutputTokens === undefined) return;
+    this.#limitIsVisible = true;
+    const all = outputTokensMost({ ...request, maxOutputTokens: undefined }, model);
+    this.#slices.addOutput(all - outputTokensMost(request, model));
   }
 
   #newSize(): AnswerSize {
@@ -380,7 +393,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   }
 
   #endAnswer(): void {
-    this.#counts.stopped();
+    this.#hidden.stopped();
     this.#routed?.enough();
     this.#outcome = { kind: 'answered', finishes: this.#finishes };
     void this.#endAnswered(this.#outcome);
@@ -390,7 +403,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   #stop(outcome: Outcome): void {
     if (this.#outcome !== undefined) return;
     this.#outcome = outcome;
-    this.#counts.stopped();
+    this.#hidden.stopped();
     this.#routed?.cancel();
     if (outcome.kind === 'client_gone') this.#tally.acceptLateUsage();
     if (this.#sink !== undefined) void this.#endUnanswered(outcome);
@@ -471,6 +484,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       return;
     }
     await this.#sink?.beforeBrokenSettle?.(error);
+    if (charge.kind === 'usage') await this.#hidden.settle();
     const counted = charge.kind === 'usage' ? await this.#countUnanswered(outcome) : unused;
     const command = this.#settleCommand(outcome, counted);
     const settled = await this.#dependencies.ledger.settle(command);
@@ -478,8 +492,12 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#tellSettled(command, settled);
   }
 
-  #tellSettled({ state, usage, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
+  #tellSettled({ state, usage, unpriced, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
     const { telemetry } = this.#requested;
+    const { router } = this.#dependencies;
+    if (unpriced !== undefined) router.unpriced(this.#route, unpriced);
+    const doubt = doubtTier(this.#requested.tier, this.#tally.serviceTier);
+    if (doubt !== undefined) router.usageDoubtful(this.#route, doubt);
     if (telemetry === undefined) return;
     telemetry.holds(this.heldNanoUsd);
     telemetry.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
@@ -507,8 +525,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
    * Counts the usage. If the gateway stopped the answer, the upstream has produced more than it sent; the rest is estimated, but never more than the hold covers. If the upstream ended the answer or failed, only what arrived is counted.
    */
   #count(): CountedUsage | Promise<CountedUsage> {
-    const limit = this.#limit === undefined ? Infinity : this.#limit * this.choices;
-    const most = Math.min(limit, this.#paidTokens);
+    const limit = (this.#limit ?? Infinity) * this.choices;
+    const isVisible = this.#limitIsVisible || this.#tally.keptVisibly(limit);
+    const most = Math.min(isVisible ? Infinity : limit, this.#paidTokens);
     const isStopped = this.#outcome?.kind !== 'failed' && !this.#tally.isEnded;
     return isStopped
       ? this.#tally.count(this.#requested.request, Math.min(most, this.#slices.held), this.#counts)
@@ -522,7 +541,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     if (!isUnseen || outcome.kind !== 'client_gone') return counted;
     const { outputTokens } = this.#requested.admitted;
     const output = Math.min(this.#counts.estimateUnseenOutput(), outputTokens, this.#limit ?? Infinity);
-    return { buckets: { ...counted.buckets, output }, source: 'estimated' };
+    return { ...counted, buckets: { ...counted.buckets, output }, source: 'estimated' };
   }
 
   #makeCompleted(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {

@@ -10,11 +10,12 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
+import { readToolUse, toolPromptTokens, type ToolUse } from '../../generation/tool-prompt.ts';
 import { loadTokenizer, measureInTurns, type MeasuredInput } from '../../generation/tokens.ts';
 import { type IdSource, parseLedgerId, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
-import type { Admitted, Credential } from '../../ledger/ledger.ts';
+import type { Admitted, Credential, Denied } from '../../ledger/ledger.ts';
 import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
 import type { BodyStore } from '../bodies/body-store.ts';
@@ -28,8 +29,9 @@ import { RunningRequests, stopping } from '../running-requests.ts';
 import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
-import { inputTokensHeld, readBatchTerms } from './funds.ts';
-import { Generation, type GenerationDependencies, type RunningFacts } from './generation.ts';
+import { inputTokensHeld, readBatchTerms, toolPasses, withFewerPasses } from './funds.ts';
+import { Generation, type GenerationDependencies } from './generation.ts';
+import type { RunningFacts } from './running-facts.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import type { AdmittedRequest } from './output-limit.ts';
 import { checkCountedLength, isNearLimit, truncateToContext } from './truncation.ts';
@@ -157,11 +159,13 @@ export class Generations {
     const isFar = bounds.low > 2 * (model.contextLength ?? Infinity);
     const own = bounds.hasMedia || isFar ? undefined : await this.#dependencies.router.countTokens(checked.request);
     if (own !== undefined) return { inputTokens: own, source: UsageSource.REPORTED };
-    const measured = { kind: bounds.kind, estimate: bounds.ownHigh };
+    const tools = readToolUse(checked.request);
+    const measured = { kind: bounds.kind, estimate: bounds.ownHigh, tools };
     const learned = bounds.hasMedia
       ? undefined
       : this.#dependencies.unseenOutput.tokens.estimateModelInput(model.id, measured);
-    const counted = await countInputInPieces(checked.request, await loadTokenizer());
+    const prompt = this.#toolPrompt(model, tools);
+    const counted = prompt + (await countInputInPieces(checked.request, await loadTokenizer()));
     // If earlier reports show that the provider counts like the tokenizer, the tokenizer's count is exact.
     const agrees = learned === undefined || Math.abs(learned - counted) <= Math.max(3, counted / 20);
     return { inputTokens: agrees ? counted : learned, source: UsageSource.ESTIMATED };
@@ -185,7 +189,9 @@ export class Generations {
       this.#takeChoices(requested);
       try {
         ask.telemetry?.admissionBegan({ accountId, keyId, model: model.id });
-        const admitted = await this.#dependencies.ledger.admit(toAdmitCommand(requested));
+        let admitted = await this.#dependencies.ledger.admit(toAdmitCommand(requested));
+        if (admitted.kind === 'denied' && requested.measured.passes !== undefined)
+          admitted = await this.#admitFewer(requested, admitted);
         if (admitted.kind !== 'denied') return this.#open(requested, admitted, ask.credential.keepBodies);
         ask.telemetry?.admissionEnded(undefined, admitted.code);
         throw await refusal(this.#dependencies.ledger, admitted, requested);
@@ -215,7 +221,11 @@ export class Generations {
       request,
       model,
       tier,
-      measured: { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) },
+      measured: {
+        inputTokens: this.#inputHigh(model, bounds, readToolUse(request)),
+        calls: router.callsFor(request),
+        passes: toolPasses(request, model),
+      },
       durable: ask.durable,
       batch,
       admittedAtMs: runtime.now(),
@@ -223,6 +233,17 @@ export class Generations {
       telemetry: ask.telemetry,
       input: bounds,
     };
+  }
+
+  /** Admits a denied request with as many passes of its provider's tools as funds and limits reach. Returns the denial if they don't reach for the first pass. */
+  async #admitFewer(requested: RequestedGeneration, denied: Denied): Promise<Admitted | Denied> {
+    let reply: Admitted | Denied = denied;
+    let measured = withFewerPasses(requested.measured);
+    while (reply.kind === 'denied' && reply.denial !== undefined && measured !== undefined) {
+      reply = await this.#dependencies.ledger.admit(toAdmitCommand({ ...requested, measured }));
+      measured = withFewerPasses(measured);
+    }
+    return reply;
   }
 
   /** Takes room for the choices of a request. Throws if there is none. */
@@ -244,13 +265,21 @@ export class Generations {
   /**
    * Returns the most tokens that an input can have: its upper bound, or more if the model's providers have reported more for such inputs; the model's whole context if part of the input can't be counted.
    */
-  #inputHigh(model: Model, bounds: MeasuredInput): number {
+  #inputHigh(model: Model, bounds: MeasuredInput, tools: ToolUse | undefined): number {
     const { high, ownHigh: estimate, kind, hasMedia } = bounds;
     const learned = hasMedia
       ? undefined
-      : this.#dependencies.unseenOutput.tokens.inputHigh(model.id, { kind, estimate });
+      : this.#dependencies.unseenOutput.tokens.inputHigh(model.id, { kind, estimate, tools });
     // Limited to about twice the upper bound: a provider that counts wrongly must not cause holds of an account's whole balance.
-    return Math.max(inputTokensHeld(bounds, model), Math.min(learned ?? 0, 2 * high + 512));
+    const most = Math.max(inputTokensHeld(bounds, model), Math.min(learned ?? 0, 2 * high + 512));
+    return Math.max(most, estimate + this.#toolPrompt(model, tools));
+  }
+
+  /** Returns the most tokens that a model's providers add for tools that are used so, if nothing was learned about them. */
+  #toolPrompt({ id }: Model, tools: ToolUse | undefined): number {
+    if (tools === undefined) return 0;
+    const names = this.#dependencies.router.routeNames(id);
+    return Math.max(0, ...names.map(({ model }) => toolPromptTokens(model, tools)));
   }
 
   /** Admits and starts a request. Never rejects. It awaits as little as possible, because each `await` makes a promise. */

@@ -64,3 +64,20 @@ describe('LearnedTokens', () => {
     expect(tokens.isDue(route, 1_500)).toBe(false);
   });
 });
+
+test('what a model adds for tools is learned beside inputs without tools, and for tools that must be used apart from others', () => {
+  const tokens = new LearnedTokens();
+  const claude = { modelId: 'acme/claude', provider: 'a', model: 'claude-sonnet-5' };
+  const used = (estimate: number, tools: 'auto' | 'forced') => ({ ...words(estimate), tools });
+  for (const estimate of [40, 900, 60]) {
+    const text = Math.round(estimate * 0.7);
+    tokens.learn(claude, { input: { ...words(estimate), tokens: text + 8 } });
+    tokens.learn(claude, { input: { ...used(estimate, 'auto'), tokens: text + 388 } });
+    tokens.learn(claude, { input: { ...used(estimate, 'forced'), tokens: text + 514 } });
+  }
+  const near = (known: number | undefined, wanted: number): void =>
+    expect(Math.abs((known ?? 0) / wanted - 1)).toBeLessThan(0.1);
+  near(tokens.input(claude, words(200)), 148);
+  near(tokens.input(claude, used(200, 'auto')), 528);
+  near(tokens.input(claude, used(200, 'forced')), 654);
+});

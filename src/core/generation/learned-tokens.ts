@@ -1,10 +1,13 @@
 import type { TextKind } from '../../generation/text-kind.ts';
+import { toolPromptTokens, type ToolUse } from '../../generation/tool-prompt.ts';
 import type { RouteName } from '../routing/observer.ts';
 
 /** A text that was measured without a tokenizer: an upper bound of its tokens (`estimate`), and its kind. The relation of providers' counts to the estimate is learned for each kind. */
 export interface MeasuredTokens {
   readonly estimate: number;
   readonly kind: TextKind;
+  /** How the tools of an input are used, because providers add prompts for tools; absent: it has none, or the text is output. */
+  readonly tools?: ToolUse | undefined;
 }
 
 /** What a provider reported for one answer, and what the gateway measured. Absent fields: not reported, or not comparable. */
@@ -19,7 +22,7 @@ export interface TokenReport {
 /** What was learned about one provider and model for one kind of text. */
 export interface LearnedSample {
   readonly route: RouteName;
-  /** "input" or "output", and the kind of text. */
+  /** "input" or "output", the kind of text, and for an input with tools how they are used. */
   readonly of: string;
   /** The provider's tokens per estimated token, for a text whose estimate is 1,000. */
   readonly ratio: number;
@@ -50,10 +53,11 @@ class TokenRegression {
   #xy = 0;
   #spread = 1;
 
-  constructor() {
+  /** `template`: the tokens that are expected besides those of the text. */
+  constructor(template: number) {
     // Starts with two samples, a short and a long text, that have the usual ratio of tokens to the upper bound.
-    this.#add(32, 32 * 0.67, 0.05);
-    this.#add(4_096, 4_096 * 0.67, 0.05);
+    this.#add(32, template + 32 * 0.67, 0.05);
+    this.#add(4_096, template + 4_096 * 0.67, 0.05);
   }
 
   learn(estimate: number, tokens: number): void {
@@ -104,10 +108,10 @@ class LearnedRoute {
   answers = 0;
   latestAtMs = 0;
 
-  findOrAdd(of: string): TokenRegression {
+  findOrAdd(of: string, template = 0): TokenRegression {
     let regression = this.regressions.get(of);
     if (regression === undefined) {
-      regression = new TokenRegression();
+      regression = new TokenRegression(template);
       this.regressions.set(of, regression);
     }
     return regression;
@@ -136,7 +140,10 @@ export class LearnedTokens {
 
   learn(route: RouteName, { input, output, reasoning }: TokenReport): void {
     const learned = this.#findOrAdd(route);
-    if (input !== undefined) learned.findOrAdd(`input ${input.kind}`).learn(input.estimate, input.tokens);
+    if (input !== undefined) {
+      const regression = learned.findOrAdd(ofInput(input), toolPromptTokens(route.model, input.tools));
+      regression.learn(input.estimate, input.tokens);
+    }
     if (output !== undefined) learned.findOrAdd(`output ${output.kind}`).learn(output.estimate, output.tokens);
     if (reasoning === undefined || reasoning.ms <= 0) return;
     const rate = reasoning.tokens / reasoning.ms;
@@ -145,8 +152,8 @@ export class LearnedTokens {
   }
 
   /** Predicts the tokens of an input at a route; undefined if nothing was learned about that kind. */
-  input(route: RouteName, { kind, estimate }: MeasuredTokens): number | undefined {
-    return this.#predict(route, `input ${kind}`, estimate);
+  input(route: RouteName, measured: MeasuredTokens): number | undefined {
+    return this.#predict(route, ofInput(measured), measured.estimate);
   }
 
   /** Predicts the tokens of an output at a route, without reasoning; undefined if nothing was learned about that kind. */
@@ -161,11 +168,11 @@ export class LearnedTokens {
   }
 
   /** Returns the most tokens to expect of an input at any route of a model; undefined if nothing was learned about that kind. */
-  inputHigh(modelId: string, { kind, estimate }: MeasuredTokens): number | undefined {
+  inputHigh(modelId: string, measured: MeasuredTokens): number | undefined {
     let high: number | undefined;
     for (const { learned } of this.#models.get(modelId)?.values() ?? []) {
-      const regression = learned.regressions.get(`input ${kind}`);
-      if (regression !== undefined) high = Math.max(high ?? 0, Math.ceil(regression.high(estimate)));
+      const regression = learned.regressions.get(ofInput(measured));
+      if (regression !== undefined) high = Math.max(high ?? 0, Math.ceil(regression.high(measured.estimate)));
     }
     return high;
   }
@@ -215,6 +222,10 @@ export class LearnedTokens {
     this.#models.delete(oldest[0]);
     this.#routes -= oldest[1].size;
   }
+}
+
+function ofInput({ kind, tools }: MeasuredTokens): string {
+  return tools === undefined ? `input ${kind}` : `input ${kind}, tools ${tools}`;
 }
 
 function toKey({ provider, model }: RouteName): string {

@@ -6,6 +6,8 @@ import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { RecordState, SettleCommand } from '../../ledger/ledger.ts';
 import { stopping } from '../running-requests.ts';
 import { toTierName } from '../service-tiers.ts';
+import { toUnpriced } from '../unpriced.ts';
+import type { UsageDoubt } from '../routing/route-findings.ts';
 import { toMultiplier } from './funds.ts';
 import { pricePlan } from './price-plan.ts';
 import { providerCost } from '../../generation/price.ts';
@@ -96,6 +98,8 @@ export interface SettleFacts {
   readonly counted: CountedUsage;
   /** Calls of tools that have their own price; absent: none. */
   readonly tools?: readonly ToolCharge[] | undefined;
+  /** Members without a price that the provider was sent; absent: none. Those of the usage are in `counted`. */
+  readonly unpriced?: readonly string[] | undefined;
   /** How many upstream calls were made for the answer. The counts are their sum, but price thresholds apply to each call. */
   readonly calls: number;
   readonly latencyMs: number;
@@ -112,6 +116,12 @@ export interface SettleFacts {
 export function billedTier(requested: ServiceTier, reported: ServiceTier | undefined): ServiceTier {
   if (reported === undefined || toMultiplier(reported) > toMultiplier(requested)) return requested;
   return reported;
+}
+
+/** Returns why a reported tier is not charged; undefined: it is charged, or none was reported. */
+export function doubtTier(requested: ServiceTier, reported: ServiceTier | undefined): UsageDoubt | undefined {
+  if (reported === undefined || billedTier(requested, reported) === reported) return undefined;
+  return { member: 'service_tier', reported: toTierName(reported), believed: toTierName(requested) };
 }
 
 /** Returns the settle command of a generation. */
@@ -135,8 +145,14 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
     prices: pricePlan(model.pricing).sheet(inputTokens),
     multiplierPermille: facts.batchPermille ?? toMultiplier(tier),
     tools: facts.tools,
+    unpriced: listUnpriced(facts),
     providerCostNanoUsd: facts.cost && computeProviderCost(facts, facts.cost, inputTokens),
   };
+}
+
+function listUnpriced({ requestedTier, reportedTier, unpriced = [], counted }: SettleFacts): SettleCommand['unpriced'] {
+  const tier = doubtTier(requestedTier, reportedTier)?.member;
+  return toUnpriced([...(tier === undefined ? [] : [tier]), ...unpriced, ...(counted.unpriced ?? [])]);
 }
 
 /** Computes the provider's charge, at the tier that the provider reported, even if the client is billed for another. */

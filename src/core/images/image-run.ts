@@ -5,13 +5,12 @@ import { noUsage } from '../../generation/usage-buckets.ts';
 import type { Files } from '../../store/files.ts';
 import { type AdmittedRequest, AdmittedRun, type AdmittedRunDependencies, type UsedUp } from '../admitted-run.ts';
 import type { RouteName } from '../routing/observer.ts';
-import type { Routed, Router } from '../routing/router.ts';
+import type { Routed } from '../routing/router.ts';
 import { decodeFiles } from './inspect.ts';
 import type { PreparedImageRequest } from './prepare-request.ts';
 
 /** The dependencies of `ImageRun`. */
 export interface ImageRunDependencies extends AdmittedRunDependencies {
-  readonly router: Router;
   readonly files: Files;
 }
 

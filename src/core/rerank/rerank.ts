@@ -31,10 +31,12 @@ export const rerank: DirectKind<RerankRequest, RerankResponse, PreparedRerankReq
     const searchUnits = reported || prepared.searches;
     const usageSource = reported ? 'reported' : 'estimated';
     const isBySearch = prepared.prices.image !== null;
+    // Each document is read with the query.
+    const inputMax = (prepared.model.contextLength ?? Infinity) * prepared.request.documents.length;
     return {
       used: isBySearch
         ? { state: 'completed', usage: { ...noUsage, images: searchUnits }, usageSource }
-        : countInput(inputTokens, prepared.inputTokens),
+        : countInput(inputTokens, prepared.inputTokens, inputMax),
       response: {
         $typeName: 'tollgate.v1.RerankResponse',
         ...common,

@@ -50,6 +50,7 @@ export async function prepareResponse(
 
 const unused: Usage = {
   $typeName: 'tollgate.v1.Usage',
+  unpriced: [],
   inputTokens: 0,
   cacheReadTokens: 0,
   cacheWrite5mTokens: 0,

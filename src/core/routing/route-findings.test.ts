@@ -38,3 +38,16 @@ test('a truncated prompt is reported once', () => {
   findings.inputCut({ ...route });
   expect([reported, findings.of(route)]).toEqual([1, { answersAs: undefined, cutsInput: true }]);
 });
+
+test('a member without a price is told for each request, as new once for its provider; a doubtful report once for its route and member', () => {
+  const told: unknown[] = [];
+  const findings = new Findings({
+    unpriced: (_, member, isNew) => told.push([member, isNew]),
+    usageDoubtful: (_, doubt) => told.push(doubt),
+  });
+  findings.unpriced(route, ['usage.a', 'usage.b']);
+  findings.unpriced({ ...route, modelId: 'local/b' }, ['usage.a']);
+  const doubt = { member: 'service_tier', reported: 'turbo', believed: 'default' };
+  for (const model of ['one', 'one', 'two']) findings.usageDoubtful({ ...route, model }, doubt);
+  expect(told).toEqual([['usage.a', true], ['usage.b', true], ['usage.a', false], doubt, doubt]);
+});

@@ -14,7 +14,23 @@ export interface FindingsObserver {
   answeredAs?(route: RouteName, model: string): void;
   /** The provider has cut a prompt. */
   inputCut?(route: RouteName): void;
+  /** The provider may have billed a member without a price here; called for each request. `isNew`: the first time for this provider and member. */
+  unpriced?(route: RouteName, member: string, isNew: boolean): void;
+  /** The provider has reported something that is not believed. */
+  usageDoubtful?(route: RouteName, doubt: UsageDoubt): void;
 }
+
+/** A report of a provider that is not believed. */
+export interface UsageDoubt {
+  /** What was reported, as `input_tokens` or `service_tier`. */
+  readonly member: string;
+  readonly reported: string | number;
+  /** What is charged instead. */
+  readonly believed: string | number;
+}
+
+/** The most facts that are reported once each. */
+const reportedMax = 10_000;
 
 const none: RouteFindings = { answersAs: undefined, cutsInput: false };
 const toKey = ({ modelId, provider, model }: RouteName): string => JSON.stringify([modelId, provider, model]);
@@ -49,6 +65,25 @@ export class Findings {
     if (findings.cutsInput) return;
     this.#found.set(toKey(route), { ...findings, cutsInput: true });
     this.#observer.inputCut?.(route);
+  }
+
+  /** Records the members that the route's provider may have billed without a price here. */
+  unpriced(route: RouteName, members: readonly string[]): void {
+    for (const member of members) {
+      this.#observer.unpriced?.(route, member, this.#isFirst(JSON.stringify(['unpriced', route.provider, member])));
+    }
+  }
+
+  /** Records that a report of the route's provider is not believed. The observer is told once for each route and member. */
+  usageDoubtful(route: RouteName, doubt: UsageDoubt): void {
+    if (this.#isFirst(toKey(route) + doubt.member)) this.#observer.usageDoubtful?.(route, doubt);
+  }
+
+  /** Returns true once for each of the first facts; false for further ones, since providers name some of them. */
+  #isFirst(fact: string): boolean {
+    if (this.#reported.has(fact) || this.#reported.size >= reportedMax) return false;
+    this.#reported.add(fact);
+    return true;
   }
 
   /** Returns the findings about a route. */

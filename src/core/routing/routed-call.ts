@@ -38,6 +38,8 @@ export interface BegunAnswer {
   readonly calls: number;
   /** True if the answer may end with a pause, after which the upstream must be called again to continue. */
   readonly mayPause: boolean;
+  /** True if the output limit of the route's model does not count reasoning. */
+  readonly limitIsVisible: boolean;
 }
 
 /** Receives the answer of a routed request. Not called after the call was cancelled or `enough` was called. */
@@ -195,8 +197,10 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#dependencies.plan.answering();
     this.#dependencies.answerBegan(route, first?.event.case === 'started' ? first.event.value.model : '');
     const calls = route.upstream?.callsFor?.(this.#routed.request, route.model) ?? 1;
-    const mayPause = route.upstream?.mayPause === true;
-    this.#receiver.begun({ route: route.name, cost: route.cost, attempt: number, calls, mayPause });
+    const { name, cost, model, upstream } = route;
+    const mayPause = upstream?.mayPause === true;
+    const limitIsVisible = upstream?.limitIsVisible?.(model) === true;
+    this.#receiver.begun({ route: name, cost, attempt: number, calls, mayPause, limitIsVisible });
   }
 
   /** Handles an answer that the receiver can't continue: the attempt fails, or the request ends. */

@@ -135,6 +135,7 @@ test('a working route answers at the first attempt, and the caller gets its name
     attempt: 1,
     calls: 1,
     mayPause: false,
+    limitIsVisible: false,
   });
   expect(steps.slice(1)).toEqual([begin, text('hello'), end].map(events => ({ kind: 'events', events })));
   expect(log).toEqual(['1 a/big', '1 completed']);

@@ -6,7 +6,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { type BreakerCaller, type BreakerPolicy, type BreakerState, defaultBreakerPolicy } from './breaker.ts';
 import { type LiveRoute, LiveRoutes } from './live-routes.ts';
-import { Findings, type RouteFindings } from './route-findings.ts';
+import { Findings, type RouteFindings, type UsageDoubt } from './route-findings.ts';
 import type { RouteName, RoutingObserver } from './observer.ts';
 import { defaultRetryPolicy, type OrderedRoutes, RequestPlan, type RetryPolicy } from './request-plan.ts';
 import { RoutedCall, type RoutedReceiver, type RoutedRequest, toOutcome } from './routed-call.ts';
@@ -147,6 +147,11 @@ export class Router {
     }
   }
 
+  /** Returns the names of a model's routes, in the configured order. */
+  routeNames(modelId: string): readonly RouteName[] {
+    return this.#routes.of(modelId).map(({ name }) => name);
+  }
+
   /** Returns all routes in their current state; those of a model are in the configured order. */
   routes(): readonly LiveRoute[] {
     return this.#routes.all();
@@ -165,6 +170,16 @@ export class Router {
   /** Records that the route's provider has cut a prompt. */
   inputCut(route: RouteName): void {
     this.#findings.inputCut(route);
+  }
+
+  /** Records the members that the route's provider may have billed without a price here. */
+  unpriced(route: RouteName, members: readonly string[]): void {
+    this.#findings.unpriced(route, members);
+  }
+
+  /** Records that a report of the route's provider is not believed. */
+  usageDoubtful(route: RouteName, doubt: UsageDoubt): void {
+    this.#findings.usageDoubtful(route, doubt);
   }
 
   /** Returns how a model's routes are ordered. */

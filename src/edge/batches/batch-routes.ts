@@ -33,10 +33,12 @@ export function registerBatches(app: FastifyInstance, edge: Edge): void {
   const onRequest = authenticate(edge, 'api_key');
   app.post(path, { onRequest }, async (request, reply) => {
     const options = { ...generationBodyOptions(edge, request, reply), bytesMax: edge.options.otherBodyBytesMax };
-    const { value } = await readJsonBody(edge, options);
-    const { input_file_id: inputFileId, endpoint, metadata } = parseBody(batchRequestSchema, value);
+    const body = await readJsonBody(edge, options);
+    request.call.setFingerprint(request, body);
+    const { input_file_id: inputFileId, endpoint, metadata } = parseBody(batchRequestSchema, body.value);
     const requested = { inputFileId, endpoint: batchEndpoint(endpoint), metadata: metadata ?? {} };
-    const { batch } = await edge.batches.createBatch(requested, { headers: request.call });
+    const { batch, requestId } = await edge.batches.createBatch(requested, { headers: request.call });
+    request.call.setAnswered(requestId);
     answerJson(edge, request, reply, render(batch));
   });
   app.get<{ Querystring: Query }>(path, { onRequest }, async (request, reply) => {

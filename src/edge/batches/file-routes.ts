@@ -1,9 +1,11 @@
+import { createHash } from 'node:crypto';
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import { renderFile } from '../../codecs/batches/render.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { type File, ListOrder, type ReadFileContentResponse } from '../../gen/tollgate/v1/batch_pb.ts';
 import { answerJson } from '../answer.ts';
+import { readComparedPath } from '../call.ts';
 import { ClientGone } from '../client-watch.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
@@ -125,6 +127,7 @@ async function receiveFile(edge: Edge, request: FastifyRequest, reply: FastifyRe
 
 async function storeParts(edge: Edge, request: FastifyRequest): Promise<File> {
   const options = { headers: request.call };
+  const hash = readComparedPath(request) === undefined ? undefined : createHash('sha256');
   let upload: { readonly id: string; readonly filename: string } | undefined;
   let purpose = '';
   for await (const part of request.parts()) {
@@ -136,11 +139,18 @@ async function storeParts(edge: Edge, request: FastifyRequest): Promise<File> {
     const { uploadId } = await edge.files.createFile({}, options);
     upload = { id: uploadId, filename: part.filename };
     for await (const content of joinPieces(part.file as AsyncIterable<Buffer>)) {
+      hash?.update(content);
       await edge.files.appendFile({ uploadId, content }, options);
     }
   }
   if (upload === undefined) throw invalidFile('is required');
-  const { file } = await edge.files.finishFile({ uploadId: upload.id, filename: upload.filename, purpose }, options);
+  const { id, filename } = upload;
+  if (hash !== undefined) {
+    const raw = Buffer.from(JSON.stringify([hash.digest('base64url'), filename, purpose]));
+    request.call.setFingerprint(request, { raw });
+  }
+  const { file, requestId } = await edge.files.finishFile({ uploadId: id, filename, purpose }, options);
+  request.call.setAnswered(requestId);
   return present(file);
 }
 

@@ -88,15 +88,17 @@ function render(batch: Batch | undefined): object {
 
 async function create(edge: Edge, request: FastifyRequest, reply: FastifyReply): Promise<object> {
   const options = { headers: request.call };
-  const { value } = await readJsonBody(edge, { ...generationBodyOptions(edge, request, reply), bounds });
-  const requests = readRequests(value);
+  const body = await readJsonBody(edge, { ...generationBodyOptions(edge, request, reply), bounds });
+  request.call.setFingerprint(request, body);
+  const requests = readRequests(body.value);
   const { uploadId } = await edge.files.createFile({ hidden: true }, options);
   for await (const content of joinPieces(toLines(requests))) {
     await edge.files.appendFile({ uploadId, content }, options);
   }
   const { file } = await edge.files.finishFile({ uploadId, purpose: 'batch' }, options);
   const requested = { inputFileId: file?.id ?? '', endpoint: Endpoint.MESSAGES };
-  const { batch } = await edge.batches.createBatch(requested, options);
+  const { batch, requestId } = await edge.batches.createBatch(requested, options);
+  request.call.setAnswered(requestId);
   return render(batch);
 }
 

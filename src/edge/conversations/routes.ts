@@ -36,7 +36,10 @@ export function registerStoredConversations(app: FastifyInstance, edge: Edge): v
   const onRequest = authenticate(edge, 'api_key');
   app.post(path, { onRequest }, async (request, reply) => {
     const requested = decodeNewConversation(await readBody(edge, request, reply, {}));
-    const { conversation } = await edge.conversations.createConversation(requested, { headers: request.call });
+    const { conversation, requestId } = await edge.conversations.createConversation(requested, {
+      headers: request.call,
+    });
+    request.call.setAnswered(requestId);
     answerJson(edge, request, reply, toResource(conversation));
   });
   app.get<OneConversation>(onePath, { onRequest }, async (request, reply) => {
@@ -62,7 +65,8 @@ function registerItems(app: FastifyInstance, edge: Edge): void {
   app.post<OneConversation>(itemsPath, { onRequest }, async (request, reply) => {
     const include = readInclude(request.query);
     const requested = { id: request.params.id, items: decodeNewItems(await readBody(edge, request, reply)), include };
-    const { items } = await edge.conversations.addConversationItems(requested, { headers: request.call });
+    const { items, requestId } = await edge.conversations.addConversationItems(requested, { headers: request.call });
+    request.call.setAnswered(requestId);
     await answerStored(edge, request, reply, renderItemPage(items, false));
   });
   app.get<OneConversation>(itemsPath, { onRequest }, async (request, reply) => {
@@ -84,11 +88,16 @@ function registerItems(app: FastifyInstance, edge: Edge): void {
   });
 }
 
-/** Reads the body. `empty`: used if no body was sent; absent: a body is required. */
+/** Reads the body, by which repeats are compared. `empty`: used if no body was sent; absent: a body is required. */
 async function readBody(edge: Edge, request: FastifyRequest, reply: FastifyReply, empty?: object): Promise<unknown> {
   const { 'content-length': length, 'transfer-encoding': coding } = request.raw.headers;
-  if (empty !== undefined && coding === undefined && (length === undefined || length === '0')) return empty;
-  return (await readJsonBody(edge, generationBodyOptions(edge, request, reply))).value;
+  if (empty !== undefined && coding === undefined && (length === undefined || length === '0')) {
+    request.call.setFingerprint(request, { raw: Buffer.alloc(0) });
+    return empty;
+  }
+  const body = await readJsonBody(edge, generationBodyOptions(edge, request, reply));
+  request.call.setFingerprint(request, body);
+  return body.value;
 }
 
 function toResource(conversation: Conversation | undefined): object {

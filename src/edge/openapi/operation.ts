@@ -101,15 +101,18 @@ export const pageQuery: readonly Parameter[] = [
   query('offset', 'How many entries to skip.', { type: 'integer', minimum: 0, default: 0 }),
 ];
 
+/** The header of requests that generate or store something. */
+export const idempotencyHeader: Parameter = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  description:
+    'A unique name for this request. If the request is sent again with the same name within 24 hours, the same answer is returned, and nothing is stored or charged again.',
+  schema: { type: 'string', maxLength: 255 },
+};
+
 /** The headers of requests that run a model. */
 export const generationHeaders: readonly Parameter[] = [
-  {
-    name: 'Idempotency-Key',
-    in: 'header',
-    description:
-      'A unique name for this request. If the request is sent again with the same name within 24 hours, the same answer is returned, and nothing is charged again.',
-    schema: { type: 'string', maxLength: 255 },
-  },
+  idempotencyHeader,
   {
     name: 'x-tollgate-tags',
     in: 'header',

@@ -60,10 +60,10 @@ class WholeChain {
   readonly #first: LastFinish;
   #finished = 0;
 
-  constructor(requested: GenerateRequest, { limit, tolerance }: OutputLimit) {
+  constructor(requested: GenerateRequest, { limit, ...terms }: OutputLimit) {
     const rules = callRules(requested);
     this.#candidates = rules.candidates;
-    this.#length = new LengthCutter(new CallCheck(this.#shown, keepsStop(requested)), limit, tolerance);
+    this.#length = new LengthCutter(new CallCheck(this.#shown, keepsStop(requested)), limit, terms);
     this.#length.announce([delta(0, [0, 0], { kind: DeltaKind.TEXT, text: 'x'.repeat(100_000) })]);
     this.#stop = new StopCutter(this.#length, requested.stop.length === 0 ? ['\0'] : requested.stop);
     const callsMax = Math.min(rules.callsMax, 1000);

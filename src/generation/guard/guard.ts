@@ -4,18 +4,16 @@ import { loadedTokenizer, loadTokenizer } from '../tokens.ts';
 import { CallCheck, keepsStop } from './call-check.ts';
 import { CallFilter, callRules } from './call-filter.ts';
 import { LastFinish } from './last-finish.ts';
-import { LengthCutter } from './length-cutter.ts';
+import { LengthCutter, type LimitTerms } from './length-cutter.ts';
 import { Serialiser } from './serialise.ts';
 import type { EventStep } from './step.ts';
 import { StopCutter } from './stop-cutter.ts';
 import { Validator } from './validate.ts';
 
 /** The output limit of a choice. */
-export interface OutputLimit {
+export interface OutputLimit extends Omit<LimitTerms, 'candidates'> {
   /** The most output tokens of one choice; Infinity: no limit. */
   readonly limit: number;
-  /** See `LengthCutter`. */
-  readonly tolerance: number;
 }
 
 /**
@@ -30,9 +28,10 @@ export class Guard {
   readonly #validator: Validator;
   readonly #first: LastFinish;
 
-  constructor(request: GenerateRequest, { limit, tolerance }: OutputLimit) {
+  constructor(request: GenerateRequest, { limit, ...terms }: OutputLimit) {
     this.#candidates = request.candidates ?? 1;
-    this.#length = new LengthCutter(new CallCheck(this.#shown, keepsStop(request)), limit, tolerance);
+    const checked = new CallCheck(this.#shown, keepsStop(request));
+    this.#length = new LengthCutter(checked, limit, { ...terms, candidates: this.#candidates });
     this.#stop = request.stop.length === 0 ? undefined : new StopCutter(this.#length, request.stop);
     const filter = new CallFilter(this.#stop ?? this.#length, callRules(request));
     this.#validator = new Validator(filter, this.#candidates);

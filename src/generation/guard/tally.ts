@@ -9,6 +9,7 @@ import {
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { GrowingText } from '../../lib/growing-text.ts';
 import { withEntry } from '../../lib/short-list.ts';
+import { visibleTokens } from './length-cutter.ts';
 import { countInPieces, countInputInPieces } from '../count-input.ts';
 import { type TextKind, TextSample } from '../text-kind.ts';
 import { estimateTokens, loadTokenizer, type Tokenizer } from '../tokens.ts';
@@ -18,6 +19,8 @@ import { addBuckets, sumInput, toBuckets, toUsage, type UsageBuckets } from '../
 export interface CountedUsage {
   readonly buckets: UsageBuckets;
   readonly source: 'reported' | 'estimated';
+  /** See `Usage`; absent: nothing. */
+  readonly unpriced?: readonly string[];
 }
 
 /** The token limits of a model for one call, all candidates together; Infinity: unknown. */
@@ -103,9 +106,10 @@ export class Tally {
     return this.#output.length === 0 && this.#before === undefined;
   }
 
-  /** An upper bound of the output tokens so far. */
+  /** An upper bound of the output tokens so far: of the text, or more if the upstream has reported more, because some are not sent. */
   get outputTokensHigh(): number {
-    return this.#outputHigh + (this.#before?.buckets.output ?? 0);
+    const { tokens, high } = this.#running ?? { tokens: 0, high: 0 };
+    return this.#outputHigh + Math.max(0, tokens - high) + (this.#before?.buckets.output ?? 0);
   }
 
   /** True if the answer itself has begun, so that the reasoning before it has ended. */
@@ -116,6 +120,12 @@ export class Tally {
   /** The usage that the upstream reported for a whole answer of one call; undefined if there is none, or if it is not plausible. */
   get reported(): Usage | undefined {
     return this.#before === undefined ? this.#believable(this.#final) : undefined;
+  }
+
+  /** True if the upstream reports that it kept a limit (of all choices together) without its reasoning, which its limit therefore does not count. */
+  keptVisibly(limit: number): boolean {
+    const reported = this.#final;
+    return (reported?.reasoningTokens ?? 0) > 0 && reported !== undefined && visibleTokens(reported) <= limit;
   }
 
   /** True if the upstream has ended its answer, with or without a report of usage. */
@@ -220,7 +230,8 @@ export class Tally {
     const output = Math.min(counts.output, left, this.#limits.output);
     const reasoningTokens = Math.min(counts.reasoning ?? reported?.reasoningTokens ?? 0, output);
     const buckets = toBuckets({ ...reported, inputTokens: counts.input, outputTokens: output, reasoningTokens });
-    return sum(this.#before, { buckets, source: counts.source });
+    const { unpriced = [] } = reported ?? {};
+    return sum(this.#before, { buckets, source: counts.source, ...(unpriced.length > 0 && { unpriced }) });
   }
 
   /** Returns the report without input counts that are impossible. */
@@ -274,12 +285,14 @@ export class Tally {
 function sum(before: CountedUsage | undefined, now: CountedUsage): CountedUsage {
   if (before === undefined) return now;
   const source = before.source === 'reported' ? now.source : 'estimated';
-  return { buckets: addBuckets(before.buckets, now.buckets), source };
+  const unpriced = [...(before.unpriced ?? []), ...(now.unpriced ?? [])];
+  return { buckets: addBuckets(before.buckets, now.buckets), source, ...(unpriced.length > 0 && { unpriced }) };
 }
 
 /** Converts the charged usage to the message that clients get. */
-export function usageMessage({ buckets }: CountedUsage, extra: Usage['extra']): Usage {
+export function usageMessage({ buckets, unpriced = [] }: CountedUsage, extra: Usage['extra']): Usage {
   const usage = toUsage(buckets);
+  usage.unpriced.push(...unpriced);
   if (extra !== undefined) usage.extra = extra;
   return usage;
 }

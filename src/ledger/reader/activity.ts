@@ -1,6 +1,7 @@
 import type { PaidLine } from '../activity.ts';
 import { readTimeline } from '../timeline.ts';
 import { readToolCharges } from '../tool-charges.ts';
+import { readUnpriced } from '../unpriced.ts';
 import { namePiece } from '../../generation/endpoints.ts';
 import { costLines, type PriceSheet, shareLines, toolLines } from '../../generation/price.ts';
 import { parseLedgerId, formatRequestId } from '../../lib/ids.ts';
@@ -30,6 +31,7 @@ type UsageRecord = UsageBuckets & {
   readonly endUser: string | null;
   readonly batchId: string | null;
   readonly tags: string | null;
+  readonly unpriced: string | null;
 };
 
 /** A record with the prices that applied; they are all null if another service computed the cost. */
@@ -74,7 +76,7 @@ type PageValues = {
 
 const columns = `u.id, u.request, u.account_id AS accountId, u.key_id AS keyId, m.name AS model, u.created_at_ms AS createdAtMs, u.state,
   u.usage_source AS usageSource, u.service_tier AS serviceTier, u.input, u.cache_read AS cacheRead, u.cache_write_5m AS cacheWrite5m,
-  u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.provider_cost AS providerCost, u.latency_ms AS latencyMs,
+  u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.provider_cost AS providerCost, u.latency_ms AS latencyMs, u.unpriced,
   (SELECT name FROM end_user WHERE id = u.end_user_id) AS endUser,
   (SELECT name FROM batch WHERE id = u.batch_id) AS batchId, (SELECT tags FROM tag_set WHERE id = u.tags_id) AS tags`;
 const priceColumns = `u.admitted, u.first_event_ms AS firstEventMs, u.attempts AS attemptCount, u.course AS timeline, u.tools, (SELECT name FROM provider WHERE id = u.provider_id) AS provider,
@@ -252,6 +254,7 @@ function usageRow(record: UsageRecord): UsageRow {
     endUser: record.endUser ?? undefined,
     batchId: record.batchId ?? undefined,
     tags: record.tags === null ? {} : (JSON.parse(record.tags) as Tags),
+    unpriced: readUnpriced(record.unpriced),
   };
 }
 

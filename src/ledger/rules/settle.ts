@@ -179,5 +179,6 @@ function makeUsage(
     providerCost: settlement.providerCostNanoUsd ?? null,
     timeline: settlement.timeline ?? null,
     tools: settlement.tools ?? [],
+    unpriced: settlement.unpriced ?? [],
   };
 }

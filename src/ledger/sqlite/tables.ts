@@ -27,6 +27,7 @@ import type {
 import type { AuditRow, Tags } from '../ledger.ts';
 import type { Rolling } from '../rules/rolling.ts';
 import { readToolCharges, writeToolCharges } from '../tool-charges.ts';
+import { readUnpriced, writeUnpriced } from '../unpriced.ts';
 import { codes } from './codes.ts';
 import {
   bytes,
@@ -314,6 +315,7 @@ export const usageTable: TableSpec<Usage> = {
     providerCost: ['provider_cost', orNull(money)],
     timeline: ['course', orNull(text)],
     tools: ['tools', { read: stored => readToolCharges(stored as string | null), write: writeToolCharges }],
+    unpriced: ['unpriced', { read: stored => readUnpriced(stored as string | null), write: writeUnpriced }],
   },
 };
 

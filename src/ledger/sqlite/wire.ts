@@ -17,6 +17,7 @@ import type {
 import type { RetentionLimits } from '../history.ts';
 import type { DeliveryReport } from '../webhooks.ts';
 import { readToolCharges, writeToolCharges } from '../tool-charges.ts';
+import { readUnpriced, writeUnpriced } from '../unpriced.ts';
 import type { AdminCall } from '../rules/administration.ts';
 
 /**
@@ -81,6 +82,8 @@ type SettleValues = [
   timeline: string | undefined,
   /** See `writeToolCharges`. */
   tools: string | null,
+  /** See `writeUnpriced`. */
+  unpriced: string | null,
 ];
 
 /** An encoded command. `extension` identifies an extend, even among those of other processes. */
@@ -269,6 +272,7 @@ export function encodeSettle(command: SettleCommand, nowMs: number): WireCommand
     command.providerCostNanoUsd,
     command.timeline,
     writeToolCharges(command.tools),
+    writeUnpriced(command.unpriced),
   ];
 }
 
@@ -276,6 +280,7 @@ export function encodeSettle(command: SettleCommand, nowMs: number): WireCommand
 export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]): DecodedSettle {
   const [, , id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs, provider, attempts] = wire;
   const [, , , , , , , , , , , prices, multiplierPermille, costNanoUsd, providerCostNanoUsd, timeline, tools] = wire;
+  const unpriced = wire[17];
   const [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images] = tokens;
   const settlement: DecodedSettle = {
     id,
@@ -294,6 +299,7 @@ export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]): Decode
   };
   if (costNanoUsd !== undefined) settlement.costNanoUsd = costNanoUsd;
   if (tools !== null) settlement.tools = readToolCharges(tools);
+  if (unpriced !== null) settlement.unpriced = readUnpriced(unpriced);
   return settlement;
 }
 
@@ -302,6 +308,7 @@ interface DecodedSettle extends Omit<SettleCommand, 'prices'> {
   readonly prices: string;
   costNanoUsd?: bigint;
   tools?: SettleCommand['tools'];
+  unpriced?: SettleCommand['unpriced'];
 }
 
 /** The texts of price sheets. The catalogue makes one sheet for all requests of a model. */

@@ -239,6 +239,12 @@ function Facts({ record }: { readonly record: ActivityRecord }) {
         <dd>{counted}</dd>
         <dt>Tier</dt>
         <dd>{tiers[record.serviceTier] ?? 'another'}</dd>
+        {record.unpriced.length > 0 && (
+          <>
+            <dt>Without a price</dt>
+            <dd>{record.unpriced.join(', ')}</dd>
+          </>
+        )}
         {record.endUser !== undefined && (
           <>
             <dt>End user</dt>

@@ -1,4 +1,4 @@
-import { changeErrors, type Operation, pathId, query, readErrors } from '../operation.ts';
+import { changeErrors, idempotencyHeader, type Operation, pathId, query, readErrors } from '../operation.ts';
 import { batches, batchRequest, messageBatchRequest } from '../shapes/batches.ts';
 
 /** Files and batches. */
@@ -21,6 +21,7 @@ const files: readonly Operation[] = [
     summary: 'Upload a file of requests',
     description: 'JSONL of up to 200 MB and 50,000 lines, kept for 30 days.',
     access: 'api_key',
+    parameters: [idempotencyHeader],
     body: {
       examples: {},
       form: {
@@ -93,6 +94,7 @@ const openai: readonly Operation[] = [
     summary: 'Run the requests of a file at half the price',
     description: 'Each item is a separate request. Its result is in the output file or in the error file.',
     access: 'api_key',
+    parameters: [idempotencyHeader],
     body: {
       schema: batchRequest,
       examples: {
@@ -151,6 +153,7 @@ const anthropic: readonly Operation[] = [
     tag: 'Batches',
     summary: 'Run requests of Messages at half the price',
     access: 'api_key',
+    parameters: [idempotencyHeader],
     body: {
       schema: messageBatchRequest,
       examples: {

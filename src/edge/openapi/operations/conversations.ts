@@ -1,4 +1,4 @@
-import { changeErrors, type Operation, pathId, query, readErrors } from '../operation.ts';
+import { changeErrors, idempotencyHeader, type Operation, pathId, query, readErrors } from '../operation.ts';
 import { conversationRequests, conversations } from '../shapes/conversations.ts';
 import { responses, storedItem } from '../shapes/responses.ts';
 
@@ -28,6 +28,7 @@ const whole: readonly Operation[] = [
     summary: 'Begin a conversation',
     description: 'Kept 30 days after its last use.',
     access,
+    parameters: [idempotencyHeader],
     body: {
       schema: conversationRequests.create,
       examples: { plain: { summary: 'With an item', value: { items, metadata: { topic: 'names' } } } },
@@ -83,7 +84,7 @@ const single: readonly Operation[] = [
     tag,
     summary: 'Add items to a conversation',
     access,
-    parameters: [id, include],
+    parameters: [id, include, idempotencyHeader],
     body: { schema: conversationRequests.add, examples: { plain: { summary: 'An item', value: { items } } } },
     answers: { 200: { description: 'The added items.', schema: responses.items } },
     errors: changeErrors,

@@ -19,6 +19,11 @@ const recordShape = {
   end_user: z.string().nullable().describe('The end user; null: none was named.'),
   tags,
   batch_id: z.string().nullable().describe('The batch that the request was an item of; null: none.'),
+  unpriced: z
+    .array(z.string())
+    .describe(
+      'What the provider may have billed without a price here, as `usage.foo_tokens` or `service_tier`; empty: nothing.',
+    ),
 };
 const record = named('ActivityRecord', z.object(recordShape));
 
