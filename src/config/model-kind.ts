@@ -30,7 +30,6 @@ const kinds: Readonly<Record<EndpointPath, ModelKind>> = {
   '/v1/rerank': 'rerank',
   '/v1/completions': 'text',
   '/v1beta/models/{model}:generateContent': 'text',
-  '/v1beta/models/{model}:embedContent': 'embedding',
 };
 
 /** All public paths that a model can list. */

@@ -282,8 +282,7 @@ export type EndpointPath =
   | '/v1/embeddings'
   | '/v1/rerank'
   | '/v1/completions'
-  | '/v1beta/models/{model}:generateContent'
-  | '/v1beta/models/{model}:embedContent';
+  | '/v1beta/models/{model}:generateContent';
 
 /** A model of the catalogue. */
 export interface ModelSettings {

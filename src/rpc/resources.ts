@@ -84,7 +84,6 @@ const listed = {
   [Endpoint.RERANK]: '/v1/rerank',
   [Endpoint.COMPLETIONS]: '/v1/completions',
   [Endpoint.GEMINI]: '/v1beta/models/{model}:generateContent',
-  [Endpoint.GEMINI_EMBEDDINGS]: '/v1beta/models/{model}:embedContent',
 } satisfies Readonly<Record<(typeof Endpoint)[Exclude<keyof typeof Endpoint, 'UNSPECIFIED'>], string>>;
 
 /** The public path of each endpoint that a model can list. */

@@ -54,14 +54,11 @@ const request = form('model safetySettings cachedContent labels serviceTier', {
   }),
   generationConfig,
 });
-const embedding = form('model taskType title outputDimensionality', { content });
 
 /** The bodies that are brought into one form. */
 export const forms = {
   request,
   count: { ...request, members: { ...request.members, generateContentRequest: request } },
-  embedding,
-  embeddings: form('', { requests: listOf(embedding) }),
 } as const;
 
 /** Returns a name in camelCase. */

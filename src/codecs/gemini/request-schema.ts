@@ -89,21 +89,6 @@ export const geminiCountSchema = object({
   generateContentRequest: geminiRequestSchema.nullish(),
 });
 
-/** A request of embedContent. */
-export const geminiEmbedSchema = object({
-  content: object({
-    parts: z.array(object({ text }), 'must be an array of parts').min(1, 'must have at least one part'),
-  }),
-  taskType: text.nullish(),
-  title: text.nullish(),
-  outputDimensionality: integerIn(1, 65_536).nullish(),
-});
-
-/** A request of batchEmbedContents. */
-export const geminiBatchEmbedSchema = object({
-  requests: z.array(geminiEmbedSchema, 'must be an array of requests').min(1, 'must have at least one entry'),
-});
-
 /** A checked request. */
 export type GeminiRequest = z.output<typeof geminiRequestSchema>;
 /** A checked content. */

@@ -63,10 +63,7 @@ async function findModel(edge: Edge, request: FastifyRequest): Promise<Model> {
 }
 
 function methodsOf({ endpoints }: Model): string[] {
-  return [
-    ...(endpoints.includes(Endpoint.GEMINI) ? ['generateContent', 'streamGenerateContent', 'countTokens'] : []),
-    ...(endpoints.includes(Endpoint.GEMINI_EMBEDDINGS) ? ['embedContent', 'batchEmbedContents'] : []),
-  ];
+  return endpoints.includes(Endpoint.GEMINI) ? ['generateContent', 'streamGenerateContent', 'countTokens'] : [];
 }
 
 function toGoogleModel(model: Model) {

@@ -18,16 +18,15 @@ import { geminiRoutes, geminiTarget, shownPattern } from './target.ts';
 
 /** Registers Gemini's interface. Source: docs/interfaces/gemini.md. */
 export function registerGemini(app: FastifyInstance, edge: Edge): void {
+  // Whole and streamed answers have one name in log and metrics.
   const url = { url: shownPattern(geminiRoutes.generateContent) };
-  app.post<{ Querystring: Query }>(
-    geminiRoutes.generateContent,
-    { onRequest: authenticate(edge, 'api_key', true) },
-    (request, reply) => {
+  for (const path of [geminiRoutes.generateContent, geminiRoutes.streamGenerateContent]) {
+    app.post<{ Querystring: Query }>(path, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
       reply.hijack();
       const exchange = new Exchange(edge, request, reply, url);
       exchange.receive(body => generate(exchange, request, body));
-    },
-  );
+    });
+  }
   app.post(geminiRoutes.countTokens, { onRequest: authenticate(edge, 'api_key') }, (request, reply) =>
     countTokens(edge, request, reply),
   );

@@ -8,8 +8,8 @@ import type { IncomingMessage } from 'node:http';
 /** The paths as routes: a colon is doubled because the router reads a single one as a parameter. */
 export const geminiRoutes = {
   generateContent: '/v1beta/models/{model}::generateContent',
+  streamGenerateContent: '/v1beta/models/{model}::streamGenerateContent',
   countTokens: '/v1beta/models/{model}::countTokens',
-  embedContent: '/v1beta/models/{model}::embedContent',
   list: '/v1beta/models',
   model: '/v1beta/models/{model}',
 } as const;
@@ -35,10 +35,8 @@ const root =
 const googlePath = /^\/(?:v1alpha|v1beta1?|v1\/projects|v1\/publishers)(?:[/?]|$)/;
 const methodRoutes: Readonly<Record<string, string>> = {
   generateContent: geminiRoutes.generateContent,
-  streamGenerateContent: geminiRoutes.generateContent,
+  streamGenerateContent: geminiRoutes.streamGenerateContent,
   countTokens: geminiRoutes.countTokens,
-  embedContent: geminiRoutes.embedContent,
-  batchEmbedContents: geminiRoutes.embedContent,
 };
 
 /** Returns the route of a request of this interface, with its query; undefined for any other. Remembers what the path says. */

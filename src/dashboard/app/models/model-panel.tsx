@@ -13,7 +13,6 @@ const listed = {
   [Endpoint.RESPONSES]: '/v1/responses',
   [Endpoint.MESSAGES]: '/v1/messages',
   [Endpoint.GEMINI]: '/v1beta/models/{model}:generateContent',
-  [Endpoint.GEMINI_EMBEDDINGS]: '/v1beta/models/{model}:embedContent',
   [Endpoint.IMAGE_GENERATIONS]: '/v1/images/generations',
   [Endpoint.IMAGE_EDITS]: '/v1/images/edits',
   [Endpoint.EMBEDDINGS]: '/v1/embeddings',

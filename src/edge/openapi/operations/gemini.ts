@@ -41,6 +41,7 @@ export const geminiOperations: readonly Operation[] = [
     body,
     answers: {
       200: {
+        schema: gemini.chunks,
         description: 'The chunks: each is a complete response with what is new, and the last one has the usage.',
         others: { 'text/event-stream': { description: 'Chunks of the answer.', example: sample } },
       },

@@ -42,27 +42,30 @@ const model = z.looseObject({
   capabilities: models.model.shape.capabilities,
 });
 
+const answer = named(
+  'GenerateContentResponse',
+  z.looseObject({
+    candidates: z.array(candidate).optional(),
+    promptFeedback: anyObject.optional().describe('Why the prompt was blocked.'),
+    usageMetadata: z
+      .looseObject({
+        promptTokenCount: count.describe('All input tokens, cached ones included.'),
+        candidatesTokenCount: count.describe('Output tokens without thoughts.'),
+        totalTokenCount: count,
+        cachedContentTokenCount: count.optional(),
+        thoughtsTokenCount: count.optional(),
+        cost: dollars.describe('Dollars that were debited.'),
+      })
+      .optional(),
+    modelVersion: z.string().describe('The provider’s name of the model, or the listed id.'),
+    responseId: z.string(),
+  }),
+);
+
 /** Answers of Gemini's interface. */
 export const gemini = {
-  answer: named(
-    'GenerateContentResponse',
-    z.looseObject({
-      candidates: z.array(candidate).optional(),
-      promptFeedback: anyObject.optional().describe('Why the prompt was blocked.'),
-      usageMetadata: z
-        .looseObject({
-          promptTokenCount: count.describe('All input tokens, cached ones included.'),
-          candidatesTokenCount: count.describe('Output tokens without thoughts.'),
-          totalTokenCount: count,
-          cachedContentTokenCount: count.optional(),
-          thoughtsTokenCount: count.optional(),
-          cost: dollars.describe('Dollars that were debited.'),
-        })
-        .optional(),
-      modelVersion: z.string().describe('The provider’s name of the model, or the listed id.'),
-      responseId: z.string(),
-    }),
-  ),
+  answer,
+  chunks: named('GenerateContentChunks', z.array(answer)),
   count: named('GeminiCountTokensAnswer', z.object({ totalTokens: count.describe('All input tokens.') })),
   model: named('GeminiModel', model),
   list: named(
