@@ -66,7 +66,9 @@ function complete(
     return baseUrl === undefined ? [] : [{ protocol: name as TextProtocol, baseUrl }];
   });
   const isOwnPlace = ownUrl !== undefined || listed !== undefined;
-  const isPreset = known !== undefined && (known.isOn || named === undefined || !isOwnPlace);
+  // A server that is asked for its models lists no prices: if the file sets it whole, the file may charge for what would be free.
+  const hasCatalogue = known?.isOn === true && known.preset.discovery === undefined;
+  const isPreset = known !== undefined && (hasCatalogue || named === undefined || !isOwnPlace);
   return {
     ...rest,
     ...(known === undefined || isOwnPlace ? {} : withKey(given, known)),

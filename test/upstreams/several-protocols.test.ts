@@ -1,4 +1,5 @@
 /** A provider that speaks several protocols: which one a request takes (docs/providers.md "Protocols"). */
+import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -48,7 +49,7 @@ beforeAll(async () => {
       }
     });
   });
-  await new Promise<void>(resolve => provider.listen(0, '127.0.0.1', resolve));
+  await once(provider.listen(0, '127.0.0.1'), 'listening');
   const origin = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`;
   const protocols = `{ responses: "${origin}/v1", chat: "${origin}/v1", messages: "${origin}/anthropic" }`;
   const model = (id: string, to: string): string =>
