@@ -10,7 +10,7 @@ export interface InputSegment {
   readonly flatTokens: number;
   /** The most tokens that any known upstream counts for the same. */
   readonly flatTokensMax: number;
-  /** True if only the upstream learns how many tokens it has: a file that the upstream fetches, audio, results of tools that the upstream runs. */
+  /** True if only the upstream learns how many tokens it has: a file that the upstream fetches, or audio. */
   readonly isSizeUnknown: boolean;
   /** A cached prefix may end after it. */
   readonly cache: CacheHint | undefined;
@@ -172,7 +172,7 @@ function toolSegment(tool: Tool): InputSegment {
       return segment('tool', `${value.name}\n${value.description ?? ''}\n${shape}`, facts);
     }
     case 'hosted':
-      return segment('tool', tool.tool.value.json, { ...facts, isSizeUnknown: true });
+      return segment('tool', tool.tool.value.json, facts);
     case undefined:
       return segment('tool', '', facts);
   }

@@ -1,6 +1,7 @@
 import type { JsonValue } from '@bufbuild/protobuf';
 import type { Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
-import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
+import type { GenerateRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
+import { toProviderDefinedTool } from './portable/provider-defined-tools.ts';
 import { findToolFeature, memberFeature, type PricedTool, pricedTools } from './priced-features.ts';
 
 /** A tool that a request lets its provider run, with the price of a call. */
@@ -27,7 +28,33 @@ export function readToolTerms(request: GenerateRequest, { toolNanoUsd }: Pricing
 
 /** Returns whether a request lets its provider run tools, priced or not. */
 export function mayRunTools({ tools, source }: Pick<GenerateRequest, 'tools' | 'source'>): boolean {
-  return (source?.pricedFields.length ?? 0) > 0 || tools.some(({ tool }) => tool.case === 'hosted');
+  return (source?.pricedFields.length ?? 0) > 0 || tools.some(isRunUpstream);
+}
+
+function isRunUpstream(tool: Tool): boolean {
+  return tool.tool.case === 'hosted' && toProviderDefinedTool(tool) === undefined;
+}
+
+/** How often a provider is expected to read an input again for the results of its tools, if the request does not say. */
+const passesDefault = 4;
+/** The most passes that are held. */
+const passesMax = 64;
+
+/**
+ * Returns how often a provider may read the input because of tools that it runs: `max_tool_calls`, else `max_uses` of the tools, else 4; 0: it gets no such tool. Known tools without a price do not reach it.
+ */
+export function countPasses(request: GenerateRequest, { toolNanoUsd }: Pricing): number {
+  const limits: (number | undefined)[] = request.source?.pricedFields.map(() => undefined) ?? [];
+  for (const tool of request.tools) {
+    if (tool.tool.case !== 'hosted' || !isRunUpstream(tool)) continue;
+    const json = JSON.parse(tool.tool.value.json) as JsonValue;
+    const feature = findToolFeature(json);
+    if (feature === undefined || feature in toolNanoUsd) limits.push(readMaxUses(json));
+  }
+  if (limits.length === 0) return 0;
+  const used = limits.reduce<number>((sum, each) => sum + (each ?? 0), 0);
+  const most = request.maxToolCalls ?? (limits.includes(undefined) ? Math.max(passesDefault, used) : used);
+  return Math.max(1, Math.min(most, passesMax));
 }
 
 const none: readonly ToolTerm[] = [];

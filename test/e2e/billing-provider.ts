@@ -97,6 +97,7 @@ export class BillingProvider {
       const ran = Math.min(ms, performance.now() - start);
       bill.reasoning = Math.round(ran * reasoningTokensPerMs);
       bill.output = bill.reasoning;
+      if (this.#running !== undefined && response.headersSent) response.write(this.#chunk({ delta: {} }, bill));
     }
   }
 

@@ -247,6 +247,15 @@ describe.each([false, true])('streamed: %s', stream => {
   );
 });
 
+test('a provider’s tools are held as far as funds reach, and refused only if the first pass can’t be paid', async () => {
+  const tools = [{ type: 'web_fetch_20250910', name: 'web_fetch' }];
+  const fetching = { said: 'messages passes', protocol: 'messages', tools };
+  const poor = await makePayer(0.0005);
+  const { id } = await ask(poor, 'text', fetching);
+  expect(await receipt(poor, id)).toMatchObject({ cost: 500e-6, written_off: 4_447e-6 });
+  expect(await ask(await makePayer(0.000_01), 'text', fetching)).toMatchObject({ status: 429 });
+});
+
 test('input above the context is believed if the provider could run tools, because each pass sends it again, and not otherwise', async () => {
   const payer = await makePayer(1);
   const searching = await ask(payer, 'text', { said: 'messages passes', protocol: 'messages', ...messagesSearch });

@@ -12,7 +12,7 @@ import type { PushedService } from '../../lib/pushed-service.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { Runtime, Timer } from '../../lib/runtime.ts';
 import { authenticate, type Caller, type CredentialPort } from '../credential.ts';
-import type { RunningFacts } from '../generation/generation.ts';
+import type { RunningFacts } from '../generation/running-facts.ts';
 import type { Router } from '../routing/router.ts';
 import { stopping } from '../running-requests.ts';
 import { roleScopes } from '../session-access.ts';

@@ -93,6 +93,12 @@ export class AnswerCounts implements CountCorrection {
     return this.#dependencies.unseenOutput.estimate(this.#route, ms);
   }
 
+  /** Returns the reasoning tokens so far of an answer without text, as learned from its route; undefined: nothing was learned, or the answer has text. */
+  unseenReasoning(): number | undefined {
+    if (!this.#isRemote || this.#firstTextMs !== undefined) return undefined;
+    return this.#dependencies.unseenOutput.tokens.reasoning(this.#route, this.#ranMs());
+  }
+
   /**
    * Learns from the usage that the upstream reported for a complete answer. `wasWhole`: the upstream did not stream the answer.
    */

@@ -2,10 +2,10 @@ import { create } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Model, ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
-import { Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import { GenerateRequestSchema, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { costLines, sumCost, priceSheet } from '../../generation/price.ts';
-import { clientLimit, estimateFunds, toMultiplier } from './funds.ts';
+import { clientLimit, estimateFunds, type MeasuredInput, toMultiplier, toolPasses, withFewerPasses } from './funds.ts';
 
 function model(init: Parameters<typeof create<typeof ModelSchema>>[1]): Model {
   return create(ModelSchema, { id: 'acme/large', maxOutputTokens: 8192, ...init });
@@ -66,9 +66,35 @@ describe('estimateFunds', () => {
     expect(estimateHold({ case: 'audio', value: { source: { source: { case: 'base64', value: 'QUJD' } } } })).toBe(
       128_000,
     );
-    const search = { tool: { case: 'hosted', value: { type: 'web_search', json: '{}' } } };
-    expect(estimateHold(text, [search])).toBe(128_000);
-    expect(estimateHold(text, [search], priced)).toBe(200_000);
+    const search = { tool: { case: 'hosted', value: { type: 'web_fetch', json: '{}' } } };
+    expect(estimateHold(text, [search])).toBe(4 * 128_000);
+    expect(estimateHold(text, [search], priced)).toBe(4 * 200_000);
+  });
+
+  test('the passes that tools of the provider may cause are held: as many as the request allows, else four, and fewer if funds are short', () => {
+    const tool = (json: object, type = 'web_fetch') => ({
+      tool: { case: 'hosted', value: { protocol: Protocol.MESSAGES, type, json: JSON.stringify(json) } },
+    });
+    const count = (tools: readonly object[], init: object = {}): number | undefined =>
+      toolPasses(create(GenerateRequestSchema, { tools, ...init } as object), priced)?.count;
+    expect(count([tool({ max_uses: 2 }), tool({ max_uses: 3 })])).toBe(5);
+    expect(count([tool({ max_uses: 2 }), tool({})])).toBe(4);
+    expect(count([tool({ max_uses: 9 })], { maxToolCalls: 6 })).toBe(6);
+    expect(count([tool({ max_uses: 2 ** 40 })])).toBe(64);
+    expect(count([])).toBeUndefined();
+    // The client runs the first, and the second does not reach the provider, because it has no price.
+    expect(
+      count([tool({}, 'bash_20250124'), tool({ type: 'web_search_20250305' }, 'web_search_20250305')]),
+    ).toBeUndefined();
+    const passes = { count: 5, tokens: 1000 };
+    const counts: (number | undefined)[] = [];
+    for (
+      let held: MeasuredInput | undefined = { inputTokens: 30, calls: 1, passes };
+      held !== undefined;
+      held = withFewerPasses(held)
+    )
+      counts.push(estimateFunds(request('hi'), priced, ServiceTier.DEFAULT, held)?.inputTokens);
+    expect(counts).toEqual([5000, 2000, 1000, 30]);
   });
 
   test('a lower client limit lowers minimum and slice, candidates share the slice, a thinking budget raises the minimum', () => {

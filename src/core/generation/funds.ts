@@ -1,6 +1,6 @@
 import type { Model, Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { holdToolCalls, readToolTerms } from '../../generation/tool-terms.ts';
+import { countPasses, holdToolCalls, readToolTerms } from '../../generation/tool-terms.ts';
 import { type InputBounds, measureInput } from '../../generation/tokens.ts';
 import type { FundsEstimate, TextEstimate } from '../../ledger/ledger.ts';
 import { pricePlan } from './price-plan.ts';
@@ -63,6 +63,32 @@ export interface MeasuredInput {
   readonly inputTokens: number;
   /** How many upstream calls the request is made of, each with the whole input. */
   readonly calls: number;
+  /** The passes over the input that tools of the provider may cause; absent: none. */
+  readonly passes?: ToolPasses | undefined;
+}
+
+/** Passes over an input: a provider that runs tools reads the input again with each result. */
+export interface ToolPasses {
+  readonly count: number;
+  /** The most tokens of one pass: the model's context. */
+  readonly tokens: number;
+}
+
+/** Returns the passes to hold for the tools that the provider may run; undefined: it runs none. */
+export function toolPasses(request: GenerateRequest, { pricing, contextLength }: Model): ToolPasses | undefined {
+  const count = pricing === undefined ? 0 : countPasses(request, pricing);
+  return count === 0 ? undefined : { count, tokens: contextLength ?? contextTokensDefault };
+}
+
+/** Returns an input with half as many passes, for funds that don't reach further; at last only the first pass, as it was measured. Undefined: it has no fewer. */
+export function withFewerPasses({ passes, ...measured }: MeasuredInput): MeasuredInput | undefined {
+  if (passes === undefined) return undefined;
+  return passes.count === 1 ? measured : { ...measured, passes: { ...passes, count: Math.floor(passes.count / 2) } };
+}
+
+/** Returns the input tokens that are held for one upstream call, all its passes together. */
+function tokensOfPasses({ inputTokens, passes = { count: 0, tokens: 0 } }: MeasuredInput): number {
+  return Math.max(inputTokens, passes.count * passes.tokens);
 }
 
 /** Estimates the funds that a request needs, at the price factor of its batch or else of its tier. Returns undefined if nothing that it can use costs anything. */
@@ -70,18 +96,23 @@ export function estimateFunds(
   request: GenerateRequest,
   model: Model,
   terms: BatchTerms | ServiceTier,
-  { inputTokens, calls }: MeasuredInput = { inputTokens: inputTokensHeld(measureInput(request), model), calls: 1 },
+  measured: MeasuredInput = {
+    inputTokens: inputTokensHeld(measureInput(request), model),
+    calls: 1,
+    passes: toolPasses(request, model),
+  },
 ): FundsEstimate | undefined {
   const { pricing } = model;
+  const { calls } = measured;
   if (pricing === undefined) throw new Error(`${model.id} has no prices`);
-  const { inputPico, outputPico } = pricePlan(pricing).highestPrices(inputTokens);
+  const { inputPico, outputPico } = pricePlan(pricing).highestPrices(tokensOfPasses(measured));
   const toolsNanoUsd = holdTools(request, pricing, calls);
   const costsTokens = inputPico !== 0n || outputPico !== 0n;
   if (!costsTokens && toolsNanoUsd === 0n) return undefined;
   const { tier, multiplierPermille } =
     typeof terms === 'object' ? terms : { tier: terms, multiplierPermille: toMultiplier(terms) };
   const multiplier = BigInt(multiplierPermille);
-  const text = estimateText(request, model, { inputTokens, calls });
+  const text = estimateText(request, model, measured);
   return {
     ...text,
     inputNanoUsd: ceilDivide(BigInt(text.inputTokens) * inputPico * multiplier, 1_000_000n),
@@ -100,15 +131,11 @@ function holdTools(request: GenerateRequest, pricing: Pricing, calls: number): b
 }
 
 /** Estimates the tokens that count towards token limits: the input, and the first slice of output, which all candidates share. */
-export function estimateText(
-  request: GenerateRequest,
-  model: Model,
-  { inputTokens, calls }: MeasuredInput,
-): TextEstimate {
+export function estimateText(request: GenerateRequest, model: Model, measured: MeasuredInput): TextEstimate {
   const limit = outputTokensMost(request, model);
   const least = Math.max(outputTokensLeast, request.candidates ?? 1, request.reasoning?.budgetTokens ?? 0);
   return {
-    inputTokens: inputTokens * calls,
+    inputTokens: tokensOfPasses(measured) * measured.calls,
     outputTokensMin: Math.min(limit, least),
     outputTokensWanted: Math.min(limit, Math.max(sliceTokens, least)),
   };

@@ -25,6 +25,7 @@ import { type Interruptible, keyRevoked } from '../running-requests.ts';
 import { toTokenCounts } from '../token-counts.ts';
 import { AnswerCounts, type CountingDependencies } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
+import { HiddenReasoning } from './hidden-reasoning.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
@@ -38,6 +39,7 @@ import {
   toClientError,
   toSettleCommand,
 } from './settlement.ts';
+import type { RunningFacts } from './running-facts.ts';
 import { Slices } from './slices.ts';
 
 /** The dependencies of `Generation`. */
@@ -56,22 +58,6 @@ export interface GenerationDependencies extends CountingDependencies {
 }
 
 const settleMsDefault = 10_000;
-
-/** The facts of a running request, for the dashboard. */
-export interface RunningFacts {
-  readonly requestId: string;
-  /** The listed id of the model. */
-  readonly model: string;
-  readonly accountId: number;
-  readonly keyId: number;
-  readonly createdAtMs: number;
-  readonly heldNanoUsd: bigint;
-  /** An estimate of the output tokens so far, which is more likely too high than too low. */
-  readonly outputTokens: number;
-  /** The provider that answers; '' until one does. */
-  readonly provider: string;
-  readonly attempts: number;
-}
 
 /**
  * One admitted request that generates text: its attempts, its answer and its end. It does the accounting, independently of the client's connection: however it ends, its hold is settled or voided exactly once, and its sink is notified when that is durable.
@@ -96,6 +82,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   readonly #counts: AnswerCounts;
   readonly #toolCalls: ToolCallCount;
   readonly #slices: Slices;
+  readonly #hidden: HiddenReasoning;
   readonly #timeline: TimelineRecord;
   #sink: GenerationSink | undefined;
   #request: GenerateRequest;
@@ -161,6 +148,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       },
       raised: heldNanoUsd => this.#timeline.extended(heldNanoUsd),
     });
+    this.#hidden = new HiddenReasoning(dependencies.runtime, this.#counts, this.#slices);
   }
 
   /** The current facts of the request. */
@@ -234,10 +222,12 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#wasSent = true;
     this.#isTrying = true;
     this.#counts.sent(route, isRemote);
+    this.#hidden.watch();
   }
 
   attemptFailed(): void {
     this.#isTrying = false;
+    this.#hidden.stop();
     this.#size = this.#newSize();
     this.#tally.restart();
     this.#toolCalls.restart();
@@ -403,7 +393,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   }
 
   #endAnswer(): void {
-    this.#counts.stopped();
+    this.#hidden.stopped();
     this.#routed?.enough();
     this.#outcome = { kind: 'answered', finishes: this.#finishes };
     void this.#endAnswered(this.#outcome);
@@ -413,7 +403,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   #stop(outcome: Outcome): void {
     if (this.#outcome !== undefined) return;
     this.#outcome = outcome;
-    this.#counts.stopped();
+    this.#hidden.stopped();
     this.#routed?.cancel();
     if (outcome.kind === 'client_gone') this.#tally.acceptLateUsage();
     if (this.#sink !== undefined) void this.#endUnanswered(outcome);
@@ -494,6 +484,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       return;
     }
     await this.#sink?.beforeBrokenSettle?.(error);
+    if (charge.kind === 'usage') await this.#hidden.settle();
     const counted = charge.kind === 'usage' ? await this.#countUnanswered(outcome) : unused;
     const command = this.#settleCommand(outcome, counted);
     const settled = await this.#dependencies.ledger.settle(command);

@@ -15,7 +15,7 @@ import { loadTokenizer, measureInTurns, type MeasuredInput } from '../../generat
 import { type IdSource, parseLedgerId, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
-import type { Admitted, Credential } from '../../ledger/ledger.ts';
+import type { Admitted, Credential, Denied } from '../../ledger/ledger.ts';
 import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
 import type { BodyStore } from '../bodies/body-store.ts';
@@ -29,8 +29,9 @@ import { RunningRequests, stopping } from '../running-requests.ts';
 import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
-import { inputTokensHeld, readBatchTerms } from './funds.ts';
-import { Generation, type GenerationDependencies, type RunningFacts } from './generation.ts';
+import { inputTokensHeld, readBatchTerms, toolPasses, withFewerPasses } from './funds.ts';
+import { Generation, type GenerationDependencies } from './generation.ts';
+import type { RunningFacts } from './running-facts.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import type { AdmittedRequest } from './output-limit.ts';
 import { checkCountedLength, isNearLimit, truncateToContext } from './truncation.ts';
@@ -188,7 +189,9 @@ export class Generations {
       this.#takeChoices(requested);
       try {
         ask.telemetry?.admissionBegan({ accountId, keyId, model: model.id });
-        const admitted = await this.#dependencies.ledger.admit(toAdmitCommand(requested));
+        let admitted = await this.#dependencies.ledger.admit(toAdmitCommand(requested));
+        if (admitted.kind === 'denied' && requested.measured.passes !== undefined)
+          admitted = await this.#admitFewer(requested, admitted);
         if (admitted.kind !== 'denied') return this.#open(requested, admitted, ask.credential.keepBodies);
         ask.telemetry?.admissionEnded(undefined, admitted.code);
         throw await refusal(this.#dependencies.ledger, admitted, requested);
@@ -218,7 +221,11 @@ export class Generations {
       request,
       model,
       tier,
-      measured: { inputTokens: this.#inputHigh(model, bounds, readToolUse(request)), calls: router.callsFor(request) },
+      measured: {
+        inputTokens: this.#inputHigh(model, bounds, readToolUse(request)),
+        calls: router.callsFor(request),
+        passes: toolPasses(request, model),
+      },
       durable: ask.durable,
       batch,
       admittedAtMs: runtime.now(),
@@ -226,6 +233,17 @@ export class Generations {
       telemetry: ask.telemetry,
       input: bounds,
     };
+  }
+
+  /** Admits a denied request with as many passes of its provider's tools as funds and limits reach. Returns the denial if they don't reach for the first pass. */
+  async #admitFewer(requested: RequestedGeneration, denied: Denied): Promise<Admitted | Denied> {
+    let reply: Admitted | Denied = denied;
+    let measured = withFewerPasses(requested.measured);
+    while (reply.kind === 'denied' && reply.denial !== undefined && measured !== undefined) {
+      reply = await this.#dependencies.ledger.admit(toAdmitCommand({ ...requested, measured }));
+      measured = withFewerPasses(measured);
+    }
+    return reply;
   }
 
   /** Takes room for the choices of a request. Throws if there is none. */

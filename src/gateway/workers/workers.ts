@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import type { DescService } from '@bufbuild/protobuf';
 import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
-import type { RunningFacts } from '../../core/generation/generation.ts';
+import type { RunningFacts } from '../../core/generation/running-facts.ts';
 import type { StoppableService } from '../../core/running-requests.ts';
 import type { PushTransport } from '../../rpc/push-transport.ts';
 import type { Logger } from '../../telemetry/logger.ts';

@@ -106,9 +106,10 @@ export class Tally {
     return this.#output.length === 0 && this.#before === undefined;
   }
 
-  /** An upper bound of the output tokens so far. */
+  /** An upper bound of the output tokens so far: of the text, or more if the upstream has reported more, because some are not sent. */
   get outputTokensHigh(): number {
-    return this.#outputHigh + (this.#before?.buckets.output ?? 0);
+    const { tokens, high } = this.#running ?? { tokens: 0, high: 0 };
+    return this.#outputHigh + Math.max(0, tokens - high) + (this.#before?.buckets.output ?? 0);
   }
 
   /** True if the answer itself has begun, so that the reasoning before it has ended. */
