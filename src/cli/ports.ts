@@ -12,6 +12,15 @@ export interface StoredBackup {
   readonly bytes: number;
 }
 
+/** What a restore has done about rights that ended after the backup; undefined as a whole: an older version wrote the backup, and nothing was done. */
+export interface RevokedSince {
+  /** The data directory that was asked which keys still work; undefined: none was found. */
+  readonly asked: string | undefined;
+  readonly disabledKeys: number;
+  readonly rotatedKeys: number;
+  readonly endedSessions: number;
+}
+
 /** What the command line needs from outside; `main.ts` provides it. */
 export interface CommandLinePorts {
   readonly streams: Streams;
@@ -45,6 +54,13 @@ export interface CommandLinePorts {
     url: string,
     progress: (table: string, rows: number) => void,
   ) => Promise<{ readonly already: boolean; readonly rows: number }>;
-  /** Restores a backup into an empty data directory; throws with a reason for the operator. */
-  readonly restoreBackup: (source: string, dataDir: string) => Promise<StoredBackup>;
+  /**
+   * Restores a backup into an empty data directory, and disables the keys that no longer work in `oldDataDir` (absent: the data directory
+   * whose folder `backups` has the backup, if any); throws with a reason for the operator.
+   */
+  readonly restoreBackup: (
+    source: string,
+    dataDir: string,
+    oldDataDir: string | undefined,
+  ) => Promise<StoredBackup & { readonly revoked: RevokedSince | undefined }>;
 }

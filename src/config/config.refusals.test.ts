@@ -30,7 +30,7 @@ const priced = 'pricing: { input: 1, output: 2 }';
 describe('the error of a bad file names file, line, path and the allowed values', () => {
   test.each<[string, string, string]>([
     [
-      'unknown key',
+      'is not a known key',
       'timeuots: {}',
       '1: timeuots: is not a known key; did you mean timeouts? allowed here: public_url, ',
     ],
@@ -287,6 +287,31 @@ describe('the error of a bad file names file, line, path and the allowed values'
 
   test('an alias that contains itself is refused', () => {
     expect(listProblems('models: &a [*a]')[0]).toContain('is too deep or too large');
+  });
+
+  test.each([
+    [
+      'aliases of aliases',
+      [
+        'a0: &a0 [x, x, x, x, x, x, x, x, x]',
+        ...Array.from({ length: 8 }, (_, at) => `a${at + 1}: &a${at + 1} [${`*a${at}, `.repeat(9)}]`),
+      ],
+      'is too deep or too large',
+    ],
+    ['many aliases', ['a: &a x', ...Array.from({ length: 3_000 }, (_, at) => `k${at}: *a`)], 'is not a known key'],
+    ['many keys', Array.from({ length: 3_000 }, (_, at) => `k${at}: 1`), 'is not a known key'],
+  ])('%s take CPU time in proportion to their text', (_, lines, problem) => {
+    const text = lines.join('\n');
+    const plain = lines.map((line, at) => line.replace(/.*/, `p${at}: [x]`)).join('\n');
+    const cpuMs = (read: string): number => {
+      const before = process.cpuUsage();
+      expect(listProblems(read).length).toBeGreaterThan(0);
+      const { user, system } = process.cpuUsage(before);
+      return (user + system) / 1_000;
+    };
+    cpuMs(plain);
+    expect(listProblems(text)[0]).toContain(problem);
+    expect(cpuMs(text)).toBeLessThan(150 + 3 * cpuMs(plain));
   });
 
   test('without the simulator its models do not exist', () => {

@@ -1,4 +1,16 @@
-import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, Scalar } from 'yaml';
+import {
+  type Alias,
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  Scalar,
+  visit,
+} from 'yaml';
 import type { Problem } from './config-error.ts';
 import type { Variables } from './env.ts';
 
@@ -37,8 +49,10 @@ interface Place {
   readonly printable: string | undefined;
 }
 
-/** The most nodes of a file. More are an attack or a mistake: aliases of aliases can grow without bound. */
+/** The most nodes of a file. More are an attack or a mistake. */
 const nodesMax = 200_000;
+/** The most nodes that all aliases together stand for: aliases of aliases can grow without bound. */
+const aliasedMax = 10_000;
 const depthMax = 32;
 const shownLengthMax = 60;
 
@@ -51,6 +65,14 @@ export function pathText(path: YamlPath): string {
   }, '');
 }
 
+/** Where a node is. */
+interface At {
+  readonly path: YamlPath;
+  readonly line: number;
+  /** True if an alias stands for it or for what it is in. */
+  readonly isAliased: boolean;
+}
+
 class SourceReader {
   readonly problems: Problem[] = [];
   readonly places = new Map<string, Place>();
@@ -58,13 +80,17 @@ class SourceReader {
   readonly #variables: Variables;
   readonly #lines: LineCounter;
   readonly #document: Document;
+  /** What each alias stands for; undefined: none has been read yet. */
+  #targets: ReadonlyMap<Alias, Node> | undefined;
   #nodes = 0;
+  #aliased = 0;
 
   constructor(file: string, text: string, variables: Variables) {
     this.#file = file;
     this.#variables = variables;
     this.#lines = new LineCounter();
-    this.#document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
+    // The parser compares each key of a mapping with all others; `#mapping` finds repeated keys with a set.
+    this.#document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false, uniqueKeys: false });
     for (const { pos, message, code } of [...this.#document.errors, ...this.#document.warnings]) {
       this.#refuse(this.#lines.linePos(pos[0]).line, [], yamlMessage(code, message));
     }
@@ -72,27 +98,32 @@ class SourceReader {
 
   read(): YamlValue {
     if (this.problems.length > 0) return {};
-    return this.#value(this.#document.contents, [], 1) ?? {};
+    return this.#value(this.#document.contents, { path: [], line: 1, isAliased: false }) ?? {};
   }
 
-  #value(node: unknown, path: YamlPath, line: number): YamlValue {
+  #value(node: unknown, at: At): YamlValue {
+    const { path, line, isAliased } = at;
     this.#nodes += 1;
-    if (this.#nodes > nodesMax || path.length > depthMax) {
+    if (isAliased) this.#aliased += 1;
+    if (this.#nodes > nodesMax || this.#aliased > aliasedMax || path.length > depthMax) {
       if (this.problems.length === 0)
         this.#refuse(line, path, 'is too deep or too large; look for an alias that contains itself');
       return null;
     }
-    if (isAlias(node)) return this.#value(node.resolve(this.#document), path, line);
+    if (isAlias(node)) return this.#value(this.#target(node), { path, line, isAliased: true });
     if (isScalar(node)) return this.#scalar(node, path, line);
     this.#place(path, line);
-    if (isSeq(node))
-      return node.items.map((item, index) => this.#value(item, [...path, index], this.#findLine(item, line)));
-    if (isMap(node)) return this.#mapping(node.items, path, line);
-    return null;
+    if (isSeq(node)) {
+      return node.items.map((item, index) =>
+        this.#value(item, { path: [...path, index], line: this.#findLine(item, line), isAliased }),
+      );
+    }
+    return isMap(node) ? this.#mapping(node.items, at) : null;
   }
 
-  #mapping(items: readonly { key: unknown; value: unknown }[], path: YamlPath, line: number): YamlValue {
+  #mapping(items: readonly { key: unknown; value: unknown }[], { path, line, isAliased }: At): YamlValue {
     const members: [string, YamlValue][] = [];
+    const names = new Set<string>();
     for (const { key, value } of items) {
       const keyLine = this.#findLine(key, line);
       const name = isScalar(key) ? (key.source ?? String(key.value)) : undefined;
@@ -100,12 +131,31 @@ class SourceReader {
         this.#refuse(keyLine, path, 'has a key that is not a plain name');
         continue;
       }
-      const at = [...path, name];
-      const read = this.#value(value, at, isScalar(value) ? this.#findLine(value, keyLine) : keyLine);
+      if (names.has(name)) this.#refuse(keyLine, [], 'the same key is twice in one mapping');
+      names.add(name);
+      const valueLine = isScalar(value) ? this.#findLine(value, keyLine) : keyLine;
+      const read = this.#value(value, { path: [...path, name], line: valueLine, isAliased });
       // If all entries of `models:` are commented out, a key without a value remains. It counts as absent.
       if (read !== null) members.push([name, read]);
     }
     return Object.fromEntries(members);
+  }
+
+  /** Returns the last node before the alias that has its anchor. All are found in one pass: the parser's own look-up reads the whole document for each alias. */
+  #target(alias: Alias): Node | undefined {
+    if (this.#targets === undefined) {
+      const anchors = new Map<string, Node>();
+      const targets = new Map<Alias, Node>();
+      visit(this.#document, {
+        Node: (_, node) => {
+          const target = isAlias(node) ? anchors.get(node.source) : undefined;
+          if (isAlias(node) && target !== undefined) targets.set(node, target);
+          else if (!isAlias(node) && node.anchor !== undefined) anchors.set(node.anchor, node);
+        },
+      });
+      this.#targets = targets;
+    }
+    return this.#targets.get(alias);
   }
 
   #scalar(node: Scalar, path: YamlPath, line: number): YamlValue {
@@ -156,7 +206,6 @@ class SourceReader {
 
 /** Replaces the parser's message if ours is more useful to an operator. */
 function yamlMessage(code: string, message: string): string {
-  if (code === 'DUPLICATE_KEY') return 'the same key is twice in one mapping';
   if (code === 'MULTIPLE_DOCS') return 'must be one YAML document, without a second ---';
   return `is not valid YAML: ${message}`;
 }

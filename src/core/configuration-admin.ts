@@ -1,4 +1,5 @@
 import type { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
+import { invalidField } from './account-fields.ts';
 import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 
@@ -63,6 +64,8 @@ type Methods = Pick<
   'getConfiguration' | 'checkConfiguration' | 'getStorage' | 'verifyLedger'
 >;
 
+/** The most characters of a checked text: parsing YAML takes about a second of CPU time for a million. */
+const textMax = 262_144;
 /** The most differences that one reply has. */
 const changesMax = 1_000;
 
@@ -74,6 +77,10 @@ export function configurationAdmin({ configuration, readStorage, verifyLedger }:
       return { file, readAtMs: BigInt(readAtMs), settingsJson: settings, needsRestart: [...needsRestart] };
     },
     async checkConfiguration({ text }) {
+      if (text.length > textMax) {
+        const message = `must have at most ${textMax} characters; check a larger file with \`tollgate config check FILE\``;
+        throw invalidField('text', message);
+      }
       const { problems, changes, needsRestart, ...counts } = await configuration.check(text);
       return {
         ...counts,

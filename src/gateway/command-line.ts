@@ -60,9 +60,10 @@ export function commandLinePorts(variables: Variables): Omit<CommandLinePorts, '
       ]);
       return runMigration(await readConfig(environment(), undefined), { dataDir, url, progress });
     },
-    restoreBackup: async (source, dataDir) => {
+    restoreBackup: async (source, dataDir, oldDataDir) => {
       const { restoreBackup } = await import('./backup/restore-backup.ts');
-      return storedBackup(await restoreBackup({ source, dataDir }));
+      const { manifest, revoked } = await restoreBackup({ source, dataDir, oldDataDir });
+      return { ...storedBackup(manifest), revoked };
     },
   };
 }

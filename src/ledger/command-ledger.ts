@@ -349,9 +349,9 @@ export class CommandLedger extends LedgerRequests implements Ledger {
     return this.#parts.hasWebhooks?.() ?? this.#reader.read('hasWebhooks');
   }
 
-  listDueDeliveries(limit: number): Promise<DueDelivery[]> {
+  listDueDeliveries(limit: number, resting: readonly number[] = []): Promise<DueDelivery[]> {
     const nowMs = this.#now();
-    return this.#whenDurable(this.#reader.readSwept(nowMs, 'dueDeliveries', nowMs, limit));
+    return this.#whenDurable(this.#reader.readSwept(nowMs, 'dueDeliveries', nowMs, limit, resting));
   }
 
   reportDelivery(report: DeliveryReport): Promise<void> {

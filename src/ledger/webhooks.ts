@@ -136,8 +136,10 @@ export interface Outbox {
 
   /** Returns whether there are webhooks. */
   hasWebhooks(): Promise<boolean>;
-  /** Returns the due deliveries: for each scope of a webhook the oldest undelivered event, if its time has come. */
-  listDueDeliveries(limit: number): Promise<DueDelivery[]>;
+  /**
+   * Returns the due deliveries: for each scope of a webhook the oldest undelivered event, if its time has come. The operator's come first, then one of each account after the other. `resting`: webhooks whose deliveries are left out; absent: none.
+   */
+  listDueDeliveries(limit: number, resting?: readonly number[]): Promise<DueDelivery[]>;
   reportDelivery(report: DeliveryReport): Promise<void>;
   /** Writes events from outside the ledger. */
   emitEvent(event: OutsideEvent): Promise<void>;

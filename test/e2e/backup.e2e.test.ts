@@ -1,12 +1,14 @@
 /** Backups of a running gateway: each is the data directory at one moment, or is refused. `test/long/backup-kill.test.ts` makes 50 of them. */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { makeBackup } from '../../src/gateway/backup/make-backup.ts';
 import { restoreBackup } from '../../src/gateway/backup/restore-backup.ts';
 import { runInside } from '../cli/run-inside.ts';
-import { endGateway, type Gateway, runCommand, startGateway } from '../gateway.ts';
+import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
+import { endGateway, type Gateway, makeKey, runCommand, startGateway } from '../gateway.ts';
 import { startGateway as startShared } from '../hosted-gateway.ts';
 import { backUpUnderLoad } from './backup-rounds.ts';
 import { ask, complete } from './chat-client.ts';
@@ -72,7 +74,7 @@ test('a restored gateway has the same keys, money and answers, and can decrypt t
   const restored = await runCommand(home, ['restore', backup]);
   expect([restored.code, restored.stderr, restored.stdout]).toEqual([
     0,
-    '',
+    expect.stringMatching(/^WARNING: keys that were revoked, disabled or replaced after 20.* work again/),
     expect.stringMatching(/^restored .*elsewhere to .*other\/data: \d+ files, \d+ bytes, as of 20/),
   ]);
   const other = await startGateway({ config, home });
@@ -80,6 +82,34 @@ test('a restored gateway has the same keys, money and answers, and can decrypt t
   expect(other.printed()).not.toContain('API key');
   expect((await complete(other, ask('Say hello.'))).body.choices).toEqual(first.choices);
   await endGateway(other);
+});
+
+test('keys that were revoked, disabled or replaced after the backup do not work in the restored gateway, nor do sessions', async () => {
+  const keys = await Promise.all(['kept', 'revoked', 'disabled', 'rotated'].map(label => makeKey(gateway, { label })));
+  const [kept, revoked, disabled, rotated] = keys;
+  if (kept === undefined || revoked === undefined || disabled === undefined || rotated === undefined) throw new Error();
+  const backup = join(folder, 'before');
+  expect((await gateway.cli(['backup', backup])).code).toBe(0);
+  await gateway.admin.setApiKeyState({ apiKeyId: revoked.id, state: KeyState.REVOKED });
+  await gateway.cli(['keys', 'disable', String(disabled.id)]);
+  const turned = await gateway.cli(['keys', 'rotate', String(rotated.id), '--json']);
+  const dataDir = join(folder, 'after/data');
+  const made = await gateway.cli(['restore', backup, '--data-dir', dataDir, '--old-data-dir', gateway.dataDir]);
+  expect([made.code, made.stderr]).toEqual([
+    0,
+    expect.stringContaining('2 keys that no longer work there are disabled, 1 have the secret that they have there'),
+  ]);
+  expect(verifyLedgerFile(dataDir)).toEqual([]);
+  const other = await startShared({ config, home: { ...gateway.home, folder: join(folder, 'after'), dataDir } });
+  const status = async (key: string): Promise<number> => (await complete(other, ask('Say hello.'), { key })).status;
+  const fresh = (turned.json as { key: string }).key;
+  expect(await Promise.all([kept.key, fresh, revoked.key, disabled.key, rotated.key].map(key => status(key)))).toEqual([
+    200, 200, 403, 403, 401,
+  ]);
+  await endGateway(other);
+  await expect(
+    restoreBackup({ source: backup, dataDir: join(folder, 'never'), oldDataDir: join(folder, 'nowhere') }),
+  ).rejects.toThrow('is not the data directory');
 });
 
 test('restore refuses an incomplete or changed backup, and a target directory that is not empty', async () => {

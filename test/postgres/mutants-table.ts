@@ -116,8 +116,8 @@ export const postgresMutants: readonly PostgresMutant[] = [
   {
     mistake: 'every gateway delivers events',
     file: 'postgres/postgres-ledger.ts',
-    from: 'return this.#isLeader ? super.listDueDeliveries(limit) : [];',
-    to: 'return super.listDueDeliveries(limit);',
+    from: 'return this.#isLeader ? super.listDueDeliveries(limit, resting) : [];',
+    to: 'return super.listDueDeliveries(limit, resting);',
     test: 'races.test.ts',
   },
   {

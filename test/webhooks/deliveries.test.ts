@@ -22,7 +22,7 @@ afterEach(async () => {
 });
 
 /** Starts a delivery loop on a ledger without webhooks, whose time passes only if the test says so. */
-async function openLoop(isShared: boolean) {
+async function openLoop(isShared: boolean, receiver: (url: string) => number | Promise<number> = () => 204) {
   const fixture = await openFixture();
   const { ledger } = fixture;
   let nowMs = 0;
@@ -55,7 +55,7 @@ async function openLoop(isShared: boolean) {
   };
   const outbox: Pick<Outbox, 'hasWebhooks' | 'listDueDeliveries' | 'reportDelivery' | 'remindOfExpiry'> = {
     hasWebhooks: () => noted('check', readWebhooks()),
-    listDueDeliveries: limit => noted('read', ledger.listDueDeliveries(limit)),
+    listDueDeliveries: (limit, resting) => noted('read', ledger.listDueDeliveries(limit, resting)),
     remindOfExpiry: () => noted('remind', ledger.remindOfExpiry()),
     reportDelivery: report => noted('report', ledger.reportDelivery(report)),
   };
@@ -64,7 +64,10 @@ async function openLoop(isShared: boolean) {
     box,
     runtime,
     isShared,
-    send: async ({ body }) => (sent.push(body), 204),
+    send: async ({ url, body }) => {
+      sent.push(body);
+      return receiver(url);
+    },
     failed: error => {
       throw error;
     },
@@ -84,15 +87,16 @@ async function openLoop(isShared: boolean) {
       }
     }
   };
-  const createWebhook = async (): Promise<number> => {
-    const made = await ledger.createWebhook({ ...hook, secret: sealSecret(box, makeWebhookSecret(), 1) });
+  const createWebhook = async (more: Partial<typeof hook> | object = {}, accountId = 1): Promise<number> => {
+    const secret = sealSecret(box, makeWebhookSecret(), accountId);
+    const made = await ledger.createWebhook({ ...hook, ...more, accountId, secret });
     if (typeof made === 'string') throw new Error(made);
     return made.webhookId;
   };
   const createKey = (name: string) =>
     ledger.createKey({ accountId: 1, hash: makeHash(name), masked: name, settings: {} });
   const take = (): [string, number][] => calls.splice(0);
-  return { ledger, deliveries, sent, slow, pass, createWebhook, createKey, take };
+  return { fixture, ledger, deliveries, sent, slow, pass, createWebhook, createKey, take };
 }
 
 test('without webhooks a gateway that is alone does nothing, from the first webhook on it reads the outbox every second, and after the last one it stops', async () => {
@@ -156,4 +160,49 @@ test('a webhook that is created while the gateway checks for webhooks is noticed
   await createKey('one');
   await pass(1);
   expect(sent).toHaveLength(1);
+});
+
+test('a webhook that fails rests as a whole: after each delay one event is tried, and when one is delivered all are', async () => {
+  let status = 500;
+  const { deliveries, sent, pass, createWebhook, createKey } = await openLoop(false, () => status);
+  await createWebhook();
+  deliveries.webhookCreated();
+  for (let key = 0; key < 30; key += 1) await createKey(`key ${key}`);
+  await pass(1);
+  expect(sent).toHaveLength(4);
+  await pass(3);
+  expect(sent).toHaveLength(4);
+  await pass(1);
+  expect(sent).toHaveLength(5);
+  await pass(24);
+  expect(sent).toHaveLength(5);
+  status = 204;
+  await pass(1);
+  // The five that failed have delays of their own, and the clock of the ledger stands still.
+  expect(new Set(sent.splice(5)).size).toBe(25);
+});
+
+test('accounts take turns, none has more than four attempts at once, and the operator’s events go first', async () => {
+  const waiting: (() => void)[] = [];
+  const slow = (): Promise<number> =>
+    new Promise(resolve => {
+      waiting.push(() => resolve(204));
+    });
+  const urls: string[] = [];
+  const receiver = (url: string): number | Promise<number> => {
+    urls.push(url);
+    return url.includes('//slow') ? slow() : 204;
+  };
+  const { ledger, deliveries, pass, createWebhook, createKey } = await openLoop(false, receiver);
+  const other = await ledger.createAccount({ name: 'other', balance: 0n });
+  await createWebhook({ url: 'https://slow.invalid/' });
+  for (let key = 0; key < 60; key += 1) await createKey(`key ${key}`);
+  await createWebhook({ url: 'https://other.invalid/' }, other.accountId);
+  await createWebhook({ url: 'https://operator.invalid/' }, 0);
+  const { accountId } = other;
+  await ledger.createKey({ accountId, hash: makeHash('last'), masked: 'last', settings: {} });
+  deliveries.webhookCreated();
+  await pass(1);
+  expect(urls.map(url => url.slice(8, 13))).toEqual(['opera', 'slow.', 'other', 'slow.', 'slow.', 'slow.']);
+  for (const answer of waiting) answer();
 });

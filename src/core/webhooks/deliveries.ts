@@ -28,21 +28,41 @@ const remindMs = 30_000;
 const timeoutMs = 10_000;
 /** The most attempts that run at once. */
 const runningMax = 20;
+/** The most attempts for the webhooks of one account that run at once; the operator's webhooks have no such bound. */
+const accountRunningMax = 4;
 const seconds = 1_000;
 const minutes = 60 * seconds;
 const hours = 60 * minutes;
 /** Delays between the end of a failed attempt and the next one. The last delay repeats. */
 const delaysMs = [4 * seconds, 25 * seconds, 2 * minutes, 10 * minutes, 30 * minutes, hours, 3 * hours, 6 * hours];
+/** How long after its rest a webhook is forgotten that has had no attempt since, for example because it was deleted. */
+const forgetMs = 24 * hours;
 const errorLengthMax = 300;
 
+/** A running attempt. */
+interface Attempt extends Pick<DueDelivery, 'webhookId' | 'accountId'> {
+  readonly controller: AbortController;
+  /** By the monotonic clock. */
+  readonly startedAtMs: number;
+}
+
+/** A webhook whose last attempts failed. */
+interface Rest {
+  /** Until then nothing is sent to it, by the monotonic clock. After that, one attempt at a time is made until one succeeds. */
+  readonly untilMs: number;
+  readonly failures: number;
+}
+
 /**
- * Delivers events to webhooks: each at least once, retried for three days, and to each webhook in order among the events of one scope (such as a key, a group or an account).
+ * Delivers events to webhooks: each at least once, retried for three days, and to each webhook in order among the events of one scope (such as a key, a group or an account). A webhook whose attempts fail rests as a whole; accounts take turns, after the operator.
  * While there are no webhooks, the outbox is not read; if the ledger is shared, every gateway keeps checking for webhooks, because another one may create the first, and only one of them delivers.
  */
 export class Deliveries {
   readonly #options: DeliveryOptions;
   /** The running deliveries, by webhook id and event id. For each webhook the outbox lists only the oldest event of each scope, so later events of the scope wait. */
-  readonly #running = new Map<string, AbortController>();
+  readonly #running = new Map<string, Attempt>();
+  /** The webhooks whose last attempt failed, by their ids. A new process forgets this, and begins with one round of attempts. */
+  readonly #rests = new Map<number, Rest>();
   /** Deliveries that ended during the current read of the outbox, which may still list them. */
   readonly #ended = new Set<string>();
   #timer: ReturnType<Runtime['after']> | undefined;
@@ -81,7 +101,7 @@ export class Deliveries {
   stop(): void {
     this.#isStopped = true;
     this.#timer?.cancel();
-    for (const attempt of this.#running.values()) attempt.abort();
+    for (const { controller } of this.#running.values()) controller.abort();
   }
 
   /** Reads whether there are webhooks. */
@@ -123,23 +143,53 @@ export class Deliveries {
   /** Starts the deliveries that are due. */
   async #startDue(): Promise<void> {
     this.#ended.clear();
-    const due = await this.#options.outbox.listDueDeliveries(runningMax * 2);
+    const nowMs = this.#options.runtime.monotonicMs();
+    const resting: number[] = [];
+    for (const [webhookId, { untilMs }] of this.#rests) {
+      if (untilMs > nowMs) resting.push(webhookId);
+      else if (untilMs + forgetMs < nowMs) this.#rests.delete(webhookId);
+    }
+    const due = await this.#options.outbox.listDueDeliveries(runningMax * 2, resting);
     for (const delivery of due) {
       if (this.#isStopped || this.#running.size >= runningMax) break;
       const name = `${delivery.webhookId} ${delivery.eventId}`;
-      if (!this.#running.has(name) && !this.#ended.has(name)) void this.#deliver(delivery, name);
+      if (this.#running.has(name) || this.#ended.has(name) || !this.#hasRoom(delivery)) continue;
+      void this.#deliver(delivery, name);
+    }
+  }
+
+  /** Returns whether an attempt for this webhook may begin now. */
+  #hasRoom({ accountId, webhookId }: DueDelivery): boolean {
+    const running = [...this.#running.values()];
+    const rest = this.#rests.get(webhookId);
+    if (rest !== undefined) {
+      const isResting = rest.untilMs > this.#options.runtime.monotonicMs();
+      if (isResting || running.some(each => each.webhookId === webhookId)) return false;
+    }
+    return accountId === 0 || running.filter(each => each.accountId === accountId).length < accountRunningMax;
+  }
+
+  /** Notes whether a webhook has answered an attempt. Attempts that began before its rest say nothing new. */
+  #note({ webhookId, startedAtMs }: Attempt, isDelivered: boolean): void {
+    const rest = this.#rests.get(webhookId);
+    if (isDelivered) this.#rests.delete(webhookId);
+    else if (rest === undefined || startedAtMs >= rest.untilMs) {
+      const failures = (rest?.failures ?? 0) + 1;
+      const untilMs = this.#options.runtime.monotonicMs() + delayMs(failures - 1);
+      this.#rests.set(webhookId, { untilMs, failures });
     }
   }
 
   async #deliver(delivery: DueDelivery, name: string): Promise<void> {
-    const { outbox, failed } = this.#options;
-    const attempt = new AbortController();
+    const { outbox, runtime, failed } = this.#options;
+    const { webhookId, eventId, accountId, attempts } = delivery;
+    const attempt = { webhookId, accountId, controller: new AbortController(), startedAtMs: runtime.monotonicMs() };
     this.#running.set(name, attempt);
     try {
-      const outcome = await this.#attempt(delivery, attempt);
+      const outcome = await this.#attempt(delivery, attempt.controller);
       // An attempt that `stop` aborted has neither succeeded nor failed.
       if (outcome === undefined) return;
-      const { webhookId, eventId, attempts } = delivery;
+      this.#note(attempt, outcome.state === 'delivered');
       await outbox.reportDelivery({ webhookId, eventId, attempts: attempts + 1, ...outcome });
     } catch (error) {
       failed(error);
@@ -167,7 +217,7 @@ export class Deliveries {
     } finally {
       timer.cancel();
     }
-    const nextAtMs = runtime.now() + (delaysMs[delivery.attempts] ?? delaysMs.at(-1) ?? 0);
+    const nextAtMs = runtime.now() + delayMs(delivery.attempts);
     const state = nextAtMs > delivery.untilMs ? 'failed' : 'pending';
     return { state, nextAtMs, status, error } as const;
   }
@@ -179,4 +229,9 @@ export class Deliveries {
     const content = { id: toEventId(delivery.eventId), nowMs: runtime.now(), body };
     return { url, body, headers: signWebhook(openSecret(box, delivery), content) };
   }
+}
+
+/** Returns how long after that many earlier failures the next attempt is made. */
+function delayMs(failures: number): number {
+  return delaysMs[failures] ?? delaysMs.at(-1) ?? 0;
 }

@@ -7,6 +7,7 @@ import { BackupError } from './backup-error.ts';
 import { copyFile, syncFolders } from './copy-file.ts';
 import { restoreMark } from './data-files.ts';
 import { type Manifest, readCheckedManifest } from './manifest.ts';
+import { findOldDirectory, type RevokedSince, revokeSince } from './revoke-since.ts';
 
 /** The backup, and its destination. */
 export interface RestoreOptions {
@@ -14,13 +15,23 @@ export interface RestoreOptions {
   readonly source: string;
   /** The directory to restore to. It must be empty; if it does not exist, it is created. */
   readonly dataDir: string;
+  /** The data directory that was in use until now; absent: the one whose folder `backups` has the backup, if any. */
+  readonly oldDataDir?: string | undefined;
+}
+
+/** A restored backup. */
+export interface Restored {
+  readonly manifest: Manifest;
+  /** Undefined: an older version of the program wrote the backup, whose keys this one can't change. */
+  readonly revoked: RevokedSince | undefined;
 }
 
 /**
- * Restores a complete backup to an empty data directory. Throws `BackupError` if the backup is incomplete or was changed, or if the directory is not empty; then nothing was written. If it fails or is killed later, no gateway starts on the directory until the directory is emptied.
+ * Restores a complete backup to an empty data directory, without the rights that ended after it was made, as far as they are known. Throws `BackupError` if the backup is incomplete or was changed, or if the directory is not empty; then nothing was written. If it fails or is killed later, no gateway starts on the directory until the directory is emptied.
  */
-export async function restoreBackup({ source, dataDir }: RestoreOptions): Promise<Manifest> {
+export async function restoreBackup({ source, dataDir, oldDataDir }: RestoreOptions): Promise<Restored> {
   if (!existsSync(source)) throw new BackupError(`There is no backup ${source}.`);
+  const old = findOldDirectory(source, oldDataDir);
   const manifest = await readCheckedManifest(source);
   makeDirectory(dataDir);
   checkEmpty(dataDir);
@@ -34,9 +45,10 @@ export async function restoreBackup({ source, dataDir }: RestoreOptions): Promis
     if (violations !== 'older' && violations.length > 0) {
       throw new BackupError(`The ledger of ${source} violates its invariants: ${violations.join('; ')}`);
     }
+    const revoked = violations === 'older' ? undefined : await revokeSince(dataDir, old);
     rmSync(join(dataDir, restoreMark));
     await syncFolders(dataDir, []);
-    return manifest;
+    return { manifest, revoked };
   } finally {
     lock.release();
   }

@@ -243,8 +243,8 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
   }
 
   /** Only one instance delivers events. */
-  override async listDueDeliveries(limit: number): Promise<DueDelivery[]> {
-    return this.#isLeader ? super.listDueDeliveries(limit) : [];
+  override async listDueDeliveries(limit: number, resting?: readonly number[]): Promise<DueDelivery[]> {
+    return this.#isLeader ? super.listDueDeliveries(limit, resting) : [];
   }
 
   /** Reminders can concern keys of all accounts, which are locked first. */

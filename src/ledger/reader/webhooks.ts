@@ -23,7 +23,7 @@ export class WebhookReads {
   readonly #one: Query<[number, number | null, number | null], Stored<WebhookRecord>>;
   readonly #any: Query<[], unknown>;
   readonly #deliveries: Query<[DeliveryValues], Stored<DeliveryRow>>;
-  readonly #due: Query<[number, number], Stored<DueDelivery>>;
+  readonly #due: Query<[number, string, number], Stored<DueDelivery>>;
 
   constructor(db: Connection) {
     this.#list = db.prepare(`${webhookSelect} AND account_id = ? ORDER BY id`);
@@ -34,11 +34,12 @@ export class WebhookReads {
     );
     this.#due = db.prepare(
       `SELECT d.webhook_id AS webhookId, d.event_id AS eventId, w.url, w.secret, w.account_id AS accountId, e.type, e.data, e.at_ms AS createdAtMs,
-         d.attempts, d.until_ms AS untilMs
+         d.attempts, d.until_ms AS untilMs, row_number() OVER (PARTITION BY w.account_id ORDER BY d.next_at_ms, d.event_id) AS place
        FROM (SELECT webhook_id, scope, min(event_id) AS event_id FROM delivery WHERE state = 'pending' GROUP BY webhook_id, scope) first
          JOIN delivery d ON d.event_id = first.event_id AND d.webhook_id = first.webhook_id
          JOIN event e ON e.id = d.event_id JOIN webhook w ON w.id = d.webhook_id
-       WHERE d.next_at_ms <= ? AND w.disabled = 0 AND w.removed = 0 ORDER BY d.next_at_ms, d.event_id LIMIT ?`,
+       WHERE d.next_at_ms <= ? AND w.disabled = 0 AND w.removed = 0 AND instr(?, ',' || w.id || ',') = 0
+       ORDER BY iif(w.account_id = 0, 0, 1), place, d.next_at_ms, d.event_id LIMIT ?`,
     );
   }
 
@@ -71,8 +72,8 @@ export class WebhookReads {
     return record && toRow<DeliveryRow>(record, []);
   }
 
-  due(nowMs: number, limit: number): DueDelivery[] {
-    return this.#due.all(nowMs, limit).map(record => toRow<DueDelivery>(record, []));
+  due(nowMs: number, limit: number, resting: readonly number[]): DueDelivery[] {
+    return this.#due.all(nowMs, `,${resting.join(',')},`, limit).map(record => toRow<DueDelivery>(record, []));
   }
 }
 
