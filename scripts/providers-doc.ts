@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Dialect } from '../src/codecs/dialect.ts';
 import { presetModels } from '../src/config/preset-models.ts';
-import { type Preset, presets } from '../src/config/presets.ts';
+import { addressOf, type Preset, presets } from '../src/config/presets.ts';
 import { authentications } from '../src/upstreams/authentication.ts';
 import { type DialectRow, dialectRows } from '../src/upstreams/dialects.ts';
 import { protocols } from '../src/upstreams/protocols.ts';
@@ -28,10 +28,12 @@ function switchText({ addressVariable, keyVariables = [] }: Preset): string {
   return keys === '' ? code(addressVariable) : `${code(addressVariable)} (key: ${keys})`;
 }
 
-function addressText({ baseUrl, addressVariable = '', addressPath = '' }: Preset): string {
-  return baseUrl === undefined
-    ? `${code(addressVariable)}, without a path ${code(addressPath)} below it`
-    : code(baseUrl);
+function addressText(preset: Preset): string {
+  const { baseUrl, addressVariable = '', addressPath = '', also = {} } = preset;
+  if (baseUrl === undefined) return `${code(addressVariable)}, without a path ${code(addressPath)} below it`;
+  const others = Object.keys(also).map(name => [name, addressOf(preset, name, baseUrl)] as const);
+  const apart = others.filter(([, address]) => address !== undefined && address !== baseUrl);
+  return [code(baseUrl), ...apart.map(([name, address = '']) => `${code(name)} at ${code(address)}`)].join(', ');
 }
 
 function authenticationText({ protocol, keyHeader, keyVariables }: Preset): string {
@@ -98,12 +100,12 @@ function rowLines(row: DialectRow): string[] {
 const sections: Readonly<Record<string, () => string>> = {
   'at a glance': () =>
     table(
-      ['provider', 'name', 'enabled by', 'protocol', 'key sent as', 'models from'],
+      ['provider', 'name', 'enabled by', 'protocols', 'key sent as', 'models from'],
       presets.map(preset => [
         preset.title,
         code(preset.name),
         switchText(preset),
-        code(preset.protocol),
+        [preset.protocol, ...Object.keys(preset.also ?? {})].map(code).join(', '),
         authenticationText(preset),
         modelsText(preset),
       ]),

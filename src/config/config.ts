@@ -7,7 +7,8 @@ import { findModelKind, kindRules } from './model-kind.ts';
 import type { Environment, Variables } from './env.ts';
 import { cachingMember } from './listed-model.ts';
 import { readKeyFiles } from './key-files.ts';
-import { presetKeyVariables, presetModelIds, presetProviders, findServer } from './presets.ts';
+import { type CompleteFile, completeProviders, type CompleteProvider } from './complete-providers.ts';
+import { presetKeyVariables, presetModelIds, findServer } from './presets.ts';
 import { identityProviderSettings } from './identity-provider.ts';
 import { rpcSettings, tlsSettings } from './rpc-settings.ts';
 import { unknownKeyMark } from './scalars.ts';
@@ -18,7 +19,6 @@ import {
   type ParsedModel,
   type ParsedPlan,
   type ParsedPricing,
-  type ParsedProvider,
   type ParsedTimeouts,
 } from './schema.ts';
 import { readVariableFiles } from './secret-sources.ts';
@@ -87,16 +87,14 @@ export function parseConfig(
     problems.push({ file, line: source.findLine(path), path: place, message: withCurrentValue(source, path, message) });
   };
   const own = fileSchema.safeParse(source.value);
-  const parsed = own.success ? { ...own, data: withPresets(own.data, variables) } : own;
-  const named = own.success ? Object.keys(own.data.providers) : [];
-  if (parsed.success)
-    checkConsistency(parsed.data, { builtIn: builtInIds, preset: presetIds(parsed.data, named) }, report);
+  const parsed = own.success ? { ...own, data: completeProviders(own.data, variables, report) } : own;
+  if (parsed.success) checkConsistency(parsed.data, { builtIn: builtInIds, preset: presetIds(parsed.data) }, report);
   else for (const issue of parsed.error.issues) reportIssue(issue, report);
   const keyed = parsed.success ? readKeyFiles(file, parsed.data, report) : undefined;
   if (problems.length > 0 || keyed === undefined) {
     throw new ConfigError(problems.sort((a, b) => (a.line ?? 0) - (b.line ?? 0)));
   }
-  const settings = toSettings(keyed.file, named);
+  const settings = toSettings(keyed.file);
   const secretSources = [...sources, ...keyed.sources];
   return deepFreeze({
     ...settings,
@@ -113,7 +111,7 @@ const credentialsInAddress = /[@?#]/;
 /** Puts the current value before the allowed ones, if it is short and not secret. */
 function withCurrentValue(source: YamlSource, path: YamlPath, message: string): string {
   const shown = source.findPrintableValue(path);
-  const isAddress = path.includes('base_url') || path.includes('public_url');
+  const isAddress = ['base_url', 'protocols', 'public_url'].some(name => path.includes(name));
   const hidden = isAddress ? credentialsInAddress : addressWithCredentials;
   const secret =
     ['api_key', 'api_key_file', 'headers', 'token'].some(name => path.includes(name)) || hidden.test(shown ?? '');
@@ -142,18 +140,12 @@ function reportIssue(issue: Issue, report: (path: YamlPath, message: string) => 
 
 const standardTimeouts: Timeouts = { connectMs: 10_000, firstEventMs: 300_000, idleMs: 120_000, totalMs: 3_600_000 };
 
-/** Adds the preset providers that environment variables enable to those of the file. A provider of the file takes precedence. */
-function withPresets(file: ParsedFile, variables: Variables): ParsedFile {
-  return { ...file, providers: { ...file.providers, ...presetProviders(variables, Object.keys(file.providers)) } };
+/** Returns the ids of the models of the enabled presets. */
+function presetIds({ providers }: CompleteFile): string[] {
+  return presetModelIds(Object.values(providers).flatMap(({ preset }) => preset ?? []));
 }
 
-/** Returns the ids of the models of the enabled presets. `named`: the providers that the file itself has. */
-function presetIds({ providers }: ParsedFile, named: readonly string[]): string[] {
-  return presetModelIds(Object.keys(providers).filter(name => !named.includes(name)));
-}
-
-/** `named`: the providers that the file itself has. */
-function toSettings(file: ParsedFile, named: readonly string[]): Config {
+function toSettings(file: CompleteFile): Config {
   const timeouts = toTimeouts(file.timeouts, standardTimeouts);
   const { docs, support, community, ...texts } = file.texts;
   const { enabled, tokens_per_second: tokensPerSecond, steering } = file.simulator;
@@ -210,10 +202,7 @@ function toSettings(file: ParsedFile, named: readonly string[]): Config {
     content: toContentSettings(file),
     texts: { ...texts, ...defined({ docs, support, community }) },
     simulator: { enabled, tokensPerSecond, steering },
-    providers: Object.entries(file.providers).map(([name, provider]) => ({
-      ...toProvider(name, provider, timeouts),
-      ...(named.includes(name) ? {} : { preset: name }),
-    })),
+    providers: Object.entries(file.providers).map(([name, provider]) => toProvider(name, provider, timeouts)),
     models: file.models.map(toModel),
     discovered: file.discovered.map(({ models, pricing }) => ({ models, pricing: toPricing(pricing) })),
     aliases: new Map(Object.entries(file.aliases)),
@@ -252,13 +241,14 @@ function toTimeouts(parsed: ParsedTimeouts | undefined, standard: Timeouts): Tim
   };
 }
 
-function toProvider(name: string, provider: ParsedProvider, timeouts: Timeouts): ProviderSettings {
+function toProvider(name: string, provider: CompleteProvider, timeouts: Timeouts): ProviderSettings {
   const dialect = findServer(name, provider.base_url);
   return {
     name,
-    ...defined({ dialect }),
+    ...defined({ preset: provider.preset, dialect }),
     protocol: provider.protocol,
     baseUrl: provider.base_url,
+    ...(provider.others.length === 0 ? {} : { others: provider.others }),
     apiKeys: provider.api_key ?? [],
     headers: Object.fromEntries(
       Object.entries(provider.headers).map(([header, value]) => [header.toLowerCase(), value]),

@@ -1,6 +1,7 @@
 import { closest } from '../lib/closest.ts';
 import { checkIdentityProvider } from './identity-provider.ts';
 import { findModelKind, kindRules, listForeignPrices, listKinds, listProtocols, type ModelKind } from './model-kind.ts';
+import type { CompleteFile } from './complete-providers.ts';
 import type { ParsedFile, ParsedModel, ParsedPricing, ParsedRoute } from './schema.ts';
 import type { YamlPath } from './yaml-source.ts';
 
@@ -29,7 +30,7 @@ function suggestion(name: string, known: readonly string[]): string {
 }
 
 /** Checks rules that concern several parts of a file. The schema has already checked each part. See docs/configuration.md "Options". */
-export function checkConsistency(file: ParsedFile, given: GivenIds, report: Report): void {
+export function checkConsistency(file: CompleteFile, given: GivenIds, report: Report): void {
   const builtIn = file.simulator.enabled ? given.builtIn : [];
   const listed = [...file.models.map(({ id }) => id), ...builtIn];
   // An alias hides a model of a preset that has the same name.
@@ -155,7 +156,7 @@ function findPositivePrices(value: unknown, path: YamlPath): YamlPath[] {
   return Object.entries(value).flatMap(([name, member]) => findPositivePrices(member, [...path, name]));
 }
 
-function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, report: Report): void {
+function checkRoutes(model: ParsedModel, file: CompleteFile, path: YamlPath, report: Report): void {
   if (model.routes.length === 0 && model.available) {
     report([...path, 'routes'], 'is missing; must have at least one route (or set available: false)');
   }
@@ -175,9 +176,12 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
     const found = Object.hasOwn(file.providers, provider) ? file.providers[provider] : undefined;
     if (found === undefined) {
       report([...at, 'provider'], `names no provider${suggestion(provider, Object.keys(file.providers))}`);
-    } else if (!protocols.includes(found.protocol)) {
+    } else if (![found, ...found.others].some(({ protocol }) => protocols.includes(protocol))) {
       const wanted = protocols.join(', ').replace(/, (\w+)$/, ' or $1');
-      report([...at, 'provider'], `uses ${found.protocol}, must use ${wanted} for ${model.endpoints.join(' and ')}`);
+      report(
+        [...at, 'provider'],
+        `uses ${[found, ...found.others].map(({ protocol }) => protocol).join(' and ')}, must use ${wanted} for ${model.endpoints.join(' and ')}`,
+      );
     }
   }
 }
@@ -205,7 +209,7 @@ function checkCost(model: ParsedModel, cost: ParsedRoute['cost'], path: YamlPath
 /** The name that the built-in provider has in records and in opaque content. No configured provider may have it. */
 const builtInProvider = 'simulator';
 
-function checkProviders(file: ParsedFile, report: Report): void {
+function checkProviders(file: CompleteFile, report: Report): void {
   if (Object.hasOwn(file.providers, builtInProvider)) {
     report(['providers', builtInProvider], 'is the name of the built-in provider; must be another');
   }

@@ -172,6 +172,9 @@ function toProvider(provider: ProviderSettings): object {
     preset: provider.preset,
     protocol: provider.protocol,
     base_url: provider.baseUrl,
+    protocols:
+      provider.others &&
+      Object.fromEntries([provider, ...provider.others].map(({ protocol, baseUrl }) => [protocol, baseUrl])),
     api_key: provider.apiKeys.length === 0 ? undefined : provider.apiKeys,
     headers: provider.headers,
     timeouts: toTimeouts(provider.timeouts),

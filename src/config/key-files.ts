@@ -1,6 +1,6 @@
 import { dirname, resolve } from 'node:path';
 import { secret } from './scalars.ts';
-import type { ParsedFile } from './schema.ts';
+import type { CompleteFile } from './complete-providers.ts';
 import { describeUnreadable, readSecretSource, type SecretSource } from './secret-sources.ts';
 import type { Secret } from './secrets.ts';
 import type { YamlPath } from './yaml-source.ts';
@@ -10,7 +10,7 @@ type Report = (path: YamlPath, message: string) => void;
 
 /** A parsed file with the keys from its `api_key_file`s, and the files that they were read from. */
 export interface WithKeys {
-  readonly file: ParsedFile;
+  readonly file: CompleteFile;
   readonly sources: readonly SecretSource[];
 }
 
@@ -18,7 +18,7 @@ export interface WithKeys {
  * Reads the `api_key_file` of each provider, which has a key per line, to be used in rotation. `path`: the path of the
  * configuration file; relative paths are relative to its folder.
  */
-export function readKeyFiles(path: string, file: ParsedFile, report: Report): WithKeys {
+export function readKeyFiles(path: string, file: CompleteFile, report: Report): WithKeys {
   const sources: SecretSource[] = [];
   const providers = Object.entries(file.providers).map(([name, provider]): [string, typeof provider] => {
     const { api_key_file: named } = provider;

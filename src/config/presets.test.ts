@@ -24,10 +24,10 @@ describe('providers', () => {
       XAI_API_KEY: 'sk-4',
     };
     expect(loadProviders(variables)).toEqual([
-      ['openai', 'chat', 'https://api.openai.com/v1', 'openai'],
+      ['openai', 'responses', 'https://api.openai.com/v1', 'openai'],
       ['anthropic', 'messages', 'https://api.anthropic.com', 'anthropic'],
       ['google', 'gemini', 'https://generativelanguage.googleapis.com', 'google'],
-      ['x-ai', 'chat', 'https://api.x.ai/v1', 'x-ai'],
+      ['x-ai', 'responses', 'https://api.x.ai/v1', 'x-ai'],
     ]);
     expect(load(variables).providers.map(({ apiKeys }) => apiKeys.map(key => key.reveal()))).toEqual([
       ['sk-1'],
@@ -82,15 +82,83 @@ describe('providers', () => {
     expect(load({ OPENAI_API_KEY: ' sk-1\n' }).providers[0]?.apiKeys.map(key => key.reveal())).toEqual(['sk-1']);
   });
 
-  test('a provider in the file replaces the preset, and models of the file may be routed to presets', () => {
-    const text = `
-providers: { openai: { protocol: chat, base_url: "https://proxy.example/v1", api_key: own } }
-models: [{ id: a/b, pricing: { input: 1, output: 1 }, routes: [{ provider: groq, model: m }] }]
-`;
-    expect(loadProviders({ OPENAI_API_KEY: 'sk-1', GROQ_API_KEY: 'g' }, text)).toEqual([
-      ['openai', 'chat', 'https://proxy.example/v1', undefined],
+  test('models of the file may be routed to presets', () => {
+    const text = 'models: [{ id: a/b, pricing: { input: 1, output: 1 }, routes: [{ provider: groq, model: m }] }]';
+    expect(loadProviders({ GROQ_API_KEY: 'g' }, text)).toEqual([
       ['groq', 'chat', 'https://api.groq.com/openai/v1', 'groq'],
     ]);
+  });
+
+  const spoken = (variables: Variables, text = ''): unknown =>
+    load(variables, text).providers.map(({ protocol, baseUrl, others = [] }) =>
+      [{ protocol, baseUrl }, ...others].map(each => `${each.protocol} ${each.baseUrl}`),
+    );
+
+  test('presets speak the protocols that their servers offer, in order of preference', () => {
+    const openai = 'https://api.openai.com/v1';
+    expect(spoken({ OPENAI_API_KEY: 'k' })).toEqual([[`responses ${openai}`, `chat ${openai}`]]);
+    expect(spoken({ AZURE_OPENAI_ENDPOINT: 'https://a.example' })).toEqual([
+      ['responses https://a.example/openai/v1', 'chat https://a.example/openai/v1'],
+    ]);
+    expect(spoken({ DEEPSEEK_API_KEY: 'k' })).toEqual([
+      ['chat https://api.deepseek.com/v1', 'messages https://api.deepseek.com/anthropic'],
+    ]);
+    expect(spoken({ FIREWORKS_API_KEY: 'k' })).toEqual([
+      [
+        'chat https://api.fireworks.ai/inference/v1',
+        'responses https://api.fireworks.ai/inference/v1',
+        'messages https://api.fireworks.ai/inference',
+      ],
+    ]);
+    expect(spoken({ ANTHROPIC_API_KEY: 'k' })).toEqual([['messages https://api.anthropic.com']]);
+    expect(spoken({ VLLM_BASE_URL: 'http://a.example' })).toEqual([['chat http://a.example/v1']]);
+  });
+
+  const here = 'http://a.example/v1';
+  test.each([
+    ['{ protocol: chat }', ['chat https://api.openai.com/v1']],
+    [`{ base_url: "${here}" }`, [`responses ${here}`, `chat ${here}`]],
+    [`{ protocol: messages, base_url: "${here}" }`, [`messages ${here}`]],
+    [`{ protocols: { chat: "${here}" } }`, [`chat ${here}`]],
+    [`{ protocols: { messages: "${here}", chat: "${here}" } }`, [`chat ${here}`, `messages ${here}`]],
+    [
+      `{ protocol: messages, protocols: { chat: "${here}", messages: "${here}/m" } }`,
+      [`messages ${here}/m`, `chat ${here}`],
+    ],
+    ['{ api_key: own }', ['responses https://api.openai.com/v1', 'chat https://api.openai.com/v1']],
+  ])('the file overrides protocols, address and key of a preset: %s', async (entry, expected) => {
+    const text = `providers: { openai: ${entry} }`;
+    expect(spoken({ OPENAI_API_KEY: 'k' }, text)).toEqual([expected]);
+    const { models } = await withPresetModels(load({ OPENAI_API_KEY: 'k' }, text));
+    expect(models.some(({ id }) => id === 'openai/gpt-5')).toBe(true);
+  });
+
+  test('a preset’s key is sent to the preset’s address only, and its own key wins', () => {
+    const keysOf = (text: string): unknown =>
+      load({ OPENAI_API_KEY: 'k' }, `providers: { openai: ${text} }`).providers[0]?.apiKeys.map(key => key.reveal());
+    expect(keysOf('{ protocol: chat }')).toEqual(['k']);
+    expect(keysOf('{ api_key: own }')).toEqual(['own']);
+    expect(keysOf(`{ base_url: "${here}" }`)).toEqual([]);
+    expect(keysOf(`{ protocols: { chat: "${here}" } }`)).toEqual([]);
+  });
+
+  test('a provider that the file sets whole has no catalogue, unless the environment enables the preset', async () => {
+    const text = `providers: { openai: { protocol: chat, base_url: "${here}" } }`;
+    expect((await withPresetModels(load({}, text))).models).toEqual([]);
+    expect((await withPresetModels(load({ OPENAI_API_KEY: 'k' }, text))).models.length).toBeGreaterThan(10);
+  });
+
+  test('`base_url` may be absent where `protocols` has addresses; a provider without an address is refused', () => {
+    expect(spoken({}, `providers: { mine: { protocols: { chat: "${here}", responses: "${here}" } } }`)).toEqual([
+      [`responses ${here}`, `chat ${here}`],
+    ]);
+    expect(() => load({}, 'providers: { mine: { protocol: chat } }')).toThrow(
+      /providers\.mine\.base_url: is missing, must be an http:\/\/ or https:\/\/ address/,
+    );
+    expect(() => load({}, `providers: { mine: { base_url: "${here}" } }`)).toThrow(
+      /providers\.mine\.protocol: is missing, must be chat, responses/,
+    );
+    expect(() => load({}, 'providers: { openai: { protocol: messages } }')).toThrow(/base_url: is missing/);
   });
 
   test('a provider of the file is known by its address', () => {
@@ -183,7 +251,8 @@ plans: { core: { models: [anthropic/claude-haiku-4-5] } }`;
       /did you mean anthropic\/claude-sonnet-5\?/,
     );
     const own = '\nproviders: { anthropic: { protocol: messages, base_url: "http://a.example" } }';
-    expect(() => load({ ANTHROPIC_API_KEY: 'k' }, text + own)).toThrow(/names no model/);
+    expect(() => load({}, text + own)).toThrow(/names no model/);
+    expect(load({ ANTHROPIC_API_KEY: 'k' }, text + own).aliases.get('sonnet')).toBe('anthropic/claude-sonnet-5');
   });
 
   test('an alias of the file replaces a preset’s model with that id', async () => {

@@ -1,10 +1,12 @@
 import type { Variables } from './env.ts';
 import { address, secret } from './scalars.ts';
-import type { ParsedProvider } from './schema.ts';
 import { ConfigError } from './config-error.ts';
 import type { Secret } from './secrets.ts';
 import { presetModels } from './preset-models.ts';
 import type { ProtocolName } from './settings.ts';
+
+/** A protocol of which a provider may speak several. */
+export type TextProtocol = Exclude<ProtocolName, 'images'>;
 
 /** A provider that environment variables alone can enable. */
 export interface Preset {
@@ -12,7 +14,12 @@ export interface Preset {
   readonly name: string;
   /** The name for people. */
   readonly title: string;
+  /** The protocol for clients whose own it does not speak. */
   readonly protocol: ProtocolName;
+  /**
+   * The other protocols that its server speaks, in order of preference, each with the text that stands there in place of the `/v1` at the end of the address.
+   */
+  readonly also?: Readonly<Partial<Record<TextProtocol, string>>>;
   /** The address in the form that the protocol's official client takes; absent: a variable must set it. */
   readonly baseUrl?: string;
   /** The variable with the address; it wins over `baseUrl`. */
@@ -36,11 +43,19 @@ function cloud(name: string, title: string, baseUrl: string, keyVariable: string
   return { name, title, protocol: 'chat', baseUrl, keyVariables: [keyVariable] };
 }
 
+/**
+ * Local servers speak only what every version of them speaks: Responses and Messages came later (vLLM, Ollama, llama.cpp, LM Studio), and a version can't be
+ * asked for before the first request. The file lists more with `protocols`.
+ */
 const local = { protocol: 'chat', addressPath: '/v1', discovery: 'free' } as const;
 
 /** All presets. `docs/providers.md` lists what each was tried against. */
 export const presets: readonly Preset[] = [
-  cloud('openai', 'OpenAI', 'https://api.openai.com/v1', 'OPENAI_API_KEY'),
+  {
+    ...cloud('openai', 'OpenAI', 'https://api.openai.com/v1', 'OPENAI_API_KEY'),
+    protocol: 'responses',
+    also: { chat: '/v1' },
+  },
   {
     ...cloud('anthropic', 'Anthropic', 'https://api.anthropic.com', 'ANTHROPIC_API_KEY'),
     protocol: 'messages',
@@ -55,20 +70,37 @@ export const presets: readonly Preset[] = [
   {
     name: 'azure',
     title: 'Azure OpenAI',
-    protocol: 'chat',
+    // Both are below /openai/v1: learn.microsoft.com/azure/foundry/openai/how-to/responses, 2026-11-28.
+    protocol: 'responses',
+    also: { chat: '/v1' },
     addressVariable: 'AZURE_OPENAI_ENDPOINT',
     addressPath: '/openai/v1',
     keyVariables: ['AZURE_OPENAI_API_KEY'],
     keyHeader: 'api-key',
   },
   cloud('openrouter', 'OpenRouter', 'https://openrouter.ai/api/v1', 'OPENROUTER_API_KEY'),
-  cloud('groq', 'Groq', 'https://api.groq.com/openai/v1', 'GROQ_API_KEY'),
+  {
+    // Source of Responses: console.groq.com/docs/openai, 2026-11-28.
+    ...cloud('groq', 'Groq', 'https://api.groq.com/openai/v1', 'GROQ_API_KEY'),
+    also: { responses: '/v1' },
+  },
   cloud('mistral', 'Mistral', 'https://api.mistral.ai/v1', 'MISTRAL_API_KEY'),
-  cloud('deepseek', 'DeepSeek', 'https://api.deepseek.com/v1', 'DEEPSEEK_API_KEY'),
-  cloud('x-ai', 'xAI', 'https://api.x.ai/v1', 'XAI_API_KEY'),
+  {
+    // Source of Messages: api-docs.deepseek.com/guides/anthropic_api, 2026-11-28.
+    ...cloud('deepseek', 'DeepSeek', 'https://api.deepseek.com/v1', 'DEEPSEEK_API_KEY'),
+    also: { messages: '/anthropic' },
+  },
+  {
+    // Responses is "preferred": docs.x.ai/developers/model-capabilities/text/generate-text, 2026-11-28.
+    ...cloud('x-ai', 'xAI', 'https://api.x.ai/v1', 'XAI_API_KEY'),
+    protocol: 'responses',
+    also: { chat: '/v1' },
+  },
   cloud('together', 'Together', 'https://api.together.xyz/v1', 'TOGETHER_API_KEY'),
   {
     ...cloud('fireworks', 'Fireworks', 'https://api.fireworks.ai/inference/v1', 'FIREWORKS_API_KEY'),
+    // Sources: docs.fireworks.ai/nexus/apis-and-sdks and docs.fireworks.ai/tools-sdks/anthropic-compatibility, 2026-11-28.
+    also: { responses: '/v1', messages: '' },
     modelPrefix: 'accounts/fireworks/models/',
   },
   {
@@ -112,18 +144,30 @@ export const presets: readonly Preset[] = [
   },
 ];
 
+/** What environment variables say of a preset. */
+export interface PresetSettings {
+  readonly preset: Preset;
+  /** True if they enable it. */
+  readonly isOn: boolean;
+  /** The address of its `protocol`; undefined: none is known. */
+  readonly baseUrl: string | undefined;
+  readonly apiKeys: readonly Secret[];
+  readonly headers: Readonly<Record<string, Secret>>;
+}
+
 /**
- * Returns the presets that environment variables enable, in the form of the file's providers, except those that the file
- * itself has (`named`). Throws `ConfigError` if a variable has an invalid address.
+ * Returns what environment variables say of each preset, by its name. Throws `ConfigError` if a variable has an invalid address or key.
  */
-export function presetProviders(variables: Variables, named: readonly string[]): Record<string, ParsedProvider> {
-  const providers: Record<string, ParsedProvider> = {};
-  for (const preset of presets) {
-    if (named.includes(preset.name)) continue;
-    const provider = toProvider(preset, variables);
-    if (provider !== undefined) providers[preset.name] = provider;
-  }
-  return providers;
+export function readPresets(variables: Variables): ReadonlyMap<string, PresetSettings> {
+  return new Map(presets.map(preset => [preset.name, readPreset(preset, variables)]));
+}
+
+/** Returns the address of one of a preset's protocols, from that of its `protocol`; undefined: it does not speak it there. */
+export function addressOf(preset: Preset, protocol: string, baseUrl: string): string | undefined {
+  if (protocol === preset.protocol) return baseUrl;
+  const ending = preset.also?.[protocol as TextProtocol];
+  if (ending === undefined || ending === '/v1') return ending && baseUrl;
+  return baseUrl.endsWith('/v1') ? baseUrl.slice(0, -'/v1'.length) + ending : undefined;
 }
 
 /** The variables that may hold a preset's key. */
@@ -136,22 +180,16 @@ export function switchedOnBy(name: string, variables: Variables): string | undef
   return names.flatMap(each => [each, `${each}_FILE`]).find(each => textIn(variables[each]) !== undefined);
 }
 
-function toProvider(preset: Preset, variables: Variables): ParsedProvider | undefined {
-  const { addressVariable, keyVariables = [], keyHeader, protocol } = preset;
+function readPreset(preset: Preset, variables: Variables): PresetSettings {
+  const { addressVariable, keyVariables = [], keyHeader } = preset;
   const given = addressVariable === undefined ? undefined : textIn(variables[addressVariable]);
   const key = findKey(keyVariables, variables);
-  const isOn = addressVariable === undefined ? key !== undefined : given !== undefined;
-  if (!isOn) return undefined;
-  const baseUrl = given === undefined ? preset.baseUrl : fillAddress(given, preset);
-  if (baseUrl === undefined) return undefined;
   return {
-    protocol,
-    base_url: baseUrl,
-    ...(key === undefined || keyHeader !== undefined ? {} : { api_key: [key] }),
+    preset,
+    isOn: (addressVariable === undefined ? key : given) !== undefined,
+    baseUrl: given === undefined ? preset.baseUrl : fillAddress(given, preset),
+    apiKeys: key === undefined || keyHeader !== undefined ? [] : [key],
     headers: key === undefined || keyHeader === undefined ? {} : { [keyHeader]: key },
-    passthrough: 'unpriced',
-    queue: 1_000,
-    queue_timeout: 30_000,
   };
 }
 

@@ -51,8 +51,14 @@ const timeoutsShape = {
 };
 
 const provider = mapping({
-  protocol: oneOf(...protocolNames),
-  base_url: address,
+  protocol: oneOf(...protocolNames).optional(),
+  protocols: mapping({
+    responses: address.optional(),
+    chat: address.optional(),
+    messages: address.optional(),
+    gemini: address.optional(),
+  }).optional(),
+  base_url: address.optional(),
   api_key: oneOrMore(secret).optional(),
   api_key_file: text.optional(),
   headers: named(headerName, secret).default({}),

@@ -240,16 +240,25 @@ export interface SimulatorSettings {
 /** A wire protocol of an upstream. */
 export type ProtocolName = 'chat' | 'responses' | 'messages' | 'gemini' | 'images';
 
+/** A protocol of a provider, with its address. */
+export interface SpokenProtocol {
+  readonly protocol: Exclude<ProtocolName, 'images'>;
+  readonly baseUrl: string;
+}
+
 /** An upstream's address and credentials. */
 export interface ProviderSettings {
   readonly name: string;
-  /** The preset that environment variables have enabled; absent: the provider is in the file. */
+  /** The preset whose models it has; absent: it has only those of the file. */
   readonly preset?: string;
   /** The preset whose server it is, with the same deviations from the protocol; absent: the server is not known. */
   readonly dialect?: string;
+  /** The protocol for clients whose own it does not speak. */
   readonly protocol: ProtocolName;
   /** In the form that the protocol's official client takes, without a slash at its end. */
   readonly baseUrl: string;
+  /** Its other protocols, in order of preference; absent: none. */
+  readonly others?: readonly SpokenProtocol[];
   /** The keys, which are used in rotation; empty: no credential is sent. */
   readonly apiKeys: readonly Secret[];
   /** Headers that are sent with every call, with lower-case names. */

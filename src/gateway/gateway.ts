@@ -430,9 +430,9 @@ async function openSocket(rpc: RpcListener, { environment, logger }: GatewayReso
 /** Returns the configured providers with the state of their keys. */
 function listProviders(live: LiveConfig, upstreams: UpstreamSet) {
   const keys = new Map(upstreams.keys().map(each => [each.provider, each.keys]));
-  return live.current.providers.map(({ name, protocol, baseUrl }) => ({
+  return live.current.providers.map(({ name, protocol, baseUrl, others = [] }) => ({
     name,
-    protocol,
+    protocol: [protocol, ...others.map(each => each.protocol)].join(', '),
     baseUrl,
     keys: keys.get(name) ?? [],
   }));

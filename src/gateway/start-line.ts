@@ -55,7 +55,11 @@ function startedProvider(
 
 /** Returns warnings about settings that work, but are probably not intended. */
 function startWarnings({ rpcHost, variables }: Environment, config: Config): string[] {
-  const plain = config.providers.filter(({ baseUrl, apiKeys }) => apiKeys.length > 0 && isPlainAndFar(baseUrl));
+  const plain = config.providers.filter(
+    provider =>
+      provider.apiKeys.length > 0 &&
+      [provider, ...(provider.others ?? [])].some(({ baseUrl }) => isPlainAndFar(baseUrl)),
+  );
   return [
     ...(isLoopback(rpcHost)
       ? []

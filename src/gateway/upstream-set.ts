@@ -10,7 +10,7 @@ import type { ProxySettings } from '../upstreams/connections.ts';
 import { findDialect } from '../upstreams/dialects.ts';
 import { HttpProvider } from '../upstreams/http-upstream.ts';
 import { ImagesProvider } from '../upstreams/images.ts';
-import { protocols } from '../upstreams/protocols.ts';
+import { protocols, type UpstreamProtocol } from '../upstreams/protocols.ts';
 import { type ProviderTest, testImagesProvider, testProvider } from '../upstreams/provider-test.ts';
 import {
   rehearsedEmbeddings,
@@ -101,23 +101,32 @@ export class UpstreamSet {
       const images = new ImagesProvider({ ...options, passthrough });
       return { settings, answers: { images }, close: () => void images.close() };
     }
-    const protocol = protocols[provider.protocol];
-    if (protocol === undefined) throw new Error(`the protocol ${provider.protocol} of a provider is not implemented`);
-    const takesTokenIds = provider.tokenIds ?? protocol.embeddings?.takesTokenIds ?? false;
+    const protocol = findProtocol(provider.protocol);
+    const others = (provider.others ?? []).map(each => ({ ...each, protocol: findProtocol(each.protocol) }));
+    const spoken = [protocol, ...others.map(each => each.protocol)];
+    const embeddings = spoken.find(each => each.embeddings !== undefined)?.embeddings;
+    const takesTokenIds = provider.tokenIds ?? embeddings?.takesTokenIds ?? false;
     const upstream = new HttpProvider({
       ...options,
       protocol,
+      others,
       dialect: findDialect(provider.dialect),
       passthrough,
       takesTokenIds,
     });
     const answers = {
       upstream,
-      ...(protocol.embeddings === undefined ? {} : { embeddings: upstream }),
-      ...(protocol.rerankPath === undefined ? {} : { reranker: upstream }),
+      ...(embeddings === undefined ? {} : { embeddings: upstream }),
+      ...(spoken.some(each => each.rerankPath !== undefined) ? { reranker: upstream } : {}),
     };
     return { settings, answers, close: () => void upstream.close() };
   }
+}
+
+function findProtocol(name: string): UpstreamProtocol {
+  const protocol = protocols[name];
+  if (protocol === undefined) throw new Error(`the protocol ${name} of a provider is not implemented`);
+  return protocol;
 }
 
 function openSimulator(settings: string, { simulator, timeouts }: Config): Opened {
@@ -134,12 +143,13 @@ function openSimulator(settings: string, { simulator, timeouts }: Config): Opene
  * Returns all settings from which an upstream is made, as a text. It contains the secrets, because an upstream with a changed key must be replaced. The result must not leave this file.
  */
 function fingerprint(provider: ProviderSettings, { limits }: Config): string {
-  const { protocol, baseUrl, apiKeys, headers, timeouts, tokenIds, passthrough } = provider;
+  const { protocol, baseUrl, others, apiKeys, headers, timeouts, tokenIds, passthrough } = provider;
   const revealed = Object.entries(headers).map(([name, value]) => [name, value.reveal()]);
   const keys = apiKeys.map(key => key.reveal());
   return JSON.stringify([
     protocol,
     baseUrl,
+    others,
     keys,
     revealed,
     timeouts,

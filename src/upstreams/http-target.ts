@@ -28,6 +28,8 @@ export interface HttpTargetOptions {
   readonly runtime: Runtime;
   /** Called when a key is refused, and when it works again. */
   readonly keyChanged?: ((health: KeyHealth) => void) | undefined;
+  /** The state of the keys, if another address of the same provider shares it; absent: it is new. */
+  readonly ring?: KeyRing;
   /** Resolves the addresses of the host; absent: the system's resolver. */
   readonly lookup?: LookupFunction;
 }
@@ -62,7 +64,7 @@ export class HttpTarget {
     const configured = Object.entries(options.headers).map(([name, value]) => [name, value.reveal()] as const);
     this.#configured = Object.fromEntries(configured);
     this.#credentials = keys.length === 0 ? [{}] : keys.map(key => Object.fromEntries([makeCredential(key)]));
-    this.keys = new KeyRing(keys.length, { runtime: options.runtime, changed: options.keyChanged });
+    this.keys = options.ring ?? new KeyRing(keys.length, { runtime: options.runtime, changed: options.keyChanged });
     const secrets = [...keys, ...Object.values(this.#configured)];
     this.#clean = messageCleaner({ secrets, baseUrl: options.baseUrl });
   }

@@ -17,6 +17,7 @@ import { CustomCalls } from './custom-calls.ts';
 import type { DirectHttp } from './direct-http.ts';
 import { EchoMarker } from './echo-marker.ts';
 import { FanOut } from './fan-out.ts';
+import { defined } from '../lib/defined.ts';
 import { forwardedHeaders, noHeaders } from './forwarded-headers.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
 import { embedOverHttp } from './http-embeddings.ts';
@@ -24,6 +25,7 @@ import { rerankOverHttp } from './http-rerank.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { filterBody, filterHeaders, type Passthrough, withoutExtras } from './passthrough.ts';
 import { RunningTimings } from './running-timings.ts';
+import { neededProtocol } from './model-traits.ts';
 import { listOwnModels } from './own-models.ts';
 import { countByTemplate } from './template-count.ts';
 import { type OutgoingBody, outgoingBody } from './outgoing-json.ts';
@@ -32,10 +34,13 @@ import { WritingAttempt } from './writing-attempt.ts';
 import type { UpstreamProtocol } from './protocols.ts';
 
 /** The settings of a configured provider. */
-export interface HttpUpstreamOptions extends HttpTargetOptions {
+export interface HttpUpstreamOptions extends Omit<HttpTargetOptions, 'ring'> {
   /** The provider's name in the configuration. */
   readonly name: string;
+  /** The protocol at `baseUrl`, for clients whose own it does not speak. */
   readonly protocol: UpstreamProtocol;
+  /** The other protocols that it speaks; absent: none. */
+  readonly others?: readonly SpokenProtocol[];
   /** How the provider deviates from the protocol; absent: not at all. */
   readonly dialect?: Dialect;
   /** Which of the client's fields the provider gets; absent: `unpriced`. */
@@ -44,6 +49,12 @@ export interface HttpUpstreamOptions extends HttpTargetOptions {
   readonly eventBytesMax: number;
   /** True if embeddings may be requested with token ids. */
   readonly takesTokenIds: boolean;
+}
+
+/** A protocol of a provider, with its address in the form that the protocol's official client takes. */
+interface SpokenProtocol {
+  readonly protocol: UpstreamProtocol;
+  readonly baseUrl: string;
 }
 
 /** A call without the fields that are not needed to send it. */
@@ -62,6 +73,7 @@ interface ModelPlan {
 /** What calls in one protocol of a provider share. */
 interface Lane {
   readonly protocol: UpstreamProtocol;
+  readonly target: HttpTarget;
   readonly reading: AnswerReading;
   /** The plans of models, by the upstream's name for the model. They are made at the first call. */
   readonly plans: { readonly streamed: Map<string, ModelPlan>; readonly whole: Map<string, ModelPlan> };
@@ -75,30 +87,53 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   readonly mayPause: boolean;
   readonly keys: KeysHealth;
   readonly takesTokenIds: boolean;
-  readonly #own: Lane;
+  /** The first is for clients whose own protocol the provider does not speak. */
+  readonly #lanes: readonly Lane[];
+  readonly #first: Lane;
   /** The protocol of legacy completions; undefined: the provider does not offer them. */
   readonly #completions: Lane | undefined;
   readonly #dialect: Dialect;
   readonly #passthrough: Passthrough;
-  readonly #target: HttpTarget;
-  readonly #direct: DirectHttp;
+  readonly #bytesMax: number;
 
   constructor(options: HttpUpstreamOptions) {
-    const { protocol, name, eventBytesMax, dialect = {}, passthrough = 'unpriced' } = options;
-    this.mayPause = protocol.mayPause === true;
+    const {
+      protocol: main,
+      others = [],
+      baseUrl: mainUrl,
+      name,
+      eventBytesMax,
+      dialect = {},
+      passthrough = 'unpriced',
+      ...more
+    } = options;
+    const spoken = [{ protocol: main, baseUrl: mainUrl }, ...others];
+    this.mayPause = spoken.some(({ protocol }) => protocol.mayPause === true);
     this.takesTokenIds = options.takesTokenIds;
     this.#dialect = dialect;
     this.#passthrough = passthrough;
-    this.#target = new HttpTarget(options, protocol.authentication);
-    this.keys = this.#target.keys;
-    const lane = (spoken: UpstreamProtocol): Lane => ({
-      protocol: spoken,
-      reading: { codec: spoken.codec, provider: name, eventBytesMax },
+    this.#bytesMax = eventBytesMax;
+    const lane = (protocol: UpstreamProtocol, target: HttpTarget): Lane => ({
+      protocol,
+      target,
+      reading: { codec: protocol.codec, provider: name, eventBytesMax },
       plans: { streamed: new Map(), whole: new Map() },
     });
-    this.#own = lane(protocol);
-    this.#completions = protocol.completions === undefined ? undefined : lane(protocol.completions);
-    this.#direct = { target: this.#target, codec: protocol.codec, bytesMax: eventBytesMax, passthrough };
+    const lanes: Lane[] = [];
+    for (const { protocol, baseUrl } of spoken) {
+      const target = new HttpTarget(
+        { ...more, baseUrl, ...defined({ ring: lanes[0]?.target.keys }) },
+        protocol.authentication,
+      );
+      lanes.push(lane(protocol, target));
+    }
+    const [first] = lanes;
+    if (first === undefined) throw new Error(`${name} speaks no protocol`);
+    this.#lanes = lanes;
+    this.#first = first;
+    this.keys = first.target.keys;
+    const legacy = lanes.find(({ protocol }) => protocol.completions !== undefined);
+    this.#completions = legacy?.protocol.completions && lane(legacy.protocol.completions, legacy.target);
   }
 
   generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
@@ -110,34 +145,36 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return this.#dialect.visibleLimit?.some(part => model.includes(part)) === true;
   }
 
-  callsFor({ candidates = 1, endpoint }: GenerateRequest, model: string): number {
+  callsFor(request: GenerateRequest, model: string): number {
+    const { candidates = 1, endpoint } = request;
     // The prompts of a legacy completion can't be split into several calls.
     if (candidates === 1 || endpoint === Endpoint.COMPLETIONS) return 1;
-    return this.#dialect.choices === 'one' || this.#own.protocol.givesOne?.(model) === true ? candidates : 1;
+    const { protocol } = this.#laneFor(request, model);
+    return this.#dialect.choices === 'one' || protocol.givesOne?.(model) === true ? candidates : 1;
   }
 
   embed(call: DirectCall<EmbedRequest>): Promise<Embedded> {
-    const { protocol, reading } = this.#own;
-    const { embeddings } = protocol;
-    if (embeddings === undefined) throw new Error(`${reading.provider} has no protocol with embeddings`);
-    return embedOverHttp({ ...this.#direct, protocol: embeddings }, call);
+    const lane = this.#lanes.find(({ protocol }) => protocol.embeddings !== undefined);
+    const embeddings = lane?.protocol.embeddings;
+    if (lane === undefined || embeddings === undefined) throw this.#lacks('embeddings');
+    return embedOverHttp({ ...this.#direct(lane), protocol: embeddings }, call);
   }
 
   rerank(call: DirectCall<RerankRequest>): Promise<Reranked> {
-    const { protocol, reading } = this.#own;
-    const { rerankPath } = protocol;
-    if (rerankPath === undefined) throw new Error(`${reading.provider} has no protocol with rerank`);
-    return rerankOverHttp(this.#direct, call, rerankPath);
+    const lane = this.#lanes.find(({ protocol }) => protocol.rerankPath !== undefined);
+    const path = lane?.protocol.rerankPath;
+    if (lane === undefined || path === undefined) throw this.#lacks('rerank');
+    return rerankOverHttp(this.#direct(lane), call, path);
   }
 
   countTokens(request: GenerateRequest, model: string, signal: AbortSignal): Promise<number> | undefined {
     if (this.#dialect.counting !== 'template') return undefined;
-    const lane = this.#laneFor(request);
+    const lane = this.#laneFor(request, model);
     const { codec } = lane.reading;
     const isOwn = request.source?.protocol === codec.protocol;
     const portable = isOwn ? request : toPortable(request, codec.protocol).request;
     const call = { request, model, maxOutputTokens: undefined, whole: true };
-    return countByTemplate(this.#direct, this.#encode(lane, call, portable).body, signal);
+    return countByTemplate(this.#direct(lane), this.#encode(lane, call, portable).body, signal);
   }
 
   /** Begins a call for the operator, to test whether the provider works. */
@@ -149,14 +186,14 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
    * Returns the provider's names of its models. Throws `UpstreamFailure`, and `SyntaxError` if the answer is not JSON; if the signal is aborted, its reason.
    */
   listModels(signal: AbortSignal): Promise<string[]> {
-    return listOwnModels(this.#target, this.#own.protocol, signal);
+    return listOwnModels(this.#first.target, this.#first.protocol, signal);
   }
 
   /**
    * Waits until running calls have ended, then closes the connections. A later call gets separate connections, which are closed after it.
    */
   async close(): Promise<void> {
-    await this.#target.close();
+    await Promise.all(this.#lanes.map(({ target }) => target.close()));
   }
 
   #attempt(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
@@ -166,14 +203,15 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   /** `keyUser` identifies the client's request: keys that are refused in one of its calls are not used in its other calls. */
   #send(call: SentCall, keyUser: object, receiver: UpstreamReceiver): RunningAttempt {
     const { request, model, whole, watch, tap } = call;
-    const lane = this.#laneFor(request);
+    const lane = this.#laneFor(request, model);
+    const { target } = lane;
     const { codec } = lane.reading;
     const isOwn = request.source?.protocol === codec.protocol;
     let outgoing: Omit<OutgoingRequest, 'body'>;
     let body: ReturnType<typeof outgoingBody>;
     let restorers: EventRestorer[];
     try {
-      const beganMs = this.#target.runtime.monotonicMs();
+      const beganMs = target.runtime.monotonicMs();
       const forwarded = isOwn ? forwardedHeaders(request.source?.headers) : noHeaders;
       const { headers: own, withheld } = filterHeaders(this.#passthrough, forwarded);
       const portable = isOwn ? keepUnchanged(request, codec.protocol) : toPortable(request, codec.protocol);
@@ -183,22 +221,38 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       refuseLoss(request, dropped);
       restorers = this.#restorers(lane.protocol, portable, names, dropped);
       const plan = this.#plan(lane, model, whole);
-      const headers = own === noHeaders ? plan.headers : this.#headers(lane.protocol, whole, own);
+      const headers = own === noHeaders ? plan.headers : this.#headers(lane, whole, own);
       body = outgoingBody(encoded.body);
-      watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
+      watch?.translated(protocolNames[codec.protocol] ?? 'other', target.runtime.monotonicMs() - beganMs);
       outgoing = { keyUser, model, path: plan.path, headers, whole, codec, watch, tap };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
     const reader = new AnswerReader(lane.reading, request.candidates ?? 1, restorers);
     const start = (written: OutgoingBody): RunningAttempt =>
-      new HttpAttempt(this.#target, { ...outgoing, body: written }, reader, receiver);
+      new HttpAttempt(target, { ...outgoing, body: written }, reader, receiver);
     return body instanceof Promise ? new WritingAttempt(body, start, receiver) : start(body);
   }
 
-  /** Returns the protocol for a request. */
-  #laneFor({ endpoint }: GenerateRequest): Lane {
-    return endpoint === Endpoint.COMPLETIONS ? (this.#completions ?? this.#own) : this.#own;
+  /** Returns the protocol for a request: the client's own, so that nothing is translated, unless the model refuses the request in it. */
+  #laneFor(request: GenerateRequest, model: string): Lane {
+    if (request.endpoint === Endpoint.COMPLETIONS) return this.#completions ?? this.#first;
+    if (this.#lanes.length === 1) return this.#first;
+    const own = this.#lane(request.source?.protocol) ?? this.#first;
+    const needed = neededProtocol(request, model, own.protocol.codec.protocol);
+    return needed === undefined ? own : (this.#lane(needed) ?? own);
+  }
+
+  #lane(wanted: Protocol | undefined): Lane | undefined {
+    return this.#lanes.find(({ protocol }) => protocol.codec.protocol === wanted);
+  }
+
+  #direct({ target, reading }: Lane): DirectHttp {
+    return { target, codec: reading.codec, bytesMax: this.#bytesMax, passthrough: this.#passthrough };
+  }
+
+  #lacks(what: string): Error {
+    return new Error(`${this.#first.reading.provider} has no protocol with ${what}`);
   }
 
   #encode(
@@ -218,13 +272,15 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return filterBody(this.#passthrough, { protocol: codec.protocol, request, encoded, accountId, paidTools });
   }
 
-  #plan({ protocol, plans: { whole: wholePlans, streamed } }: Lane, model: string, whole: boolean): ModelPlan {
+  #plan(lane: Lane, model: string, whole: boolean): ModelPlan {
+    const { protocol, target, plans: both } = lane;
+    const { whole: wholePlans, streamed } = both;
     const plans = whole ? wholePlans : streamed;
     let plan = plans.get(model);
     if (plan === undefined) {
       plan = {
-        path: this.#target.path(protocol.path(model, whole)),
-        headers: this.#headers(protocol, whole, noHeaders),
+        path: target.path(protocol.path(model, whole)),
+        headers: this.#headers(lane, whole, noHeaders),
       };
       plans.set(model, plan);
     }
@@ -233,13 +289,13 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
 
   /** Returns the headers of a call. `own`: the headers of its protocol that the client sent. */
   #headers(
-    { headers, joinedHeader }: UpstreamProtocol,
+    { target, protocol: { headers, joinedHeader } }: Lane,
     whole: boolean,
     own: Readonly<Record<string, string>>,
   ): string[][] {
     const accept = whole ? 'application/json' : 'text/event-stream, application/json';
     const defaults = { accept, 'user-agent': 'tollgate', ...headers, ...own };
-    return this.#target.headers(defaults, { 'content-type': 'application/json' }, joinedHeader);
+    return target.headers(defaults, { 'content-type': 'application/json' }, joinedHeader);
   }
 
   /** Returns the steps that revert, in the answer, what the codec substituted because the protocol can't express it, and that add a warning with the dropped fields. */

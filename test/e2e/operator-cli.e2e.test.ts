@@ -30,7 +30,13 @@ test('the JSON Schema of the configuration accepts the example and rejects what 
   const isValid = new Ajv2020({ strict: false }).compile(JSON.parse(stdout) as object);
   expect(isValid(parse(readFileSync(join(root, 'tollgate.example.yaml'), 'utf8')))).toBe(true);
   expect(isValid(parse(config))).toBe(true);
-  for (const wrong of ['retries: -1', 'retrys: 2', 'providers: { a: {} }', 'metrics: everyone', 'strict: maybe']) {
+  for (const wrong of [
+    'retries: -1',
+    'retrys: 2',
+    'providers: { a: { protocol: telepathy } }',
+    'metrics: everyone',
+    'strict: maybe',
+  ]) {
     writeFileSync(join(gateway.home.folder, 'wrong.yaml'), `${wrong}\n`);
     const { code: checked } = await runInside(gateway, ['config', 'check', join(gateway.home.folder, 'wrong.yaml')]);
     expect([wrong, isValid(parse(wrong)), checked]).toEqual([wrong, false, 2]);

@@ -3185,7 +3185,7 @@ export type ProviderStatus = Message<"tollgate.v1.ProviderStatus"> & {
   name: string;
 
   /**
-   * Its protocol: "chat", "responses", "messages", "gemini", "images".
+   * Its protocols, the preferred one first, separated by ", ": "chat", "responses", "messages", "gemini", "images".
    *
    * @generated from field: string protocol = 2;
    */
