@@ -1,6 +1,7 @@
 import type { Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { countIn, defined } from '../json.ts';
+import { unknownCounters, usageCounters } from '../usage-counters.ts';
 import { extras } from './extras.ts';
 
 /**
@@ -26,7 +27,7 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   const isPart = cached !== undefined && cached <= (input ?? 0);
   return {
     $typeName: 'tollgate.v1.Usage',
-    unpriced: [],
+    unpriced: unknownCounters(members, usageCounters.gemini),
     ...(input === undefined ? {} : { inputTokens: input - (isPart ? cached : 0) }),
     ...(cached === undefined ? {} : { cacheReadTokens: cached }),
     ...(output === undefined ? {} : { outputTokens: output }),
