@@ -579,3 +579,45 @@ describe('formats', () => {
     expect(readRequest({ response_format: format }).outputFormat).toMatchObject(expected);
   });
 });
+
+describe('what real clients send and providers take', () => {
+  const call = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{}' } };
+
+  test('an empty list of content beside calls', () => {
+    const items = decodeItems(user, { role: 'assistant', content: [], tool_calls: [call] });
+    expect(items.map(({ content }) => content.case)).toEqual(['message', 'toolCall']);
+    expect(() => decodeItems(user, { role: 'assistant', content: [] })).toThrow(/messages\.1\.content/);
+  });
+
+  test('a tool and a choice of a tool without a type', () => {
+    const { type: _, ...untyped } = fn;
+    const { tools, toolChoice } = readRequest({ tools: [untyped], tool_choice: { function: { name: 'f' } } });
+    expect(tools[0]?.tool).toMatchObject({ case: 'function', value: { name: 'f' } });
+    expect(toolChoice).toMatchObject({ mode: ToolChoiceMode.NAMED });
+    expect(() => readRequest({ tools: [{}] })).toThrow(/tools\.0\.function/);
+  });
+
+  test('the address of an image as a text', () => {
+    const part = { type: 'image_url', image_url: 'https://a.example/i.png' };
+    const [item] = decodeItems({ role: 'user', content: [part] });
+    const parts = item?.content.case === 'message' ? item.content.value.parts : [];
+    expect(parts[0]?.content).toMatchObject({
+      case: 'image',
+      value: { source: { source: { case: 'url', value: 'https://a.example/i.png' } } },
+    });
+  });
+
+  test('a result without an id, if exactly one call is open', () => {
+    const assistant = { role: 'assistant', tool_calls: [call] };
+    const result = { role: 'tool', content: 'ok' };
+    const [, , answered] = decodeItems(user, assistant, result);
+    expect(answered?.content).toMatchObject({ case: 'toolResult', value: { callId: 'c1' } });
+    const two = { role: 'assistant', tool_calls: [call, { ...call, id: 'c2' }] };
+    expect(() => decodeItems(user, two, result)).toThrow(/messages\.2\.tool_call_id/);
+    expect(() => decodeItems(user, result)).toThrow(/messages\.1\.tool_call_id/);
+  });
+
+  test('but no empty role', () => {
+    expect(() => decodeItems({ role: '', content: 'Hello' })).toThrow(/messages\.0\.role/);
+  });
+});
