@@ -139,3 +139,42 @@ test('Messages: the passes of an answer are summed, and only its own clients see
     undefined,
   ]);
 });
+
+test('counters of tokens that are not known are named, in every protocol; what they cost, how long they took and known parts are not', () => {
+  const details = { prompt_tokens_details: { text_tokens: 4, foo_tokens: 2, audio_tokens: 1 }, foo_tokens: 3 };
+  const more = {
+    zero_tokens: 0,
+    tokens_per_second: 80,
+    input_tokens_cost: 2,
+    completion_tokens_details: { text_tokens: 3 },
+  };
+  const openai = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13, ...details, ...more };
+  const named = [
+    'usage.prompt_tokens_details.foo_tokens',
+    'usage.prompt_tokens_details.audio_tokens',
+    'usage.foo_tokens',
+  ];
+  expect(chat.parse(openai)?.unpriced).toEqual(named);
+  expect(completions.parse(openai)?.unpriced).toEqual(named);
+  expect(responses({ input_tokens: 9, output_tokens: 4, total_tokens: 13, foo_tokens: 3 })?.unpriced).toEqual([
+    'usage.foo_tokens',
+  ]);
+  expect(
+    gemini({ promptTokenCount: 9, candidatesTokenCount: 4, fooTokenCount: 3, totalTokenCount: 13 })?.unpriced,
+  ).toEqual(['usage.fooTokenCount']);
+  const pass = { type: 'advisor_message', model: 'other', input_tokens: 5, output_tokens: 5, foo_tokens: 1 };
+  const reported = {
+    input_tokens: 9,
+    output_tokens: 4,
+    cache_creation: { foo_input_tokens: 2 },
+    iterations: [pass, pass],
+  };
+  expect(messages(reported)?.unpriced).toEqual([
+    'usage.cache_creation.foo_input_tokens',
+    'usage.iterations',
+    'usage.iterations.foo_tokens',
+  ]);
+  expect(
+    messages({ input_tokens: 9, output_tokens: 4, iterations: [{ input_tokens: 9, output_tokens: 4 }] })?.unpriced,
+  ).toEqual([]);
+});

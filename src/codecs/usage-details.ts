@@ -3,6 +3,7 @@ import type { Json, JsonObject } from './codec.ts';
 import { toDollars } from './dollars.ts';
 import type { ProtocolExtras } from './extras.ts';
 import { countIn, defined, objectIn, unknownMembers } from './json.ts';
+import { unknownCounters, usageCounters } from './usage-counters.ts';
 
 /**
  * Converts usage of Chat Completions and Responses, in which tokens read from and written to a cache are part of the input, to and from the
@@ -79,7 +80,10 @@ export function parseUsageAs(
   const all = (input ?? 0) + (isBeside(input ?? 0, cached) ? cached : 0);
   Object.assign(parsed, inputBuckets(input, cached, details), outputBuckets(output, usage, names, all));
   const extra = readUsageExtra(names, extras, usage);
-  if (extra !== undefined) parsed.extra = extra;
+  if (extra !== undefined) {
+    parsed.extra = extra;
+    parsed.unpriced = unknownCounters(usage, usageCounters.openai);
+  }
   return parsed;
 }
 

@@ -9,6 +9,7 @@ import { checkSettled } from './check-settled.ts';
 import { toCharge, type Outcome, toClientError } from './generation/settlement.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import type { RouteName } from './routing/observer.ts';
+import type { UsageDoubt } from './routing/route-findings.ts';
 import type { Routed, Router } from './routing/router.ts';
 import { toTokenCounts } from './token-counts.ts';
 import { toUnpriced } from './unpriced.ts';
@@ -54,6 +55,8 @@ export interface UsedUp {
   readonly usageSource: 'reported' | 'estimated';
   /** See `SettleCommand`. */
   readonly unpriced?: readonly string[] | undefined;
+  /** A report of the provider that is not believed; absent: none. */
+  readonly doubt?: UsageDoubt | undefined;
 }
 
 /**
@@ -146,7 +149,10 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
     }
   }
 
-  async #settle({ state, usage, usageSource, unpriced }: UsedUp, patience: 'bounded' | 'unbounded'): Promise<bigint> {
+  async #settle(
+    { state, usage, usageSource, unpriced, doubt }: UsedUp,
+    patience: 'bounded' | 'unbounded',
+  ): Promise<bigint> {
     const { id, prepared, telemetry } = this.requested;
     telemetry?.trace?.settleBegan();
     const command = {
@@ -169,7 +175,9 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
     checkSettled(settled, id);
     const { costNanoUsd } = settled;
     const { providerCostNanoUsd } = command;
-    if (this.#route !== undefined) this.#dependencies.router.unpriced(this.#route, command.unpriced ?? []);
+    const { router } = this.#dependencies;
+    if (this.#route !== undefined) router.unpriced(this.#route, command.unpriced ?? []);
+    if (this.#route !== undefined && doubt !== undefined) router.usageDoubtful(this.#route, doubt);
     telemetry?.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
     return costNanoUsd;
   }

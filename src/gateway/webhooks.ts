@@ -45,5 +45,7 @@ export function openWebhooks({
   const tell: NotifyOperator = event =>
     void emit(event).catch((error: unknown) => logger.warn({ error, type: event.type }, 'an event can’t be stored'));
   health.onLow(freeBytes => tell({ type: 'disk.low', scope: 'disk', data: { free_bytes: freeBytes } }));
-  return { tell, webhooks: { box, allowPrivate, made: () => deliveries.webhookCreated() }, deliveries };
+  const made = (): void => deliveries.webhookCreated();
+  const changed = (webhookId: number): void => deliveries.endRest(webhookId);
+  return { tell, webhooks: { box, allowPrivate, made, changed }, deliveries };
 }

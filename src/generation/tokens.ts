@@ -1,4 +1,5 @@
 import type * as o200kBase from 'gpt-tokenizer/encoding/o200k_base';
+import { type CacheHint, CacheLifetime } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { estimateTokens } from './estimate.ts';
 import { type InputSegment, inputSegments } from './input-segments.ts';
@@ -181,7 +182,11 @@ export interface MeasuredInput extends InputBounds {
   readonly ownHigh: number;
   /** True if there are images, files or audio, whose tokens do not depend on text. */
   readonly hasMedia: boolean;
+  readonly cacheWrites: CacheWrites;
 }
+
+/** What a request asks an upstream to write to its cache: nothing, or for how long at most: five minutes (`short`, also if it does not say), or an hour. */
+export type CacheWrites = 'none' | 'short' | 'long';
 
 /** How many characters are measured at once, which takes about a millisecond. */
 const pieceLength = 262_144;
@@ -198,10 +203,12 @@ class InputMeasure {
   #ownHigh = 0;
   #hasMedia = false;
   #isSizeUnknown = false;
+  #cacheWrites: CacheWrites;
 
   constructor(request: GenerateRequest) {
     this.#request = request;
     this.#segments = inputSegments(request);
+    this.#cacheWrites = readWrites(request.cache);
   }
 
   /** Measures the next piece. Returns the result after the last piece, undefined before. */
@@ -226,7 +233,11 @@ class InputMeasure {
     return this.#found();
   }
 
-  #begin({ text, flatTokensMax, isSizeUnknown }: InputSegment): void {
+  #begin({ kind, text, flatTokensMax, isSizeUnknown, cache }: InputSegment): void {
+    if (this.#cacheWrites !== 'long') {
+      const writes = cache === undefined ? findWrites(kind, text) : readWrites(cache);
+      if (writes !== 'none') this.#cacheWrites = writes;
+    }
     this.#sample.add(text);
     this.#ownHigh += flatTokensMax;
     this.#hasMedia ||= flatTokensMax > frameTokensMax;
@@ -243,8 +254,20 @@ class InputMeasure {
       kind,
       ownHigh: this.#ownHigh,
       hasMedia: this.#hasMedia,
+      cacheWrites: this.#cacheWrites,
     };
   }
+}
+
+/** Returns what a part that the gateway does not read asks to write, as its JSON says. */
+function findWrites(kind: string, json: string): CacheWrites {
+  if ((kind !== 'unknown' && kind !== 'server tool') || !json.includes('"cache_control"')) return 'none';
+  return json.includes('"1h"') ? 'long' : 'short';
+}
+
+function readWrites(cache: CacheHint | undefined): CacheWrites {
+  if (cache === undefined) return 'none';
+  return cache.lifetime === CacheLifetime.CACHE_LIFETIME_1H ? 'long' : 'short';
 }
 
 /** Returns the bounds of a request's input, in one pass over its text. */

@@ -238,12 +238,12 @@ describe('a key’s own balance', () => {
 
   test('pays for an answer that the client’s `max_tokens` makes short enough', async () => {
     // The balance pays for the input and 5 tokens, but not for 16.
-    const { key, id } = await makeKey(gateway, { balanceNanoUsd: 80_000n });
+    const { key, id } = await makeKey(gateway, { balanceNanoUsd: 60_000n });
     expect((await complete(gateway, steer('tokens=50'), { key })).status).toBe(429);
     const short = await complete(gateway, steer('tokens=50', { max_tokens: 5 }), { key });
     expect([short.status, short.finish, short.body.usage.completion_tokens]).toEqual([200, 'length', 5]);
     const { key: shown } = await gateway.account.getKey({ apiKeyId: id });
-    expect(shown?.balanceNanoUsd).toBe(80_000n - dollars(short.body.usage.cost));
+    expect(shown?.balanceNanoUsd).toBe(60_000n - dollars(short.body.usage.cost));
   });
 
   test('of zero is enough for a free model', async () => {

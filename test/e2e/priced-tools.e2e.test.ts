@@ -1,5 +1,6 @@
 /** Tools that the provider runs and that have a price per call (`pricing.tools`): the cost is held before the request, charged as the provider reports the calls, and shown in the receipt. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { loadTokenizer } from '../../src/generation/tokens.ts';
 import { endGateway, type Gateway } from '../gateway.ts';
 import { startGateway } from '../hosted-gateway.ts';
 import { type RecordDetailJson, call, readDollars, newAccount, newKey } from './account-client.ts';
@@ -159,6 +160,11 @@ beforeAll(async () => {
       model('few', 'messages', `${free}, ${tools}, tool_calls: 2`),
       model('text', 'messages', `input: 1, output: 1, ${tools}`),
       model('plain', 'chat', free),
+      ...['m', 'gpt-4o'].map(name =>
+        model(`prose-${name}`, 'chat', 'input: 1, output: 1, caching: { read: 0.1, write_5m: 1.25, write_1h: 2 }')
+          .replace('model: m', `model: ${name}`)
+          .replace('context_length: 1000', 'context_length: 200000'),
+      ),
       model('grok', 'x-ai', 'input: 1, output: 1')
         .replace('model: m', 'model: grok-4')
         .replace('tokens: 100', 'tokens: 1000'),
@@ -254,6 +260,28 @@ test('a provider’s tools are held as far as funds reach, and refused only if t
   const { id } = await ask(poor, 'text', fetching);
   expect(await receipt(poor, id)).toMatchObject({ cost: 500e-6, written_off: 4_447e-6 });
   expect(await ask(await makePayer(0.000_01), 'text', fetching)).toMatchObject({ status: 429 });
+});
+
+test('what a request can reach is held: text without cache marks as plain input, as the tokenizer counts it if funds are short', async () => {
+  const line = 'However long the afternoon seemed, nobody in the little village wanted to return before supper. ';
+  const tokenizer = await loadTokenizer();
+  const prose = line.repeat(Math.round(19_500 / tokenizer.count(line)));
+  const nano = (dollars: number): number => Math.round(dollars * 1e9) / 1e9;
+  const input = tokenizer.count(prose) / 1e6;
+  const tries: [model: string, dollars: number, status: number][] = [
+    ['prose-m', 0.03, 200],
+    ['prose-m', 1.3 * input, 429],
+    ['prose-gpt-4o', input + 0.000_05, 200],
+    ['prose-gpt-4o', input, 429],
+  ];
+  for (const [model, dollars, status] of tries) {
+    const messages = [
+      { role: 'system', content: prose },
+      { role: 'user', content: 'chat silent' },
+    ];
+    const answer = await ask(await makePayer(nano(dollars)), model, { said: '', protocol: 'chat', messages });
+    expect([model, dollars, answer.status]).toEqual([model, dollars, status]);
+  }
 });
 
 test('input above the context is believed if the provider could run tools, because each pass sends it again, and not otherwise', async () => {

@@ -95,7 +95,12 @@ export async function startControlPlane(): Promise<ControlPlane> {
   const findModel = (name: string) => catalog.named(name);
   const reload = () => Promise.resolve({ file: 'tollgate.yaml', providers: 1, models: 2, needsRestart: ['metrics'] });
   const publicUrl = (): string => 'http://gateway.example';
-  const webhooks = { box: new SealedBox(['secret']), allowPrivate: () => false, made: () => undefined };
+  const webhooks = {
+    box: new SealedBox(['secret']),
+    allowPrivate: () => false,
+    made: () => undefined,
+    changed: () => undefined,
+  };
   const noDocuments = { put: () => Promise.resolve({ kind: 'stored' }), find: () => Promise.resolve(undefined) };
   const bodies = new BodyStore({
     documents: noDocuments as unknown as Documents,

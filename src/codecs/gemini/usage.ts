@@ -1,6 +1,7 @@
 import type { Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { countIn } from '../json.ts';
+import { unknownCounters, usageCounters } from '../usage-counters.ts';
 
 /**
  * Parses `usageMetadata`: the prompt's count includes cached tokens; the candidates' count does not include reasoning. Source:
@@ -25,7 +26,7 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   const isPart = cached !== undefined && cached <= (input ?? 0);
   return {
     $typeName: 'tollgate.v1.Usage',
-    unpriced: [],
+    unpriced: unknownCounters(members, usageCounters.gemini),
     ...(input === undefined ? {} : { inputTokens: input - (isPart ? cached : 0) }),
     ...(cached === undefined ? {} : { cacheReadTokens: cached }),
     ...(output === undefined ? {} : { outputTokens: output }),

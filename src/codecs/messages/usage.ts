@@ -4,6 +4,7 @@ import type { JsonObject } from '../codec.ts';
 import { toDollars } from '../dollars.ts';
 import { countIn, defined, objectIn, objectsIn } from '../json.ts';
 import { renderServiceTier } from '../service-tier.ts';
+import { unknownCounters, usageCounters } from '../usage-counters.ts';
 import { extras } from './extras.ts';
 
 /**
@@ -50,8 +51,13 @@ const known = new Set([
  * ones. Returns undefined if no count is plausible; the gateway then counts itself.
  */
 export function parseUsage(members: JsonObject): Usage | undefined {
-  const passes = objectsIn(members['iterations']);
-  const summed = sumCounts(passes);
+  const parsed = parseAll(members);
+  if (parsed !== undefined) parsed.unpriced = listUnpriced(members);
+  return parsed;
+}
+
+function parseAll(members: JsonObject): Usage | undefined {
+  const summed = sumCounts(objectsIn(members['iterations']));
   if (summed === undefined) return parseCounts(members, extras.unknown(members, known));
   // Only clients of this protocol see which pass had which tokens, so only they see the counts beside them as the provider showed them.
   const { service_tier: _, cost: __, ...shown } = members;
@@ -80,6 +86,20 @@ function sumCounts(passes: readonly JsonObject[]): JsonObject | undefined {
       ephemeral_1h_input_tokens: ofCache('ephemeral_1h_input_tokens'),
     },
   };
+}
+
+/** Returns the counters without a price, those of passes too; `usage.iterations` if another model made one of them, because the whole is charged at the price of the requested one. */
+function listUnpriced(members: JsonObject): string[] {
+  const unpriced = unknownCounters(members, usageCounters.messages);
+  const passes = objectsIn(members['iterations']);
+  if (passes.some(({ model }) => typeof model === 'string')) unpriced.push('usage.iterations');
+  for (const pass of passes) {
+    const unknown = unknownCounters(pass, usageCounters.messages).map(name =>
+      name.replace('usage.', 'usage.iterations.'),
+    );
+    unpriced.push(...unknown.filter(name => !unpriced.includes(name)));
+  }
+  return unpriced;
 }
 
 function parseCounts(members: JsonObject, extra: Usage['extra']): Usage | undefined {

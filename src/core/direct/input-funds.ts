@@ -30,5 +30,7 @@ export function countInput(reported: number | undefined, counted: number, most: 
     state: 'completed',
     usage: { ...noUsage, input: isReported ? reported : counted },
     usageSource: isReported ? 'reported' : 'estimated',
+    ...(reported !== undefined &&
+      reported > most && { doubt: { member: 'input_tokens', reported, believed: counted } }),
   };
 }

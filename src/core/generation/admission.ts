@@ -49,6 +49,18 @@ export function toAdmitCommand(admission: AdmissionRequest): AdmitCommand {
   };
 }
 
+/** How much more a request's estimate may need than there is, so that an exact count may still fit. The quick estimate is at most about three times the count. */
+const estimateMost = 3;
+
+/** Returns whether a request that was denied for funds or a limit of tokens may fit if its input is counted exactly. */
+export function mayFit({ denial }: Denied, { request, model, tier, measured, batch }: AdmissionRequest): boolean {
+  if (denial === undefined) return false;
+  const left = (Number(denial.max) - Number(denial.used)) * estimateMost;
+  if (denial.unit === 'tokens') return left >= measured.inputTokens * measured.calls;
+  const funds = estimateFunds(request, model, batch ?? tier, measured);
+  return denial.unit === 'nano_usd' && funds !== undefined && left >= Number(funds.inputNanoUsd);
+}
+
 /** Returns true if a model is free: its id ends in `:free`. */
 export function isFree(modelId: string): boolean {
   return modelId.endsWith(':free');

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Model, ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
-import { Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { CacheLifetime, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import { GenerateRequestSchema, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { costLines, sumCost, priceSheet } from '../../generation/price.ts';
 import { clientLimit, estimateFunds, type MeasuredInput, toMultiplier, toolPasses, withFewerPasses } from './funds.ts';
@@ -34,9 +34,12 @@ function request(text: string, init: Parameters<typeof create<typeof GenerateReq
   });
 }
 
+/** With it, a request may write its input to a cache for an hour, which costs most. */
+const anHour = { lifetime: CacheLifetime.CACHE_LIFETIME_1H };
+
 describe('estimateFunds', () => {
   test('holds the input at its most expensive price and a slice of 1,024 output tokens, of which 16 must be payable', () => {
-    const funds = estimateFunds(request('hello'), priced, ServiceTier.DEFAULT);
+    const funds = estimateFunds(request('hello', { cache: anHour }), priced, ServiceTier.DEFAULT);
     expect(funds).toMatchObject({
       outputPicoUsd: 4_000_000n,
       outputTokensMin: 16,
@@ -69,6 +72,22 @@ describe('estimateFunds', () => {
     const search = { tool: { case: 'hosted', value: { type: 'web_fetch', json: '{}' } } };
     expect(estimateHold(text, [search])).toBe(4 * 128_000);
     expect(estimateHold(text, [search], priced)).toBe(4 * 200_000);
+  });
+
+  test('writes to a cache are held only for the lifetimes that the request asks for', () => {
+    const hold = (cache: object | undefined, more: object = {}): bigint => {
+      const content = {
+        case: 'message',
+        value: { role: Role.USER, parts: [{ content: { case: 'text', value: { text: 'hi' } }, cache }] },
+      };
+      const asked = create(GenerateRequestSchema, { items: [{ content }], ...more } as object);
+      const { inputNanoUsd = 0n, inputTokens = 0 } = estimateFunds(asked, priced, ServiceTier.DEFAULT) ?? {};
+      return (inputNanoUsd * 1000n) / BigInt(inputTokens);
+    };
+    expect(hold(undefined)).toBe(1_000_000n);
+    expect(hold({})).toBe(1_250_000n);
+    expect(hold(anHour)).toBe(2_000_000n);
+    expect(hold({}, { cache: anHour })).toBe(2_000_000n);
   });
 
   test('the passes that tools of the provider may cause are held: as many as the request allows, else four, and fewer if funds are short', () => {
@@ -150,7 +169,7 @@ describe('estimateFunds', () => {
         fc.nat(1024),
         tier,
         (words, shares, output, requested) => {
-          const funds = estimateFunds(request('word '.repeat(words)), priced, requested);
+          const funds = estimateFunds(request('word '.repeat(words), { cache: anHour }), priced, requested);
           if (funds === undefined) throw new Error('the model is priced');
           let rest = funds.inputTokens;
           const [input = 0, cacheRead = 0, cacheWrite5m = 0, cacheWrite1h = 0] = shares.map(part => {

@@ -1,7 +1,7 @@
 import type { Model, Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { countPasses, holdToolCalls, readToolTerms } from '../../generation/tool-terms.ts';
-import { type InputBounds, measureInput } from '../../generation/tokens.ts';
+import { type CacheWrites, type InputBounds, measureInput } from '../../generation/tokens.ts';
 import type { FundsEstimate, TextEstimate } from '../../ledger/ledger.ts';
 import { pricePlan } from './price-plan.ts';
 
@@ -65,6 +65,8 @@ export interface MeasuredInput {
   readonly calls: number;
   /** The passes over the input that tools of the provider may cause; absent: none. */
   readonly passes?: ToolPasses | undefined;
+  /** What it writes to a cache, which costs more; absent: nothing. */
+  readonly cacheWrites?: CacheWrites | undefined;
 }
 
 /** Passes over an input: a provider that runs tools reads the input again with each result. */
@@ -91,21 +93,26 @@ function tokensOfPasses({ inputTokens, passes = { count: 0, tokens: 0 } }: Measu
   return Math.max(inputTokens, passes.count * passes.tokens);
 }
 
+function measureFunds(request: GenerateRequest, model: Model): MeasuredInput {
+  const bounds = measureInput(request);
+  const { cacheWrites } = bounds;
+  return { inputTokens: inputTokensHeld(bounds, model), calls: 1, passes: toolPasses(request, model), cacheWrites };
+}
+
 /** Estimates the funds that a request needs, at the price factor of its batch or else of its tier. Returns undefined if nothing that it can use costs anything. */
 export function estimateFunds(
   request: GenerateRequest,
   model: Model,
   terms: BatchTerms | ServiceTier,
-  measured: MeasuredInput = {
-    inputTokens: inputTokensHeld(measureInput(request), model),
-    calls: 1,
-    passes: toolPasses(request, model),
-  },
+  measured: MeasuredInput = measureFunds(request, model),
 ): FundsEstimate | undefined {
   const { pricing } = model;
   const { calls } = measured;
   if (pricing === undefined) throw new Error(`${model.id} has no prices`);
-  const { inputPico, outputPico } = pricePlan(pricing).highestPrices(tokensOfPasses(measured));
+  const { inputPico, outputPico } = pricePlan(pricing).highestPrices(
+    tokensOfPasses(measured),
+    measured.cacheWrites ?? 'none',
+  );
   const toolsNanoUsd = holdTools(request, pricing, calls);
   const costsTokens = inputPico !== 0n || outputPico !== 0n;
   if (!costsTokens && toolsNanoUsd === 0n) return undefined;

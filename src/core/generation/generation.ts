@@ -498,6 +498,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     if (unpriced !== undefined) router.unpriced(this.#route, unpriced);
     const doubt = doubtTier(this.#requested.tier, this.#tally.serviceTier);
     if (doubt !== undefined) router.usageDoubtful(this.#route, doubt);
+    const reported = this.#tally.doubtfulInput;
+    if (reported !== undefined)
+      router.usageDoubtful(this.#route, { member: 'input_tokens', reported, believed: sumInput(usage) });
     if (telemetry === undefined) return;
     telemetry.holds(this.heldNanoUsd);
     telemetry.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });

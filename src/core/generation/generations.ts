@@ -11,6 +11,7 @@ import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
 import { readToolUse, toolPromptTokens, type ToolUse } from '../../generation/tool-prompt.ts';
+import { foreignTokensMost, hasOwnTokenizer } from '../../generation/own-tokenizer.ts';
 import { loadTokenizer, measureInTurns, type MeasuredInput } from '../../generation/tokens.ts';
 import { type IdSource, parseLedgerId, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
@@ -27,7 +28,7 @@ import { modelUnavailable } from '../routing/failure-policy.ts';
 import { SharedBudget } from '../../lib/shared-budget.ts';
 import { RunningRequests, stopping } from '../running-requests.ts';
 import { StartingCall, startCall } from '../starting-call.ts';
-import { refusal, toAdmitCommand } from './admission.ts';
+import { mayFit, refusal, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
 import { inputTokensHeld, readBatchTerms, toolPasses, withFewerPasses } from './funds.ts';
 import { Generation, type GenerationDependencies } from './generation.ts';
@@ -190,8 +191,7 @@ export class Generations {
       try {
         ask.telemetry?.admissionBegan({ accountId, keyId, model: model.id });
         let admitted = await this.#dependencies.ledger.admit(toAdmitCommand(requested));
-        if (admitted.kind === 'denied' && requested.measured.passes !== undefined)
-          admitted = await this.#admitFewer(requested, admitted);
+        if (admitted.kind === 'denied') admitted = await this.#admitLess(requested, bounds, admitted);
         if (admitted.kind !== 'denied') return this.#open(requested, admitted, ask.credential.keepBodies);
         ask.telemetry?.admissionEnded(undefined, admitted.code);
         throw await refusal(this.#dependencies.ledger, admitted, requested);
@@ -225,6 +225,7 @@ export class Generations {
         inputTokens: this.#inputHigh(model, bounds, readToolUse(request)),
         calls: router.callsFor(request),
         passes: toolPasses(request, model),
+        cacheWrites: bounds.cacheWrites,
       },
       durable: ask.durable,
       batch,
@@ -235,15 +236,33 @@ export class Generations {
     };
   }
 
-  /** Admits a denied request with as many passes of its provider's tools as funds and limits reach. Returns the denial if they don't reach for the first pass. */
-  async #admitFewer(requested: RequestedGeneration, denied: Denied): Promise<Admitted | Denied> {
+  /** Admits a denied request with a smaller hold: with as many passes of its provider's tools as funds and limits reach, and at last with the tokenizer's count of its input. Returns the denial if they don't reach for that. */
+  async #admitLess(requested: RequestedGeneration, bounds: MeasuredInput, denied: Denied): Promise<Admitted | Denied> {
     let reply: Admitted | Denied = denied;
-    let measured = withFewerPasses(requested.measured);
-    while (reply.kind === 'denied' && reply.denial !== undefined && measured !== undefined) {
+    let { measured } = requested;
+    for (
+      let fewer = withFewerPasses(measured);
+      reply.kind === 'denied' && fewer !== undefined;
+      fewer = withFewerPasses(measured)
+    ) {
+      if (reply.denial === undefined) return reply;
+      measured = fewer;
       reply = await this.#dependencies.ledger.admit(toAdmitCommand({ ...requested, measured }));
-      measured = withFewerPasses(measured);
     }
-    return reply;
+    if (reply.kind !== 'denied' || bounds.hasMedia || !mayFit(reply, { ...requested, measured })) return reply;
+    const inputTokens = await this.#countHigh(requested, bounds);
+    if (inputTokens >= measured.inputTokens) return reply;
+    return this.#dependencies.ledger.admit(toAdmitCommand({ ...requested, measured: { ...measured, inputTokens } }));
+  }
+
+  /** Returns the most tokens that an input can have by the tokenizer's count, with a margin if the model has another tokenizer. */
+  async #countHigh({ request, model }: RequestedGeneration, { ownHigh, kind }: MeasuredInput): Promise<number> {
+    const { router, unseenOutput } = this.#dependencies;
+    const counted = await countInputInPieces(request, await loadTokenizer());
+    const tools = readToolUse(request);
+    const margin = router.routeNames(model.id).every(hasOwnTokenizer) ? 1 : foreignTokensMost;
+    const learned = unseenOutput.tokens.inputHigh(model.id, { kind, estimate: ownHigh, tools }) ?? 0;
+    return Math.max(Math.ceil(counted * margin) + this.#toolPrompt(model, tools), learned);
   }
 
   /** Takes room for the choices of a request. Throws if there is none. */

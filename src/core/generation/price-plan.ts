@@ -1,4 +1,5 @@
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
+import type { CacheWrites } from '../../generation/tokens.ts';
 import { priceSheet, type PriceSheet } from '../../generation/price.ts';
 
 /** The highest prices that can apply to a request, in pico-dollars per token. */
@@ -7,8 +8,14 @@ export interface HighestPrices {
   readonly outputPico: bigint;
 }
 
+/** The same for all requests: the highest price of input depends on what they write to a cache. */
+interface PriceBounds {
+  readonly input: Readonly<Record<CacheWrites, bigint>>;
+  readonly outputPico: bigint;
+}
+
 /** The prices above one threshold. */
-interface Step extends HighestPrices {
+interface Step extends PriceBounds {
   /** They apply to requests with more input tokens than this. */
   readonly above: number;
   readonly sheet: PriceSheet;
@@ -21,21 +28,22 @@ export class PricePlan {
 
   constructor(pricing: Pricing) {
     const thresholds = [-1, ...pricing.above.map(step => step.inputTokens)].sort((a, b) => a - b);
-    let highest: HighestPrices = { inputPico: 0n, outputPico: 0n };
+    let highest: PriceBounds = { input: { none: 0n, short: 0n, long: 0n }, outputPico: 0n };
     this.#steps = thresholds.map(above => {
       const sheet = priceSheet(pricing, above + 1);
       const { input, cacheRead, cacheWrite5m, cacheWrite1h, output } = sheet;
-      highest = {
-        inputPico: max([highest.inputPico, input, cacheRead, cacheWrite5m, cacheWrite1h]),
-        outputPico: max([highest.outputPico, output]),
-      };
+      const none = max([highest.input.none, input, cacheRead]);
+      const short = max([highest.input.short, none, cacheWrite5m]);
+      const long = max([highest.input.long, short, cacheWrite1h]);
+      highest = { input: { none, short, long }, outputPico: max([highest.outputPico, output]) };
       return { above, sheet, ...highest };
     });
   }
 
-  /** Returns the highest prices of all thresholds up to `inputTokens`. That number is an upper bound: the real count may not reach the last threshold, so lower thresholds count too. */
-  highestPrices(inputTokens: number): HighestPrices {
-    return this.#step(inputTokens);
+  /** Returns the highest prices of all thresholds up to `inputTokens`. That number is an upper bound: the real count may not reach the last threshold, so lower thresholds count too. `writes`: what the request asks to write to a cache. */
+  highestPrices(inputTokens: number, writes: CacheWrites): HighestPrices {
+    const { input, outputPico } = this.#step(inputTokens);
+    return { inputPico: input[writes], outputPico };
   }
 
   /** Returns the prices of a request with this many input tokens, cached ones included. */

@@ -97,6 +97,11 @@ export class Deliveries {
     this.#schedule();
   }
 
+  /** Ends the rest of a webhook. Must be called after its owner has changed it or asked for an event again: the receiver may have been repaired. */
+  endRest(webhookId: number): void {
+    this.#rests.delete(webhookId);
+  }
+
   /** Stops the loop. Running attempts are aborted; the next process repeats them. */
   stop(): void {
     this.#isStopped = true;

@@ -34,6 +34,8 @@ export interface WebhookOptions {
   readonly allowPrivate: () => boolean;
   /** Called for each new webhook. */
   readonly made: () => void;
+  /** Called when a webhook was changed, or an event of it is to be delivered again. */
+  readonly changed: (webhookId: number) => void;
 }
 
 type WebhookMessage = MessageInitShape<typeof WebhookSchema>;
@@ -85,7 +87,9 @@ class Webhooks {
     const context = { accountId: owner, allowPrivate: this.#options.allowPrivate() };
     const change = readWebhookSettings(message, context);
     const row = await this.#ledger.updateWebhook({ webhookId, accountId, change });
-    return { webhook: toWebhook(requireRow(row, 'webhook', webhookId)) };
+    const webhook = toWebhook(requireRow(row, 'webhook', webhookId));
+    this.#options.changed(webhookId);
+    return { webhook };
   }
 
   async delete(id: bigint, accountId: Owner): Promise<object> {
@@ -105,7 +109,9 @@ class Webhooks {
   async replay(id: bigint, accountId: Owner, event: string): Promise<{ event: EventMessage }> {
     const webhookId = readId(id, 'webhook');
     const row = await this.#ledger.replayDelivery({ webhookId, accountId, eventId: readEventId(event) });
-    return { event: toWebhookEvent(requireRow(row, 'event of this webhook', event)) };
+    const replayed = toWebhookEvent(requireRow(row, 'event of this webhook', event));
+    this.#options.changed(webhookId);
+    return { event: replayed };
   }
 
   async #find(id: bigint, accountId: Owner): Promise<WebhookRow> {

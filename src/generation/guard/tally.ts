@@ -122,6 +122,13 @@ export class Tally {
     return this.#before === undefined ? this.#believable(this.#final) : undefined;
   }
 
+  /** The input of a report that is not believed, because the model can't have read so much; undefined: there is none. */
+  get doubtfulInput(): number | undefined {
+    const reported = this.#final ?? this.#interim;
+    const input = reported === undefined ? 0 : sumInput(toBuckets(reported));
+    return input > this.#limits.input ? input : undefined;
+  }
+
   /** True if the upstream reports that it kept a limit (of all choices together) without its reasoning, which its limit therefore does not count. */
   keptVisibly(limit: number): boolean {
     const reported = this.#final;
