@@ -117,7 +117,7 @@ type Variant<Key extends string> = z.ZodObject<{ readonly [K in Key]: z.ZodLiter
 
 /**
  * Accepts one of several objects that the member `key` distinguishes, and any other object as an `UnknownValue`. `named`: the values of `key` that an
- * error lists.
+ * error lists. An empty `key` is of no kind that a newer client could mean: it is refused.
  */
 export function oneBy<const Key extends string, const T extends readonly [Variant<Key>, ...Variant<Key>[]]>(
   key: Key,
@@ -132,9 +132,17 @@ export function oneBy<const Key extends string, const T extends readonly [Varian
   const unknown = unknownBy(key, named ?? names);
   const choose = (value: unknown): z.ZodType<z.output<T[number]> | UnknownValue> => {
     const name = readMember(value, key);
-    return typeof name === 'string' && !words.has(name) ? unknown : known;
+    return typeof name === 'string' && name !== '' && !words.has(name) ? unknown : known;
   };
   return chosen(choose, [...variants, unknown]);
+}
+
+/** Accepts what `schema` accepts, and objects without `type`, which real clients send and providers take: they are of the type `assumed`. */
+export function typeOr<T>(assumed: string, schema: z.ZodType<T>): z.ZodType<T> {
+  const completed = z.preprocess(value => ({ ...(value as object), type: assumed }), schema);
+  const lacksType = (value: unknown): boolean =>
+    typeof value === 'object' && value !== null && !Array.isArray(value) && readType(value) == null;
+  return chosen<T>(value => (lacksType(value) ? completed : schema), [schema]);
 }
 
 /** Accepts an object whose member `key` has none of the `known` values. */

@@ -118,7 +118,7 @@ export const presetModels: Readonly<Record<string, readonly PresetModel[]>> = {
     ['mistral-large-2512', 'vt'],
     ['mistral-medium-3-5', 'vt'],
     ['mistral-medium-latest', 'vt'],
-    ['mistral-small-latest', 'vt'],
+    ['mistral-small-latest', 'vtr'],
     ['ministral-8b-2512', 'vt'],
     ['ministral-3b-2512', 'vt'],
     ['devstral-2512', 't'],

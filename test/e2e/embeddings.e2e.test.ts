@@ -165,6 +165,11 @@ describe('the built-in model', () => {
 describe('refused requests: the error names the field, and nothing is charged', () => {
   const refused: [name: string, body: object, expected: [status: number, code: string, param: string]][] = [
     ['no input', { model: 'sim/embed' }, [422, 'validation_error', 'input']],
+    [
+      'an unknown form of vectors',
+      { model: 'sim/embed', input: 'a', encoding_format: 'int8' },
+      [422, 'validation_error', 'encoding_format'],
+    ],
     ['an empty string', { model: 'sim/embed', input: '' }, [422, 'validation_error', 'input']],
     ['an empty array', { model: 'sim/embed', input: [] }, [422, 'validation_error', 'input']],
     ['an empty entry', { model: 'sim/embed', input: ['a', ''] }, [422, 'validation_error', 'input[1]']],

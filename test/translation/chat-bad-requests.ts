@@ -88,7 +88,7 @@ const invalid: readonly Row[] = [
     'messages.0.content.1.text',
   ],
   ['an image without image_url', part({ type: 'image_url' }), 'messages.0.content.0.image_url'],
-  ['an image whose image_url is a string', image('https://example.com/a.png'), 'messages.0.content.0.image_url'],
+  ['an image whose image_url is a number', image(5), 'messages.0.content.0.image_url'],
   ['an image without a url', image({}), 'messages.0.content.0.image_url.url'],
   ['an image with an empty url', image({ url: '' }), 'messages.0.content.0.image_url.url'],
   ['an image with a number as url', image({ url: 5 }), 'messages.0.content.0.image_url.url'],
@@ -284,7 +284,7 @@ const invalid: readonly Row[] = [
 
   ['tools an object', ask({ tools: fn }), 'tools'],
   ['a tool that is a string', tool('get_weather'), 'tools.0'],
-  ['a tool without a type', tool({ function: fn.function }), 'tools.0.type'],
+  ['a tool without a type and a function', tool({}), 'tools.0.function'],
   ['a tool of the Responses interface', tool({ type: 'function', name: 'f', parameters: {} }), 'tools.0.function'],
   ['a tool without its function', tool({ type: 'function' }), 'tools.0.function'],
   ['a tool without a name', named({}), 'tools.0.function.name'],
@@ -310,7 +310,7 @@ const invalid: readonly Row[] = [
   ['a function with a bad name', ask({ functions: [{ name: 'a b' }] }), 'functions.0.name'],
   ['functions beside tools', ask({ tools: [fn], functions: [{ name: 'f' }] }), 'functions'],
   ['tool_choice a number', ask({ tools: [fn], tool_choice: 1 }), 'tool_choice'],
-  ['tool_choice without a type', ask({ tools: [fn], tool_choice: {} }), 'tool_choice.type'],
+  ['tool_choice without a type and a function', ask({ tools: [fn], tool_choice: {} }), 'tool_choice.function'],
   ['tool_choice without its function', ask({ tools: [fn], tool_choice: { type: 'function' } }), 'tool_choice.function'],
   [
     'tool_choice of the Responses interface',

@@ -254,6 +254,14 @@ describe('settings of a Messages client for a Claude model', () => {
     expect(own(forced, 'acme/unknown')).toMatchObject({ body: forced, dropped: [] });
   });
 
+  test.each(['claude-opus-4-6', 'claude-opus-5', 'claude-sonnet-4-5'])(
+    'adaptive thinking stays beside a forced call: %s',
+    model => {
+      const forced = { tools, tool_choice: { type: 'any' }, thinking: { type: 'adaptive' } };
+      expect(own(forced, model)).toMatchObject({ body: forced, dropped: [] });
+    },
+  );
+
   test('output_format is the older name of output_config.format', () => {
     const format = { type: 'json_schema', schema: { type: 'object' } };
     const { body } = own({ output_format: format, output_config: { effort: 'low' } }, 'claude-opus-5');

@@ -56,9 +56,8 @@ class MessageDecoder {
       case 'tool': {
         const plain = typeof message.content === 'string';
         const parts = this.#parts(message.content, path);
-        this.items.push(
-          make.makeItem(make.toolResultContent({ callId: message.tool_call_id, parts, plain }), 0, extra),
-        );
+        const callId = message.tool_call_id ?? this.#onlyOpenCall(path);
+        this.items.push(make.makeItem(make.toolResultContent({ callId, parts, plain }), 0, extra));
         return;
       }
       case 'function': {
@@ -76,17 +75,30 @@ class MessageDecoder {
     }
   }
 
+  /** Returns the id of the only call that has no result yet, which a result without an id answers. Throws if there is not exactly one. */
+  #onlyOpenCall(path: string): string {
+    const open = new Set<string>();
+    for (const { content } of this.items) {
+      if (content.case === 'toolCall') open.add(content.value.callId);
+      else if (content.case === 'toolResult') open.delete(content.value.callId);
+    }
+    const [callId] = open;
+    if (callId !== undefined && open.size === 1) return callId;
+    throw invalidField(`${path}.tool_call_id`, 'is required unless exactly one call has no result', 'invalid_type');
+  }
+
   #assistant(message: AssistantMessage, index: number, extra: Extra | undefined): void {
     const path = `messages.${index}`;
     const turn = index + 1;
     const first = this.items.length;
     const reasoning = this.#reasoning(message, turn);
     const calls = message.tool_calls ?? [];
+    const isAbsent = message.content == null || (Array.isArray(message.content) && message.content.length === 0);
     const parts = message.content == null || message.content === '' ? [] : this.#parts(message.content, path);
     if (message.refusal != null && message.refusal !== '')
       parts.push(make.makePart(make.refusalContent(message.refusal)));
     const hasOtherItems = calls.length > 0 || message.function_call != null || reasoning.length > 0;
-    if (message.content == null && parts.length === 0 && !hasOtherItems && extra === undefined) {
+    if (isAbsent && parts.length === 0 && !hasOtherItems && extra === undefined) {
       throw invalidField(`${path}.content`, 'is required unless the message has tool calls', 'invalid_type');
     }
     const contents =

@@ -16,6 +16,7 @@ import {
   text,
   textUpTo,
   toolName,
+  typeOr,
   UnknownValue,
 } from '../schema.ts';
 
@@ -37,9 +38,21 @@ const refusalPart = object({
   cache_control: ignored,
   prompt_cache_breakpoint: ignored,
 });
+interface ImageUrl {
+  readonly [member: string]: unknown;
+  readonly url: string;
+  readonly detail?: 'auto' | 'low' | 'high' | 'original' | UnknownValue | null | undefined;
+}
+const imageObject = object({ url: someText, detail: oneOf(['auto', 'low', 'high', 'original']).nullish() });
+/** Clients also send the address alone. */
+const imageText = someText.transform(url => ({ url }));
+const imageUrl = chosen<ImageUrl>(
+  value => (typeof value === 'string' ? imageText : imageObject),
+  [imageObject, someText],
+);
 const imagePart = object({
   type: z.literal('image_url'),
-  image_url: object({ url: someText, detail: oneOf(['auto', 'low', 'high', 'original']).nullish() }),
+  image_url: imageUrl,
   ...cacheHints,
 });
 const audioPart = object({
@@ -60,8 +73,8 @@ const userPart = oneBy('type', [textPart, imagePart, audioPart, filePart]);
 const assistantPart = oneBy('type', [textPart, refusalPart]);
 const onlyTextPart = oneBy('type', [textPart]);
 
-const textOrParts = <T extends z.ZodType>(part: T): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
-  z.union([text, listOf(part, 1)], 'must be a string or an array of parts');
+const textOrParts = <T extends z.ZodType>(part: T, min = 1): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
+  z.union([text, listOf(part, min)], 'must be a string or an array of parts');
 
 const functionCall = object({ name: someText, arguments: text });
 const toolCall = oneBy('type', [
@@ -86,7 +99,8 @@ const messages = [
   object({ role: z.literal('user'), content: textOrParts(userPart), name }),
   object({
     role: z.literal('assistant'),
-    content: textOrParts(assistantPart).nullish(),
+    // Clients send an empty list beside calls.
+    content: textOrParts(assistantPart, 0).nullish(),
     name,
     refusal: text.nullish(),
     tool_calls: listOf(toolCall, 0).nullish(),
@@ -97,7 +111,7 @@ const messages = [
     // Members that the official client's helpers derive from an answer and send back: they add nothing.
     parsed: ignored,
   }),
-  object({ role: z.literal('tool'), content: textOrParts(onlyTextPart), tool_call_id: someText }),
+  object({ role: z.literal('tool'), content: textOrParts(onlyTextPart), tool_call_id: someText.nullish() }),
   object({ role: z.literal('function'), content: text.nullable(), name: someText }),
 ] as const;
 const message = oneBy('role', messages);
@@ -105,7 +119,7 @@ const message = oneBy('role', messages);
 export const messageMembers = membersBy('role', messages);
 
 const functionShape = { name: toolName, description: text.nullish(), parameters: jsonObject.nullish() };
-const tool = oneBy('type', [
+const typedTool = oneBy('type', [
   object({
     type: z.literal('function'),
     function: object({ ...functionShape, strict: flag.nullish() }),
@@ -118,6 +132,8 @@ const tool = oneBy('type', [
   }),
 ]);
 
+const tool = typeOr('function', typedTool);
+
 const toolReferences = [
   object({ type: z.literal('function'), function: object({ name: someText }) }),
   object({ type: z.literal('custom'), custom: object({ name: someText }) }),
@@ -127,7 +143,10 @@ const allowedTools = object({ mode: oneOf(['auto', 'required']), tools: listOf(t
 const toolChoice = z.union(
   [
     oneOf(['none', 'auto', 'required']),
-    oneBy('type', [...toolReferences, object({ type: z.literal('allowed_tools'), allowed_tools: allowedTools })]),
+    typeOr(
+      'function',
+      oneBy('type', [...toolReferences, object({ type: z.literal('allowed_tools'), allowed_tools: allowedTools })]),
+    ),
   ],
   'must be "none", "auto", "required" or an object that names tools',
 );

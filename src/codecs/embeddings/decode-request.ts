@@ -3,7 +3,7 @@ import { type EmbeddingInput, type EmbedRequest, VectorForm } from '../../gen/to
 import { inputsMax } from '../../generation/embeddings/check-embed-request.ts';
 import { unknownMembers } from '../json.ts';
 import { documented } from '../../lib/schema-notes.ts';
-import { integerIn, invalidField, members, object, oneOf, parseBody, someText, text } from '../schema.ts';
+import { integerIn, invalidField, members, object, exactlyOneOf, parseBody, someText, text } from '../schema.ts';
 
 const tokenMax = 2 ** 32 - 1;
 const token = { type: 'integer', minimum: 0, maximum: tokenMax };
@@ -23,7 +23,7 @@ const input = documented(z.unknown(), {
 export const embeddingsRequestSchema = object({
   model: someText,
   input,
-  encoding_format: oneOf(['float', 'base64']).nullish(),
+  encoding_format: exactlyOneOf(['float', 'base64']).nullish(),
   dimensions: integerIn(1, 65_536).nullish(),
   user: text.nullish(),
 });

@@ -53,7 +53,8 @@ function patchRefusedPairs(body: JsonObject, traits: ModelTraits, drops: Drops):
   }
   const isForced = ['any', 'tool'].includes(textIn(objectIn(body['tool_choice'])?.['type']));
   const thinking = textIn(objectIn(body['thinking'])?.['type']);
-  if (!isForced || thinking === '' || thinking === 'disabled') return;
+  // Adaptive thinking and a forced call are taken together.
+  if (!isForced || thinking !== 'enabled') return;
   if (traits.forcedWhileThinking || !traits.forcedToolChoice) return;
   delete body['thinking'];
   drops.add('thinking');

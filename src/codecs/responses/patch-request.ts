@@ -52,7 +52,8 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   }
   body['input'] = patchedInput(input, sent['input'] ?? [], drops);
   body['store'] = false;
-  const include = includes(input);
+  // Values that the gateway does not know are the client's too.
+  const include = [...new Set([...listIn(body['include'] ?? []), ...includes(input)])];
   if (include.length > 0) body['include'] = include;
   if (maxOutputTokens === undefined) delete body['max_output_tokens'];
   else body['max_output_tokens'] = outputLimit(maxOutputTokens);

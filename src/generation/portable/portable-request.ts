@@ -11,6 +11,7 @@ import {
 import type { GenerateRequest, Tool } from '../../gen/tollgate/v1/request_pb.ts';
 import { toolName } from '../check/check-request.ts';
 import { arrangeCalls } from './arrange-calls.ts';
+import { withoutBillingLine } from './billing-line.ts';
 import { CallRestorer } from './call-restorer.ts';
 import type { FlatNames } from './flat-names.ts';
 import { offerTools } from './portable-tools.ts';
@@ -34,7 +35,8 @@ export interface PortableRequest {
 export function toPortable(requested: GenerateRequest, protocol?: Protocol): PortableRequest {
   const dropped: string[] = [];
   for (const value of requested.source?.unknownValues ?? []) leaveOut(value, protocol, dropped);
-  const read = protocol === Protocol.RESPONSES ? requested.items : plainCalls(requested.items);
+  const written = withoutBillingLine(requested);
+  const read = protocol === Protocol.RESPONSES ? written : plainCalls(written);
   const offer = offerTools(withFoundTools(requested, read), protocol, dropped);
   const known = read.some(needsWords) ? read.flatMap(item => inWords(item, protocol, dropped)) : read;
   const named = known.some(isGrouped) ? known.map(item => withFlatName(item, offer.flat)) : known;
