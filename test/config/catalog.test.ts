@@ -46,7 +46,7 @@ test('every field of the file reaches the listed model', () => {
       createdAt: 1_777_593_600n,
       contextLength: 128_000,
       maxOutputTokens: 8192,
-      endpoints: [Endpoint.CHAT_COMPLETIONS, Endpoint.RESPONSES, Endpoint.MESSAGES],
+      endpoints: [Endpoint.CHAT_COMPLETIONS, Endpoint.RESPONSES, Endpoint.MESSAGES, Endpoint.GEMINI],
       vision: true,
       functionCall: true,
       reasoning: true,

@@ -30,10 +30,10 @@ test('a dry run returns what a real admission would hold, and holds nothing', as
   const { id } = await makeKey({ label: 'plain' });
   const before = await gateway.admin.getAccount({ accountId: 1n });
   const payment = await nextPayment(id);
-  // 1,000 input tokens at $2 per million, the highest price that they can have (written to a cache for an hour), and a first slice of 1,024 output tokens at $4 per million.
+  // 1,000 input tokens at $1 per million, because a plain request does not write to a cache, and a first slice of 1,024 output tokens at $4 per million.
   expect(payment).toMatchObject({
     admitted: true,
-    heldNanoUsd: 1_000n * 2_000n + 1_024n * 4_000n,
+    heldNanoUsd: 1_000n * 1_000n + 1_024n * 4_000n,
     outputTokens: 1_024n,
     limits: [],
   });
@@ -98,7 +98,7 @@ test('REST, the command line and the dashboard give the same answer; another acc
   const { id, key } = await makeKey({ label: 'same' });
   const query = `?model=${model}&input_tokens=1000`;
   const rest = await read(`/v1/account/keys/${id}/next${query}`);
-  expect(rest).toMatchObject({ status: 200, body: { admitted: true, refusal: null, held: 0.006096 } });
+  expect(rest).toMatchObject({ status: 200, body: { admitted: true, refusal: null, held: 0.005096 } });
   expect(await read(`/v1/key/next${query}`, key)).toEqual(rest);
   const command = await gateway.cli(['keys', 'next', `${id}`, '--model', model, '--input-tokens', '1000', '--json']);
   expect(command.json).toEqual(rest.body);

@@ -218,7 +218,7 @@ describe('models', () => {
       object: 'model',
       type: 'model',
       available: true,
-      endpoints: ['/v1/chat/completions', '/v1/responses', '/v1/messages'],
+      endpoints: ['/v1/chat/completions', '/v1/responses', '/v1/messages', '/v1beta/models/{model}:generateContent'],
       capabilities: { vision: true, function_call: true, reasoning: true, service_tiers: ['flex', 'priority'] },
       pricing: { input: 1, output: 4, caching: { read: 0.1, write_5m: 1.25, write_1h: 2 }, above: [] },
     });

@@ -108,7 +108,9 @@ test('a file of an older version keeps its keys, records, sums and plans', async
   const page = { limit: 1000, offset: 0 };
   const activity = [1, 2].map(accountId => opened.listActivity({ accountId, ...page }));
   const records = oldAnswers['activity'] as unknown as object[][];
-  expect(plain(await Promise.all(activity))).toEqual(records.map(of => of.map(record => ({ ...record, tags: {} }))));
+  expect(plain(await Promise.all(activity))).toEqual(
+    records.map(of => of.map(record => ({ ...record, tags: {}, unpriced: [] }))),
+  );
   expect(await readAnalytics(opened)).toEqual(oldAnalytics());
   expect(opened.lastId).toBe(oldAnswers.lastId);
   expect(await opened.verify()).toEqual([]);
