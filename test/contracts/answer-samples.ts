@@ -1,6 +1,7 @@
 /** Sample answers of each protocol, streamed and whole, and the objects in them to which an upstream may add unknown members. */
 import fc from 'fast-check';
 import { type JsonTree, readTree, treeAt, type TreePath, writeTree } from './json-tree.ts';
+import type { TextProtocol } from '../upstreams/text-protocol.ts';
 import { unknownJson, withMember } from './unknown-arbitraries.ts';
 
 /** An object that may get an unknown member: the number of its frame (0 for an answer that is not streamed) and its path in the frame. */
@@ -260,8 +261,61 @@ const responses: AnswerSamples = {
   },
 };
 
+const geminiHead = { modelVersion: 'm', responseId: 'x' };
+const contents = (...parts: object[]): object => ({ content: { role: 'model', parts }, index: 0 });
+const geminiChunk = (candidate: object, rest: object = {}): object => ({
+  candidates: [candidate],
+  ...rest,
+  ...geminiHead,
+});
+const thought = { text: 'Hm.', thought: true };
+const functionCall = { functionCall: { id: 'c1', name: 'f', args: { a: 1 } } };
+const unknownGeminiPart = { x_part: { data: [1] } };
+const geminiUsage = { promptTokenCount: 5, candidatesTokenCount: 6, thoughtsTokenCount: 1, totalTokenCount: 12 };
+const inCandidate = (...steps: TreePath[number][]): TreePath => ['candidates', 0, ...steps];
+const geminiPlaces: TreePath[] = [[], inCandidate(), inCandidate('content'), inCandidate('content', 'parts', 0)];
+
+const gemini: AnswerSamples = {
+  stream: {
+    frames: [
+      geminiChunk(contents(thought)),
+      geminiChunk(contents({ text: 'Hi' })),
+      geminiChunk(contents({ text: ' there' })),
+      geminiChunk(contents(unknownGeminiPart)),
+      geminiChunk(contents(functionCall)),
+      geminiChunk({ ...contents(), finishReason: 'STOP' }, { usageMetadata: geminiUsage }),
+    ],
+    places: [
+      ...[0, 1, 2, 3, 4].flatMap(frame => at(frame, ...geminiPlaces)),
+      ...at(4, inCandidate('content', 'parts', 0, 'functionCall')),
+      ...at(5, [], inCandidate(), inCandidate('content'), ['usageMetadata']),
+    ],
+  },
+  whole: {
+    frames: [
+      geminiChunk(
+        {
+          ...contents(thought, { text: 'Hi' }, { text: ' there' }, unknownGeminiPart, functionCall),
+          finishReason: 'STOP',
+        },
+        { usageMetadata: geminiUsage },
+      ),
+    ],
+    places: at(
+      0,
+      [],
+      ['usageMetadata'],
+      inCandidate(),
+      inCandidate('content'),
+      ...[0, 1, 2, 3, 4].map(part_ => inCandidate('content', 'parts', part_)),
+      inCandidate('content', 'parts', 4, 'functionCall'),
+    ),
+  },
+};
+
 /** The samples, by the names of protocols in the configuration. */
-export const answerSamples: Readonly<Record<'chat' | 'responses' | 'messages', AnswerSamples>> = {
+export const answerSamples: Readonly<Record<TextProtocol, AnswerSamples>> = {
+  gemini,
   chat,
   responses,
   messages,

@@ -1,6 +1,7 @@
 /** Generated requests of each protocol with unknown members, blocks, items, roles and values. */
 import fc from 'fast-check';
 import { type JsonTree, readTree, treeAt, type TreePath, writeTree } from './json-tree.ts';
+import type { TextProtocol } from '../upstreams/text-protocol.ts';
 import { anyCharacters } from '../../src/lib/any-text.fixtures.ts';
 
 /** A sample request that uses all of a protocol, with its path and what may be changed in it. */
@@ -12,7 +13,7 @@ export interface ProtocolSample {
   /** The paths of free-form objects and of objects that are only hints: unknown members in them cause no warning. */
   readonly free: readonly TreePath[];
   /** The lists that may get entries, with the member that distinguishes their entries. */
-  readonly lists: readonly { readonly path: TreePath; readonly key: 'type' | 'role' }[];
+  readonly lists: readonly { readonly path: TreePath; readonly key: string }[];
   /** The paths of enumerations that may get other values. */
   readonly words: readonly TreePath[];
 }
@@ -21,7 +22,7 @@ const image = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QD
 const schema = { type: 'object', properties: { city: { type: 'string' } } };
 
 /** The samples, by the names of protocols in the configuration. */
-export const samples: Readonly<Record<'chat' | 'responses' | 'messages', ProtocolSample>> = {
+export const samples: Readonly<Record<TextProtocol, ProtocolSample>> = {
   chat: {
     path: '/v1/chat/completions',
     body: {
@@ -235,6 +236,63 @@ export const samples: Readonly<Record<'chat' | 'responses' | 'messages', Protoco
       ['messages', 0, 'content', 1, 'source', 'type'],
     ],
   },
+  gemini: {
+    path: '/v1beta/models/{model}:generateContent',
+    body: {
+      systemInstruction: { parts: [{ text: 'Be brief.' }] },
+      contents: [
+        { role: 'user', parts: [{ text: 'Hi' }, { inlineData: { mimeType: 'image/png', data: image } }] },
+        { role: 'model', parts: [{ text: 'So.' }, { functionCall: { id: 'c1', name: 'f', args: {} } }] },
+        { role: 'user', parts: [{ functionResponse: { id: 'c1', name: 'f', response: { output: 'ok' } } }] },
+      ],
+      tools: [{ functionDeclarations: [{ name: 'f', parametersJsonSchema: schema }] }],
+      toolConfig: { functionCallingConfig: { mode: 'AUTO' } },
+      generationConfig: {
+        maxOutputTokens: 5_000,
+        responseMimeType: 'application/json',
+        responseJsonSchema: schema,
+        thinkingConfig: { includeThoughts: true, thinkingLevel: 'low' },
+      },
+    },
+    objects: [
+      [],
+      ['systemInstruction'],
+      ['systemInstruction', 'parts', 0],
+      ['contents', 0],
+      ['contents', 0, 'parts', 0],
+      ['contents', 0, 'parts', 1],
+      ['contents', 0, 'parts', 1, 'inlineData'],
+      ['contents', 1],
+      ['contents', 1, 'parts', 0],
+      ['contents', 1, 'parts', 1],
+      ['contents', 1, 'parts', 1, 'functionCall'],
+      ['contents', 2],
+      ['contents', 2, 'parts', 0],
+      ['contents', 2, 'parts', 0, 'functionResponse'],
+      ['tools', 0],
+      ['tools', 0, 'functionDeclarations', 0],
+      ['toolConfig'],
+      ['toolConfig', 'functionCallingConfig'],
+      ['generationConfig'],
+      ['generationConfig', 'thinkingConfig'],
+    ],
+    free: [
+      ['contents', 1, 'parts', 1, 'functionCall', 'args'],
+      ['contents', 2, 'parts', 0, 'functionResponse', 'response'],
+      ['tools', 0, 'functionDeclarations', 0, 'parametersJsonSchema'],
+      ['generationConfig', 'responseJsonSchema'],
+    ],
+    lists: [
+      { path: ['contents'], key: 'role' },
+      { path: ['contents', 0, 'parts'], key: 'x_part' },
+      { path: ['contents', 1, 'parts'], key: 'x_part' },
+      { path: ['tools'], key: 'x_tool' },
+    ],
+    words: [
+      ['generationConfig', 'responseMimeType'],
+      ['generationConfig', 'thinkingConfig', 'thinkingLevel'],
+    ],
+  },
 };
 
 const text = fc.oneof(anyCharacters({ maxLength: 6 }), fc.constantFrom('\ud83d', 'a\udc00b', '\uf8ff', '\\ud83d'));
@@ -349,6 +407,11 @@ function replaced(tree: JsonTree, path: TreePath, value: JsonTree): JsonTree {
     known === step ? replaced(member, rest, value) : member,
   ]);
   return { kind: 'object', members };
+}
+
+/** Returns the path that a request is sent to: Gemini's has the model. */
+export function pathFor({ path }: ProtocolSample, model: string): string {
+  return path.replace('{model}', model);
 }
 
 /** Returns the body that a client sends, with the model. */

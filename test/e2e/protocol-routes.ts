@@ -9,7 +9,7 @@ export function configureProtocols(protocols: readonly TextProtocol[], origin: s
     name => `  - id: via/${name}
     context_length: 200000
     max_output_tokens: 8000
-    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
+    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages, "/v1beta/models/{model}:generateContent"]
     capabilities: { vision: true, function_call: true, reasoning: true, service_tiers: [] }
     pricing: { input: 1, output: 1 }
     routes: [{ provider: ${name}, model: up-1 }]

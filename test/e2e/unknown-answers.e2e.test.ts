@@ -62,6 +62,16 @@ const requests = {
     body: { input: 'Hi', store: false, tools: [{ type: 'function', name: 'f', parameters: schema }] },
     stream: { stream: true },
   },
+  gemini: {
+    path: '/v1beta/models/via/gemini:generateContent',
+    streamPath: '/v1beta/models/via/gemini:streamGenerateContent?alt=sse',
+    body: {
+      contents: [{ role: 'user', parts: [{ text: 'Hi' }] }],
+      tools: [{ functionDeclarations: [{ name: 'f', parametersJsonSchema: schema }] }],
+      generationConfig: { thinkingConfig: { includeThoughts: true } },
+    },
+    stream: {},
+  },
   messages: {
     path: '/v1/messages',
     body: {
@@ -71,12 +81,20 @@ const requests = {
     },
     stream: { stream: true },
   },
-} as const;
+} satisfies Record<ProtocolName, RequestSample>;
+
+/** A request of each protocol, and what makes it a stream: a path or members. */
+interface RequestSample {
+  readonly path: string;
+  readonly streamPath?: string;
+  readonly body: object;
+  readonly stream: object;
+}
 
 /** Sends a request, and returns what a client of the protocol gets: the frames of a stream, or one whole answer. */
 async function ask(protocol: ProtocolName, isStream: boolean): Promise<JsonTree[]> {
-  const { path, body, stream } = requests[protocol];
-  const response = await fetch(`${gateway.url}${path}`, {
+  const { path, streamPath = path, body, stream }: RequestSample = requests[protocol];
+  const response = await fetch(`${gateway.url}${isStream ? streamPath : path}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${gateway.apiKey}` },
     body: JSON.stringify({ model: `via/${protocol}`, ...body, ...(isStream ? stream : {}) }),

@@ -1,11 +1,12 @@
 import { type Item, ItemStatus, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { exactText } from '../../lib/exact-json.ts';
 import * as emit from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { JsonObject } from '../codec.ts';
 import * as make from '../content.ts';
 import { extend } from '../extras.ts';
-import { objectIn, objectsIn, textIn } from '../json.ts';
+import { objectIn, objectsIn, textIn, unknownMembers } from '../json.ts';
 import { makeCallId } from './call-id.ts';
 import { extras } from './extras.ts';
 import { isFailure, parseFinishReason } from './finish-reason.ts';
@@ -19,9 +20,6 @@ export interface CandidateContext {
   /** Returns the upstream's id of the answer, from which missing call ids are derived. */
   readonly answerId: () => string;
 }
-
-/** Parts of the upstream's own tools: they are carried unchanged, and sent back to the upstream in the next request. */
-const serverParts = ['executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse', 'inlineData', 'fileData'];
 
 /**
  * Parses one candidate of an upstream's answer. The protocol does not mark items: an item of reasoning or text lasts until another kind of
@@ -50,8 +48,11 @@ export class CandidateParser {
 
   /** Reads the candidate's part of one chunk. Content after a finish reason continues the answer, and the last finish reason counts. */
   push(candidate: JsonObject, events: GenerationEvent[]): void {
-    const parts = objectsIn(objectIn(candidate['content'])?.['parts']);
-    extend(events, this.#context.index, ExtensionScope.CHOICE, extras.unknown(candidate, known));
+    const { index } = this.#context;
+    const content = objectIn(candidate['content']) ?? {};
+    const parts = objectsIn(content['parts']);
+    extend(events, index, ExtensionScope.CHOICE, extras.unknown(candidate, known));
+    extend(events, index, ExtensionScope.DELTA, extras.unknown(content, knownContentMembers));
     const logprobs = parseLogprobs(candidate['logprobsResult']);
     for (const part of parts) {
       const isText = part['thought'] !== true && textIn(part['text']) !== '';
@@ -72,10 +73,10 @@ export class CandidateParser {
     const signature = textIn(part['thoughtSignature']);
     const call = objectIn(part['functionCall']);
     if (call !== undefined) {
-      this.#call(call, signature, events);
+      this.#call(part, call, events);
       return;
     }
-    if (serverParts.some(name => part[name] != null)) {
+    if (!isTextPart(part)) {
       this.#closeOpen(ItemStatus.COMPLETED, events);
       const item = this.#nextItem();
       events.push(emit.itemOpened(this.#context.index, item, make.makeItem(extras.serverTool(part), 0)));
@@ -83,10 +84,32 @@ export class CandidateParser {
       return;
     }
     const text = textIn(part['text']);
-    if (text === '' && signature === '') return;
+    if (text === '' && signature === '' && unknownMembers(part, knownPartMembers) === undefined) return;
     const kind = part['thought'] === true ? 'reasoning' : 'text';
+    this.#begin(kind, events);
+    this.#extendPart(part, events);
     this.#write(kind, text, events, logprobs);
     if (signature !== '') this.#sign(kind, signature, events);
+  }
+
+  /** Opens an item for a kind of text, unless the last one is still open. */
+  #begin(kind: 'text' | 'reasoning', events: GenerationEvent[]): void {
+    if (this.#open === kind) return;
+    const { index } = this.#context;
+    this.#closeOpen(ItemStatus.COMPLETED, events);
+    const [item, part] = kind === 'text' ? emptyMessage() : emptyReasoning();
+    this.#open = kind;
+    events.push(emit.itemOpened(index, this.#nextItem(), item), emit.partOpened(index, [this.#items - 1, 0], part));
+  }
+
+  /** Passes on the members of a part that only this protocol has, before its content. */
+  #extendPart(part: JsonObject, events: GenerationEvent[], call?: JsonObject): void {
+    const inCall = call && unknownMembers(call, knownCallMembers);
+    const all = { ...unknownMembers(part, knownPartMembers), ...(inCall && { functionCall: inCall }) };
+    if (Object.keys(all).length === 0) return;
+    const event = emit.extension(this.#context.index, ExtensionScope.DELTA, extras.of(all));
+    if (event.event.case === 'extension') event.event.value.item = this.#items - 1;
+    events.push(event);
   }
 
   #write(
@@ -96,12 +119,6 @@ export class CandidateParser {
     logprobs: ReturnType<typeof parseLogprobs>,
   ): void {
     const { index } = this.#context;
-    if (this.#open !== kind) {
-      this.#closeOpen(ItemStatus.COMPLETED, events);
-      const [item, part] = kind === 'text' ? emptyMessage() : emptyReasoning();
-      this.#open = kind;
-      events.push(emit.itemOpened(index, this.#nextItem(), item), emit.partOpened(index, [this.#items - 1, 0], part));
-    }
     if (text === '') return;
     const deltaKind = kind === 'text' ? DeltaKind.TEXT : DeltaKind.SUMMARY;
     events.push(emit.delta(index, [this.#items - 1, 0], { kind: deltaKind, text, logprobs }));
@@ -118,20 +135,19 @@ export class CandidateParser {
     this.#closeOpen(ItemStatus.COMPLETED, events);
   }
 
-  #call(call: JsonObject, signature: string, events: GenerationEvent[]): void {
+  #call(part: JsonObject, call: JsonObject, events: GenerationEvent[]): void {
+    const signature = textIn(part['thoughtSignature']);
     const { index, provider, answerId } = this.#context;
     this.#closeOpen(ItemStatus.COMPLETED, events);
     const name = textIn(call['name']);
-    const args = JSON.stringify(objectIn(call['args']) ?? {});
+    const args = exactText(objectIn(call['args']) ?? {});
     const callId = textIn(call['id']) || makeCallId(answerId(), `${index} ${this.#calls} ${name} ${args}`);
     this.#calls += 1;
     const signed = signature === '' ? {} : { signature: make.makeOpaque(partSignatureKind, signature, provider) };
     const item = this.#nextItem();
-    events.push(
-      emit.itemOpened(index, item, make.makeItem(make.toolCallContent({ callId, name, ...signed }), 0)),
-      emit.delta(index, [item, 0], { kind: DeltaKind.ARGUMENTS, text: args }),
-      emit.itemClosed(index, item),
-    );
+    events.push(emit.itemOpened(index, item, make.makeItem(make.toolCallContent({ callId, name, ...signed }), 0)));
+    this.#extendPart(part, events, call);
+    events.push(emit.delta(index, [item, 0], { kind: DeltaKind.ARGUMENTS, text: args }), emit.itemClosed(index, item));
   }
 
   #nextItem(): number {
@@ -163,6 +179,14 @@ export class CandidateParser {
 
 /** The members of a candidate that other events have. */
 const known = new Set(['content', 'finishReason', 'index']);
+const knownContentMembers = new Set(['parts', 'role']);
+const knownPartMembers = new Set(['text', 'thought', 'thoughtSignature', 'functionCall']);
+const knownCallMembers = new Set(['id', 'name', 'args']);
+
+/** Returns whether a part has text or a signature. Others, as those of the upstream's own tools, are carried unchanged, and sent back in the next request. */
+function isTextPart(part: JsonObject): boolean {
+  return typeof part['text'] === 'string' || Object.keys(part).every(name => knownPartMembers.has(name));
+}
 
 /** Returns the status of an item that is open when its candidate ends. */
 function statusAt(reason: FinishReason | undefined): ItemStatus {

@@ -54,8 +54,11 @@ export class CandidateRenderer {
   readonly #items = new Map<number, OpenItem>();
   readonly #grounding = new Grounding();
   #parts: JsonObject[] = [];
-  /** Members of the candidate that wait for a chunk. */
+  /** Members of the candidate and of its content that wait for a chunk. */
   #members: JsonObject = {};
+  #contentMembers: JsonObject = {};
+  /** Members that wait for the next part. */
+  #partMembers: JsonObject | undefined;
   /** The item that the last waiting part belongs to. */
   #lastItem: number | undefined;
   /** The text of the answer, and where the open part begins in it. */
@@ -87,6 +90,12 @@ export class CandidateRenderer {
     Object.assign(this.#members, members);
   }
 
+  /** Adds members that only this protocol has to the next part of an item, or to the content. */
+  extendContent(item: number | undefined, members: JsonObject): void {
+    if (item === undefined) Object.assign(this.#contentMembers, members);
+    else this.#partMembers = members;
+  }
+
   push(event: GenerationEvent['event']): void {
     switch (event.case) {
       case 'itemOpened':
@@ -113,14 +122,18 @@ export class CandidateRenderer {
   /** Returns what waits as a candidate of a chunk; undefined if nothing does. */
   take(): JsonObject | undefined {
     const members = this.#members;
+    const contentMembers = this.#contentMembers;
     if (this.#logprobs.length > 0) members['logprobsResult'] ??= renderLogprobs(this.#logprobs);
-    if (this.#parts.length === 0 && Object.keys(members).length === 0) return undefined;
+    const hasContent = this.#parts.length > 0 || Object.keys(contentMembers).length > 0;
+    if (!hasContent && Object.keys(members).length === 0) return undefined;
     const parts = this.#parts;
+    this.#contentMembers = {};
     this.#parts = [];
     this.#members = {};
     this.#logprobs = [];
     this.#lastItem = undefined;
-    return { ...(parts.length === 0 ? {} : { content: { role: 'model', parts } }), ...members, index: this.#index };
+    const content = hasContent ? { content: { role: 'model', parts, ...contentMembers } } : {};
+    return { ...content, ...members, index: this.#index };
   }
 
   /** Returns the last candidate, with the finish reason and what waits. */
@@ -199,8 +212,11 @@ export class CandidateRenderer {
 
   #writeText(number: number, kind: DeltaKind, text: string): void {
     const isThought = kind === DeltaKind.REASONING || kind === DeltaKind.SUMMARY;
-    if (isThought && !this.#showsThoughts) return;
-    const last = this.#lastItem === number ? this.#parts.at(-1) : undefined;
+    if (isThought && !this.#showsThoughts) {
+      this.#partMembers = undefined;
+      return;
+    }
+    const last = this.#lastPart(number);
     if (!isThought) this.#text += text;
     if (last !== undefined && typeof last['text'] === 'string') {
       last['text'] += text;
@@ -230,7 +246,7 @@ export class CandidateRenderer {
 
   /** Puts Google's own signature on the text that it came with. */
   #sign(number: number, thoughtSignature: string): void {
-    const last = this.#lastItem === number ? this.#parts.at(-1) : undefined;
+    const last = this.#lastPart(number);
     if (last !== undefined && last['thoughtSignature'] === undefined) last['thoughtSignature'] = thoughtSignature;
     else this.#push({ text: '', thoughtSignature }, number);
   }
@@ -240,6 +256,7 @@ export class CandidateRenderer {
     const item = this.#item(number);
     this.#items.delete(number);
     const { content } = item.content;
+    if (this.#partMembers !== undefined && content.case === 'message') this.#push({ text: '' }, number);
     if (content.case === 'toolCall') return this.#writeCall(number, item, status);
     if (content.case === 'reasoning') return this.#endReasoning(number, item);
     if (content.case === 'message' && item.blobs.length > 0) this.#setSeal(seal(item));
@@ -250,7 +267,9 @@ export class CandidateRenderer {
     if (content.case !== 'toolCall' || status === ItemStatus.INCOMPLETE) return;
     const { callId, name, kind, signature = blobs[0] } = content.value;
     const id = callId === '' || madeCallId.test(callId) ? {} : { id: callId };
-    const functionCall = { ...id, name, args: readArguments(kind, text) };
+    const { functionCall: own, ...members } = this.#partMembers ?? {};
+    this.#partMembers = members;
+    const functionCall = { ...id, name, args: readArguments(kind, text), ...objectIn(own) };
     const native = signature?.kind === partSignatureKind ? { thoughtSignature: signature.data } : undefined;
     this.#push({ functionCall, ...(native ?? this.#takeSeal(true)) }, number);
   }
@@ -259,7 +278,7 @@ export class CandidateRenderer {
     const { blobs, reasoning } = item;
     const [first] = blobs;
     if (first?.kind === reasoningSignatureKind) {
-      const last = this.#lastItem === number ? this.#parts.at(-1) : undefined;
+      const last = this.#lastPart(number);
       if (last === undefined) this.#push({ text: '', thought: true, thoughtSignature: first.data }, number);
       else last['thoughtSignature'] = first.data;
       return;
@@ -292,9 +311,15 @@ export class CandidateRenderer {
     this.#push({ text: '', thoughtSignature: signature }, undefined);
   }
 
+  /** Returns the waiting part that more of an item belongs to; undefined if there is none, or if members wait for a new part. */
+  #lastPart(item: number): JsonObject | undefined {
+    return this.#lastItem === item && this.#partMembers === undefined ? this.#parts.at(-1) : undefined;
+  }
+
   #push(part: JsonObject, item: number | undefined): void {
     this.#hasContent = true;
-    this.#parts.push(part);
+    this.#parts.push({ ...part, ...this.#partMembers });
+    this.#partMembers = undefined;
     this.#lastItem = item;
   }
 }

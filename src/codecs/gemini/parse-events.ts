@@ -6,7 +6,7 @@ import type { SseMessage } from '../../lib/sse.ts';
 import type { EventParser, Json, JsonObject } from '../codec.ts';
 import { completedWith } from '../completed-with.ts';
 import { extend } from '../extras.ts';
-import { countIn, listIn, objectIn, objectsIn, parsedJson, textIn, unknownMembers } from '../json.ts';
+import { countIn, frameJson, listIn, objectIn, objectsIn, textIn, unknownMembers } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
 import { malformed } from '../upstream-error.ts';
 import { CandidateParser } from './candidate-parser.ts';
@@ -35,7 +35,7 @@ export class GeminiStreamParser implements EventParser {
 
   push({ event, data }: SseMessage, events: GenerationEvent[]): void {
     if (this.#state === 'completed' || data.trim() === '') return;
-    const body = objectIn(parsedJson(data));
+    const body = objectIn(frameJson(data, isPlain));
     if (body !== undefined) return this.response(body, events);
     // A proxy between the provider and the gateway may send other events.
     if (event !== '' && event !== 'message') return;
@@ -106,6 +106,9 @@ export class GeminiStreamParser implements EventParser {
 
 /** The members of a response that other events have. */
 const known = new Set(['candidates', 'usageMetadata', 'error']);
+
+/** Returns false: arguments and unknown members may be anywhere in a frame. */
+const isPlain = (): boolean => false;
 
 function objectOrList(value: Json | undefined): boolean {
   return typeof value === 'object' && value !== null;

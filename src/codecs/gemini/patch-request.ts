@@ -2,6 +2,7 @@ import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodeInput, Json, JsonObject } from '../codec.ts';
 import type { Drops } from '../drops.ts';
+import { findToolFeature } from '../../generation/priced-features.ts';
 import { listIn, objectIn, textIn } from '../json.ts';
 import { type SentBody, sentBody } from '../sent-body.ts';
 import { tierName } from '../service-tier.ts';
@@ -55,15 +56,16 @@ function patchTier(body: JsonObject, tier: string | undefined): void {
   else if (sent === 'flex' || sent === 'priority') delete body[name];
 }
 
-/** Gives each tool of the provider an entry of its own, so that one can be left out without the others. */
+/** Gives each tool of an entry its own entry if one of them costs extra, so that it can be left out without the others. */
 function splitTools(body: JsonObject): void {
   const { tools } = body;
   const list = Array.isArray(tools) ? tools : objectIn(tools) === undefined ? [] : [tools ?? null];
-  if (!list.some(tool => Object.keys(objectIn(tool) ?? {}).length > 1)) return;
-  body['tools'] = list.flatMap(tool => {
-    const members = Object.entries(objectIn(tool) ?? {});
-    return members.length < 2 ? [tool] : members.map(([name, value]) => ({ [name]: value }));
-  });
+  const isSplit = (tool: Json): boolean =>
+    Object.keys(objectIn(tool) ?? {}).length > 1 && findToolFeature(tool) !== undefined;
+  if (!list.some(isSplit)) return;
+  body['tools'] = list.flatMap(tool =>
+    isSplit(tool) ? Object.entries(objectIn(tool) ?? {}).map(([name, value]) => ({ [name]: value })) : [tool],
+  );
 }
 
 function withoutSeals(value: Json, checksSignatures: boolean, onDrop: () => void): Json {

@@ -43,6 +43,9 @@ export class AnswerRenderer {
         const members = extras.members(event.value.extra);
         if (event.value.scope === ExtensionScope.RESPONSE) this.#extend(members);
         else if (event.value.scope === ExtensionScope.CHOICE) this.#candidate(choice).extend(members);
+        else if (event.value.scope === ExtensionScope.DELTA) {
+          this.#candidate(choice).extendContent(event.value.item, members);
+        }
         return;
       }
       default:

@@ -1,12 +1,31 @@
 import { Endpoint } from '../../../gen/tollgate/v1/request_pb.ts';
 import type { Question } from './ask.ts';
 
-/** The interfaces for text; `toBody` returns a question as the body of a request. */
-export const interfaces = [
+/** An interface for text. */
+export interface TextInterface {
+  readonly endpoint: Endpoint;
+  /** Its path, as models list it. */
+  readonly path: string;
+  readonly name: string;
+  /** Returns a question as the body of a request. */
+  readonly toBody: (question: Question) => Record<string, unknown>;
+  /** Returns the path that a streamed request for a model is sent to; absence means `path`. */
+  readonly streamPath?: (model: string) => string;
+}
+
+/** The interfaces for text. The first one is chosen if no other is. */
+export const interfaces: readonly [TextInterface, ...TextInterface[]] = [
   { endpoint: Endpoint.CHAT_COMPLETIONS, path: '/v1/chat/completions', name: 'Chat Completions', toBody: chatBody },
   { endpoint: Endpoint.RESPONSES, path: '/v1/responses', name: 'Responses', toBody: responsesBody },
   { endpoint: Endpoint.MESSAGES, path: '/v1/messages', name: 'Messages', toBody: messagesBody },
-] as const;
+  {
+    endpoint: Endpoint.GEMINI,
+    path: '/v1beta/models/{model}:generateContent',
+    name: 'Gemini',
+    toBody: geminiBody,
+    streamPath: model => `/v1beta/models/${model}:streamGenerateContent?alt=sse`,
+  },
+];
 
 /** A placeholder for an image's bytes in a curl command. */
 const imageText = 'BASE64_OF_THE_IMAGE';
@@ -99,5 +118,20 @@ function messagesBody({
         input_schema: JSON.parse(parametersJson) as unknown,
       })),
     }),
+  };
+}
+
+function geminiBody({ instructions, prompt, maxOutputTokens, tools, image }: Question): Record<string, unknown> {
+  const inlineData = image && { mimeType: image.mediaType, data: imageText };
+  const functionDeclarations = tools.map(({ name, description, parametersJson }) => ({
+    name,
+    description,
+    parametersJsonSchema: JSON.parse(parametersJson) as unknown,
+  }));
+  return {
+    ...(instructions !== '' && { systemInstruction: { parts: [{ text: instructions }] } }),
+    contents: [{ role: 'user', parts: [{ text: prompt }, ...(inlineData === undefined ? [] : [{ inlineData }])] }],
+    ...(tools.length > 0 && { tools: [{ functionDeclarations }] }),
+    ...(maxOutputTokens !== undefined && { generationConfig: { maxOutputTokens } }),
   };
 }

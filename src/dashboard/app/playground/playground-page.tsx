@@ -11,7 +11,7 @@ import { PageTitle, Problem } from '../parts/page.tsx';
 import { Snippet } from '../parts/copy.tsx';
 import { AnswerPanel, type Run } from './answer-panel.tsx';
 import { ask, type Image, type Question, readTools } from './ask.ts';
-import { interfaces } from './code.ts';
+import { interfaces, type TextInterface } from './code.ts';
 
 const route = getRouteApi('/playground');
 
@@ -132,7 +132,7 @@ function toolsFault(error: unknown): string {
 interface AsCodeProps {
   readonly draft: Draft;
   readonly model: string;
-  readonly chosenInterface: (typeof interfaces)[number];
+  readonly chosenInterface: TextInterface;
 }
 
 function AsCode({ draft, model, chosenInterface }: AsCodeProps) {
@@ -140,8 +140,9 @@ function AsCode({ draft, model, chosenInterface }: AsCodeProps) {
   const [text, setText] = useState<string>();
   const show = (): void => {
     try {
-      const json = JSON.stringify(chosenInterface.toBody(toQuestion(draft, model, chosenInterface.endpoint)), null, 2);
-      setText(curlCommand({ ...viewer, role: 'holder' }, chosenInterface.path, { method: 'POST', json }));
+      const { endpoint, path, streamPath, toBody } = chosenInterface;
+      const json = JSON.stringify(toBody(toQuestion(draft, model, endpoint)), null, 2);
+      setText(curlCommand({ ...viewer, role: 'holder' }, streamPath?.(model) ?? path, { method: 'POST', json }));
     } catch (error) {
       setText(toolsFault(error));
     }
