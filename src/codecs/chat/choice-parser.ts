@@ -69,6 +69,7 @@ export class ChoiceParser implements ChoiceReader {
   /** Undefined until a call comes. */
   #calls: ToolCallsParser | undefined;
   #items = 0;
+  #hasDeltas = false;
   #open: OpenItem | undefined;
   /** The upstream's latest finish reason; undefined until the first one. */
   #native: string | undefined;
@@ -82,21 +83,35 @@ export class ChoiceParser implements ChoiceReader {
     return this.#native !== undefined;
   }
 
+  get hasContent(): boolean {
+    return this.#items > 0 || (this.#calls?.count ?? 0) > 0;
+  }
+
   /**
    * Ends the choice. Throws `UpstreamFailure` `malformed` if its finish reason says that there are tool calls but none came: the client
    * would wait for them (translation case FI-12).
    */
   end(events: GenerationEvent[]): void {
-    const native = this.#native ?? '';
-    this.#close(parseFinishReason(native), events);
-    if (parseFinishReason(native) === FinishReason.TOOL_CALLS && (this.#calls?.count ?? 0) === 0) {
-      throw malformed(`finish_reason ${native} without a call`);
+    const calls = this.#calls?.count ?? 0;
+    if (this.#native === undefined) {
+      this.#close(FinishReason.STOP, events);
+      const reason = calls > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP;
+      events.push(emit.finished(this.#index, reason, { native: '' }));
+      return;
+    }
+    const reason = parseFinishReason(this.#native);
+    this.#close(reason, events);
+    if (reason === FinishReason.TOOL_CALLS && calls === 0) {
+      throw malformed(`finish_reason ${this.#native} without a call`);
     }
   }
 
   push(choice: JsonObject, events: GenerationEvent[]): void {
     if (choice['error'] != null) throw toReportedFailure(choice['error']);
-    const written = objectIn(choice['delta']) ?? objectIn(choice['message']);
+    const delta = objectIn(choice['delta']);
+    // Some servers repeat the whole message beside each delta.
+    if (delta !== undefined) this.#hasDeltas = true;
+    const written = delta ?? (this.#hasDeltas ? undefined : objectIn(choice['message']));
     extend(events, this.#index, ExtensionScope.CHOICE, extras.unknown(choice, knownChoiceMembers));
     const logprobs = objectIn(choice['logprobs']);
     if (written !== undefined) this.#delta(written, logprobs, events);
@@ -114,7 +129,9 @@ export class ChoiceParser implements ChoiceReader {
     const calls = written['tool_calls'];
     if (calls != null) this.#pushCalls(listIn(calls), events);
     const legacy = objectIn(written['function_call']);
-    if (legacy !== undefined) this.#pushCalls([{ index: 0, function: legacy }], events);
+    if (legacy !== undefined && (this.#calls !== undefined || textIn(legacy['name']) !== '')) {
+      this.#pushCalls([{ index: 0, function: legacy }], events);
+    }
   }
 
   #pushCalls(entries: readonly Json[], events: GenerationEvent[]): void {

@@ -41,9 +41,14 @@ export class CandidateParser {
     return this.#reason !== undefined;
   }
 
-  /** Closes the item that is open at the end of the answer, if any. */
-  closeAtEnd(events: GenerationEvent[]): void {
+  get hasContent(): boolean {
+    return this.#items > 0;
+  }
+
+  /** Ends the candidate at the end of a complete answer, with the finish reason that its content implies if it has none. */
+  end(events: GenerationEvent[]): void {
     this.#closeOpen(statusAt(this.#reason), events);
+    if (!this.isFinished) this.#emitFinished(parseFinishReason('STOP', this.#calls > 0), '', events);
   }
 
   /** Reads the candidate's part of one chunk. Content after a finish reason continues the answer, and the last finish reason counts. */
