@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Http2ServerRequest, ServerHttp2Session } from 'node:http2';
+import type { Http2ServerRequest } from 'node:http2';
 import { FairQueue } from '../lib/fair-queue.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import { SharedBudget } from '../lib/shared-budget.ts';
@@ -73,7 +73,7 @@ export class NewCalls {
 
 function findConnection(request: IncomingMessage | Http2ServerRequest): object {
   if (!('stream' in request)) return request.socket;
-  const session: ServerHttp2Session | undefined = request.stream.session;
+  const { session } = request.stream;
   return session ?? request;
 }
 
