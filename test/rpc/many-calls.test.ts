@@ -1,4 +1,5 @@
 /** Clients that send many calls at once: ordinary ones, which get all of their answers, and hostile ones, which delay nobody else. */
+import { once } from 'node:events';
 import { connect as connectHttp2, type ClientHttp2Session } from 'node:http2';
 import { connect as connectTcp } from 'node:net';
 import { credentials, Metadata, Client as GrpcClient } from '@grpc/grpc-js';
@@ -68,7 +69,7 @@ test('an edge in another process has as many connections as its running calls ne
   const transport = new RemoteTransport({ baseUrl, edgeToken: 'et-x' });
   onTestFinished(() => transport.close());
   const message = { $typeName: 'tollgate.v1.CountTokensRequest' } as const;
-  const ask = () => transport.ask(GenerationService.method.countTokens, message, new Headers());
+  const ask = async () => transport.ask(GenerationService.method.countTokens, message, new Headers());
   const replies = Promise.all(Array.from({ length: 350 }, ask));
   await until(() => seen.running === 350);
   release();
@@ -105,7 +106,7 @@ test('calls that hold back their bodies are limited by credential, and others ar
   const call = async (calls: number, authorization: string, sends: boolean): Promise<number[]> => {
     const statuses: number[] = [];
     const opened = session();
-    const done: Promise<void>[] = [];
+    const done: Promise<unknown>[] = [];
     for (let each = 0; each < calls; each += 1) {
       const stream = opened.request({
         ':method': 'POST',
@@ -115,7 +116,7 @@ test('calls that hold back their bodies are limited by credential, and others ar
       });
       stream.on('error', () => undefined).on('response', headers => statuses.push(Number(headers[':status'])));
       stream.resume();
-      if (sends) done.push(new Promise(resolve => stream.on('close', resolve)));
+      if (sends) done.push(once(stream, 'close'));
       if (sends) stream.end();
     }
     await Promise.all(done);
