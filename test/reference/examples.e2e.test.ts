@@ -230,5 +230,5 @@ describe.each(operations)('$method $path', operation => {
 });
 
 test('answers and errors of accounts, keys and models have the recorded form', async () => {
-  await expect(`${JSON.stringify(answers, null, 1)}\n`).toMatchFileSnapshot('frozen/answers.json');
+  await expect(`${JSON.stringify(answers, null, 1)}\n`).toMatchFileSnapshot('frozen/answers.snap');
 });
