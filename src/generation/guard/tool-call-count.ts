@@ -5,6 +5,7 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { ToolCharge } from '../price.ts';
 import { nameFeature } from '../priced-features.ts';
 import { readToolTerms, type ToolTerm } from '../tool-terms.ts';
+import { GroundingCount } from './grounding-count.ts';
 
 type ProtocolJson = Pick<ServerTool, 'protocol' | 'json'>;
 
@@ -27,6 +28,7 @@ export class ToolCallCount {
   #items: Map<string, number> | undefined;
   /** The tool's item that opened last and has not closed yet; undefined: another item did. */
   #opened: ProtocolJson | undefined;
+  #grounding = new GroundingCount();
   /** Fields of the request that the upstream did not get. */
   #dropped: readonly string[] = [];
   /** The counts of earlier attempts of the same answer, which was continued after a pause. */
@@ -45,7 +47,7 @@ export class ToolCallCount {
   /** Counts the tool calls in events as they came from the upstream. */
   count(events: readonly GenerationEvent[]): void {
     if (this.#terms.length === 0) return;
-    for (const { event } of events) {
+    for (const { choice, event } of events) {
       if (event.case === 'started') this.#dropped = event.value.warnings.flatMap(listDropped);
       else if (event.case === 'itemOpened') {
         const content = event.value.content?.content;
@@ -53,7 +55,10 @@ export class ToolCallCount {
       } else if (event.case === 'itemClosed') {
         if (event.value.status !== ItemStatus.IN_PROGRESS) this.#add(this.#opened);
         this.#opened = undefined;
-      } else if (event.case === 'extension' && event.value.scope === ExtensionScope.ITEM) this.#add(event.value.extra);
+      } else if (event.case === 'extension') {
+        if (event.value.scope === ExtensionScope.ITEM) this.#add(event.value.extra);
+        else this.#grounding.take(choice, event.value.extra);
+      }
     }
   }
 
@@ -68,6 +73,7 @@ export class ToolCallCount {
   restart(): void {
     this.#items = undefined;
     this.#opened = undefined;
+    this.#grounding = new GroundingCount();
   }
 
   /** Keeps the counts of an attempt that has ended, because the answer continues in another attempt. */
@@ -83,7 +89,7 @@ export class ToolCallCount {
     const candidates = this.#candidates;
     const readCount = reportedCountReader(extra);
     return this.#terms.flatMap(({ tool, nanoUsd, callsMax = callsPerRequestMax, member }) => {
-      const seen = this.#items?.get(tool) ?? 0;
+      const seen = (this.#items?.get(tool) ?? 0) + this.#grounding.calls(tool);
       const reportedCount = readCount(tool);
       const isSure = member !== undefined && !isEmpty && !this.#dropped.includes(member);
       const least = isSure ? candidates : 0;
@@ -105,6 +111,7 @@ function listDropped(warning: string): string[] {
 function findPricedFeature({ protocol, json }: ProtocolJson): string | undefined {
   const item = JSON.parse(json) as Record<string, unknown>;
   const { type, name, action } = item;
+  if (protocol === Protocol.GEMINI) return 'executableCode' in item ? 'code_execution' : undefined;
   if (protocol === Protocol.MESSAGES) {
     if (type !== 'server_tool_use' || typeof name !== 'string') return undefined;
     // Anthropic's code-execution tools have several names.
