@@ -1,6 +1,7 @@
 /** Items of Responses upstreams that omit indexes, repeat items or contradict themselves (docs/interfaces/responses.md "Stream"). */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/codecs/codec.ts';
+import { textIn } from '../../src/codecs/json.ts';
 import { responsesCodec } from '../../src/codecs/responses/index.ts';
 import { ItemStatus } from '../../src/gen/tollgate/v1/content_pb.ts';
 import { FinishReason } from '../../src/gen/tollgate/v1/event_pb.ts';
@@ -150,7 +151,7 @@ function relay(...frames: string[]): JsonObject[] {
   return [...sent.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json ?? '') as JsonObject);
 }
 const summarise = (events: readonly JsonObject[]): string[] =>
-  events.slice(2, -1).map(({ type, output_index: index }) => `${String(index)} ${String(type).slice(9)}`);
+  events.slice(2, -1).map(({ type, output_index }) => `${JSON.stringify(output_index)} ${textIn(type).slice(9)}`);
 const stateEvent = (name: string, id: string, index: number): string =>
   frame(`response.${name}`, { item_id: id, output_index: index });
 

@@ -5,7 +5,7 @@ import * as emit from '../../generation/events.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import * as make from '../content.ts';
 import { extend } from '../extras.ts';
-import { listIn, objectIn, textIn } from '../json.ts';
+import { listIn, objectIn, objectsIn, textIn } from '../json.ts';
 import { parseTokens } from '../logprobs.ts';
 import type { ChoiceContext, ChoiceReader } from '../openai-stream.ts';
 import { malformed } from '../upstream-error.ts';
@@ -28,6 +28,7 @@ const knownDeltaMembers = new Set([
   'reasoning_text',
   'reasoning_details',
   'annotations',
+  'images',
 ]);
 
 /** Returns whether a choice has only known members, and no content except text. */
@@ -126,6 +127,7 @@ export class ChoiceParser implements ChoiceReader {
     this.#write(DeltaKind.REFUSAL, textIn(written['refusal']), events, tokensIn(logprobs, 'refusal'));
     const annotations = written['annotations'];
     if (annotations !== undefined) this.#annotate(listIn(annotations), events);
+    if (written['images'] != null) this.#images(objectsIn(written['images']), events);
     const calls = written['tool_calls'];
     if (calls != null) this.#pushCalls(listIn(calls), events);
     const legacy = objectIn(written['function_call']);
@@ -146,6 +148,16 @@ export class ChoiceParser implements ChoiceReader {
       return this.#nextItem();
     };
     return new ToolCallsParser({ choice: index, provider, answerId, openItem });
+  }
+
+  /** Reads the images that a model made (OpenRouter). */
+  #images(images: readonly JsonObject[], events: GenerationEvent[]): void {
+    for (const image of images) {
+      this.#closeOpen(ItemStatus.COMPLETED, events);
+      const item = this.#nextItem();
+      events.push(emit.itemOpened(this.#index, item, make.makeItem(extras.serverTool(image), 0)));
+      events.push(emit.itemClosed(this.#index, item));
+    }
   }
 
   #annotate(annotations: readonly Json[], events: GenerationEvent[]): void {

@@ -112,7 +112,7 @@ export class ItemParser {
 
   /** Reads a complete item, emits what has not come before, and closes the item. */
   done(index: number | undefined, item: JsonObject, events: GenerationEvent[]): void {
-    const open = this.#items.findEnded(item, index) ?? this.#start(index, item, events);
+    const open = this.#items.findEnded(item, index) ?? this.#start(index, item, events, true);
     if (!open.isDone) this.#done(open, item, events);
   }
 
@@ -121,9 +121,9 @@ export class ItemParser {
     for (const [index, item] of output.entries()) {
       const open = this.#items.confirm(item, index);
       if (open === undefined) {
-        const added = this.#start(index, item, events);
+        const added = this.#start(index, item, events, true);
         added.isConfirmed = true;
-        this.#done(added, item, events);
+        if (!added.isDone) this.#done(added, item, events);
       } else if (open.isDone) this.#addMissing(open, item, events);
       else this.#done(open, item, events);
     }
@@ -136,7 +136,8 @@ export class ItemParser {
     for (const open of this.#items.all()) if (!open.isDone) this.#close(open, { status, item: open.begun }, events);
   }
 
-  #start(index: number | undefined, item: JsonObject, events: GenerationEvent[]): OpenItem {
+  /** Opens an item. `isWhole`: it is complete; a tool's is then closed. */
+  #start(index: number | undefined, item: JsonObject, events: GenerationEvent[], isWhole = false): OpenItem {
     this.#endEmpty(ItemStatus.COMPLETED, events);
     const open = this.#items.open(item, index);
     const { kind } = open;
@@ -144,7 +145,8 @@ export class ItemParser {
     if (kind !== 'server') events.push(emit.itemOpened(0, open.number, itemFrom(kind, item)));
     else {
       events.push(emit.itemOpened(0, open.number, make.makeItem(extras.serverTool(item), 0)));
-      events.push(emit.itemClosed(0, open.number, ItemStatus.IN_PROGRESS));
+      events.push(emit.itemClosed(0, open.number, isWhole ? ItemStatus.COMPLETED : ItemStatus.IN_PROGRESS));
+      open.isDone = isWhole;
     }
     return open;
   }

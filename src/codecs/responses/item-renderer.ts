@@ -157,7 +157,7 @@ export class ItemRenderer {
   }
 
   #endRunning(): void {
-    for (const item of [...this.#running.keys()]) this.endTool(item);
+    for (const item of this.#running.keys()) this.endTool(item);
   }
 
   #openItem(number: number): void {
