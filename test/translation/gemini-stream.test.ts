@@ -322,7 +322,7 @@ describe('errors', () => {
 
   test('because of a too long input are recognized', () => {
     const message = 'The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).';
-    expect(error(400, { error: { code: 400, message } })).toEqual({ message, contextLengthExceeded: true });
+    expect(error(400, { error: { code: 400, message } })).toEqual({ message, meaning: 'too_long' });
   });
 
   test('may be a web page, an empty body, a list or a text', () => {
