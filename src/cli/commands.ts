@@ -14,11 +14,11 @@ import {
   jsonArgument,
   limitArgument,
   nameArgument,
+  requireChange,
   secondsArgument,
   tagsArgument,
   wordsArgument,
 } from './arguments.ts';
-import { CommandFailure } from './failure.ts';
 import { RepeatableFailure } from './gateway.ts';
 import { entryView, toPage, withPage } from './history-commands.ts';
 import { nextCommand } from './next-command.ts';
@@ -78,11 +78,12 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
       'update',
       'change an account’s name, or the balance below which its webhooks get an event',
       async ({ admin }, accountId: bigint, { name, lowBalance }: { name?: string; lowBalance?: LowBalance }) => {
-        const low = {
+        const changes = requireChange('accounts update', {
+          name,
           lowBalanceNanoUsd: lowBalance?.nanoUsd,
-          noLowBalance: lowBalance?.nanoUsd === undefined && lowBalance !== undefined,
-        };
-        return (await admin.updateAccount({ accountId, name, ...low })).account;
+          noLowBalance: lowBalance && lowBalance.nanoUsd === undefined,
+        });
+        return (await admin.updateAccount({ accountId, ...changes })).account;
       },
     )
     .argument('<account_id>', 'the account', idArgument)
@@ -181,13 +182,13 @@ function toKeyChanges({ label, dailyLimit, minuteLimit, allowedModels, balance, 
     dailyLimit,
     minuteLimit,
     allowedModels: allowedModels === undefined || isAll ? undefined : { models: allowedModels },
-    allowAllModels: isAll,
+    allowAllModels: isAll || undefined,
     balanceNanoUsd: balance?.nanoUsd,
-    noBalance: balance !== undefined && balance.nanoUsd === undefined,
+    noBalance: balance && balance.nanoUsd === undefined,
     groupId: group?.id,
-    noGroup: group !== undefined && group.id === undefined,
+    noGroup: group && group.id === undefined,
     expiresAtMs: expires?.ms,
-    neverExpires: expires !== undefined && expires.ms === undefined,
+    neverExpires: expires && expires.ms === undefined,
     tags: tags && { tags },
     metadataJson: metadata,
     useSubsFirst: subsFirst,
@@ -204,10 +205,7 @@ function addKeyChanges(keys: ResourceCommands<ApiKey>): void {
       'update',
       'change an API key; settings without an option stay unchanged',
       async ({ admin }, apiKeyId: bigint, given: UpdateKeyOptions) => {
-        const settings = toKeyChanges(given);
-        if (Object.values(settings).every(value => value === undefined || value === false)) {
-          throw new CommandFailure(2, ['Name what to change: see tollgate keys update --help.']);
-        }
+        const settings = requireChange('keys update', toKeyChanges(given));
         return (await admin.updateApiKey({ apiKeyId, settings })).key;
       },
     )

@@ -1,7 +1,16 @@
 import { type Command, InvalidArgumentError } from 'commander';
+import { defined } from '../lib/defined.ts';
 import { parseDollars } from '../lib/dollars.ts';
 import { parseIsoTime } from '../lib/iso-time.ts';
-import { balanceOrNone, idArgument, idOrNone, nameArgument, tagsArgument, wordsArgument } from './arguments.ts';
+import {
+  balanceOrNone,
+  idArgument,
+  idOrNone,
+  nameArgument,
+  requireChange,
+  tagsArgument,
+  wordsArgument,
+} from './arguments.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import { groupView, limitView } from './resources.ts';
 
@@ -52,11 +61,11 @@ function toSettings({ max, timeZone, models, endUsers: users, action, ...raise }
     ...max,
     timeZone,
     models: models === undefined || models.includes('all') ? undefined : { models },
-    allModels: models?.includes('all') === true,
+    allModels: models?.includes('all') === true || undefined,
     endUsers: users,
     action,
     raised: raisedMax && { ...raisedMax, untilMs: raisedUntil ?? 0n },
-    notRaised: raised === false,
+    notRaised: raised === false || undefined,
   };
 }
 
@@ -96,7 +105,7 @@ export function limitCommands(program: Command, ports: RemotePorts): void {
     limits
       .one('create', 'create a limit', async ({ admin }, { account: accountId, ...given }: CreateLimitOptions) => {
         const { scope, id: scopeId = scope === 'account' ? accountId : 0n, unit, window = '', locked = false } = given;
-        const limit = { scope, scopeId, unit, window, settings: toSettings(given) };
+        const limit = { scope, scopeId, unit, window, settings: defined(toSettings(given)) };
         return (await admin.createAccountLimit({ accountId, limit, locked })).limit;
       })
       .requiredOption('--account <account_id>', 'the account', idArgument)
@@ -120,7 +129,8 @@ export function limitCommands(program: Command, ports: RemotePorts): void {
   withSettings(
     limits
       .one('update', 'change a limit', async ({ admin }, limitId: bigint, given: LimitOptions) => {
-        const { limit } = await admin.updateAccountLimit({ limitId, settings: toSettings(given) });
+        const settings = requireChange('limits update', toSettings(given));
+        const { limit } = await admin.updateAccountLimit({ limitId, settings });
         return limit;
       })
       .argument('<limit_id>', 'the limit', idArgument)
@@ -145,10 +155,10 @@ function toGroupSettings({ name, parent, tags, balance }: GroupOptions) {
   return {
     name,
     parentGroupId: parent?.id,
-    noParent: parent !== undefined && parent.id === undefined,
+    noParent: parent && parent.id === undefined,
     tags: tags && { tags },
     balanceNanoUsd: balance?.nanoUsd,
-    noBalance: balance !== undefined && balance.nanoUsd === undefined,
+    noBalance: balance && balance.nanoUsd === undefined,
   };
 }
 
@@ -166,7 +176,7 @@ export function groupCommands(program: Command, ports: RemotePorts): void {
   withGroupSettings(
     groups
       .one('create', 'create a group', async ({ admin }, given: GroupOptions & { account: bigint }) => {
-        const settings = toGroupSettings(given);
+        const settings = defined(toGroupSettings(given));
         return (await admin.createAccountGroup({ accountId: given.account, settings })).group;
       })
       .requiredOption('--account <account_id>', 'the account', idArgument)
@@ -181,7 +191,8 @@ export function groupCommands(program: Command, ports: RemotePorts): void {
   withGroupSettings(
     groups
       .one('update', 'change a group', async ({ admin }, groupId: bigint, given: GroupOptions) => {
-        const answer = await admin.updateAccountGroup({ groupId, settings: toGroupSettings(given) });
+        const settings = requireChange('groups update', toGroupSettings(given));
+        const answer = await admin.updateAccountGroup({ groupId, settings });
         return answer.group;
       })
       .argument('<group_id>', 'the group', idArgument)

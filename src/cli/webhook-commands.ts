@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Webhook, WebhookEvent } from '../gen/tollgate/v1/webhook_pb.ts';
 import { webhookEventJson, webhookJson } from '../rpc/webhook-json.ts';
-import { countArgument, idArgument, nameArgument, wordsArgument } from './arguments.ts';
+import { countArgument, idArgument, nameArgument, requireChange, wordsArgument } from './arguments.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import type { ResourceView } from './resources.ts';
 
@@ -69,7 +69,8 @@ export function webhookCommands(program: Command, ports: RemotePorts): void {
     .option('--account <account_id>', 'list the webhooks of this account', idArgument);
   webhooks
     .one('update', 'change a webhook', async ({ admin }, webhookId: bigint, given: SettingsOptions) => {
-      const { webhook } = await admin.updateAccountWebhook({ webhookId, settings: toSettings(given) });
+      const settings = requireChange('webhooks update', toSettings(given));
+      const { webhook } = await admin.updateAccountWebhook({ webhookId, settings });
       return webhook;
     })
     .argument('<webhook_id>', 'the webhook', idArgument)

@@ -1,6 +1,6 @@
 import type { SourceRequest } from '../gen/tollgate/v1/request_pb.ts';
-import { type ExactJson, parseExact, restoreExact } from '../lib/exact-json.ts';
-import type { JsonObject } from './codec.ts';
+import { type ExactJson, exactText, pairExact, parseExact, restoreExact } from '../lib/exact-json.ts';
+import type { JsonObject, ReceivedRequest } from './codec.ts';
 
 /** The body of a client's request, to be patched. */
 export interface SentBody {
@@ -30,6 +30,29 @@ export function sentBody({ body }: SourceRequest): SentBody {
   const { value, restore } = read === undefined ? readBody(body) : { ...read, value: copy(read.value) };
   // The decoder has checked that the body is an object.
   return { body: value as JsonObject, ...(restore === undefined ? {} : { restore }) };
+}
+
+/** A number that JavaScript may have rounded, as it is written. */
+const maybeRounded = /\d{16}/;
+
+/** Writes objects of a client's body as JSON with all digits of their numbers. */
+export class SentTexts {
+  readonly #received: Pick<ReceivedRequest, 'body' | 'raw'>;
+  /** The objects with marks, by those without; undefined until one is needed. */
+  #exact: ReadonlyMap<object, unknown> | undefined;
+
+  constructor(received: Pick<ReceivedRequest, 'body' | 'raw'>) {
+    this.#received = received;
+  }
+
+  /** Returns the JSON of an object of the body. */
+  write(value: object): string {
+    const json = JSON.stringify(value);
+    if (!maybeRounded.test(json)) return json;
+    const { body, raw } = this.#received;
+    this.#exact ??= pairExact(body, (readBodies.get(raw) ?? readBody(raw)).value);
+    return exactText(this.#exact.get(value) ?? value);
+  }
 }
 
 function readBody(body: Uint8Array): ExactJson {

@@ -58,6 +58,16 @@ export function exactText(value: unknown): string {
   return restoreExact(JSON.stringify(value));
 }
 
+/** Returns the objects and arrays of a value of `parseExact` by those of the value of `JSON.parse` for the same text. */
+export function pairExact(value: unknown, exact: unknown, pairs = new Map<object, unknown>()): Map<object, unknown> {
+  if (typeof value !== 'object' || value === null) return pairs;
+  pairs.set(value, exact);
+  const inExact = exact as Readonly<Record<string, unknown>>;
+  for (const [name, member] of Object.entries(value))
+    pairExact(member, inExact[name] ?? inExact[`${mark}:${name}`], pairs);
+  return pairs;
+}
+
 /** Returns a value as a number, even if `parseExact` has marked it; undefined if it is not a number. */
 export function numberIn(value: unknown): number | undefined {
   if (typeof value === 'number') return value;

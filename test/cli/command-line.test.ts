@@ -163,6 +163,37 @@ test('an API key expires at a time or after a time span', async () => {
   expect(wrong.stderr).toContain('It must be a time such as 2026-12-31T23:59Z, or a time span such as 30m, 2h, 7d.');
 });
 
+test('each option of keys update works alone, and an update without an option is wrong use', async () => {
+  const account = await newAccount();
+  const key = await json('keys', 'create', '--account', account);
+  const id = String(key['api_key_id']);
+  for (const [option, field, value] of [
+    ['--paused', 'paused', true],
+    ['--no-paused', 'paused', false],
+    ['--no-subs-first', 'use_subs_first', false],
+    ['--subs-first', 'use_subs_first', true],
+    ['--no-fallback', 'fallback_to_payg', false],
+    ['--fallback', 'fallback_to_payg', true],
+  ] as const) {
+    expect([option, (await json('keys', 'update', id, option))[field]]).toEqual([option, value]);
+  }
+  const group = await json('groups', 'create', '--account', account, '--name', 'g');
+  const limit = ['limits', 'create', '--account', account, '--scope', 'account', '--unit', 'usd', '--window', 'day'];
+  const made = await json(...limit, '--max', '1', '--raised-max', '2', '--raised-until', '2999-01-01T00:00:00Z');
+  expect(await json('limits', 'update', String(made['limit_id']), '--no-raised')).toMatchObject({ raised: null });
+  const webhook = await json('webhooks', 'create', '--account', account, '--url', 'https://example.com/hook');
+  for (const [kind, what] of [
+    ['keys', id],
+    ['accounts', account],
+    ['groups', String(group['group_id'])],
+    ['limits', String(made['limit_id'])],
+    ['webhooks', String(webhook['webhook_id'])],
+  ] as const) {
+    const { code, stderr } = await tollgate([kind, 'update', what]);
+    expect([kind, code, stderr]).toEqual([kind, 2, `Name what to change: see tollgate ${kind} update --help.\n`]);
+  }
+});
+
 test('API keys are disabled, enabled, limited and revoked', async () => {
   const account = await newAccount();
   const id = String((await json('keys', 'create', '--account', account))['api_key_id']);

@@ -7,6 +7,7 @@ import { ClientCallIds } from './client-call-ids.ts';
 import { decodeMedia } from './decode-media.ts';
 import { extras } from './extras.ts';
 import type { GeminiClientContent, GeminiClientPart } from './request-schema.ts';
+import type { SentTexts } from '../sent-body.ts';
 import { openSeal } from './sealed-signature.ts';
 import { partSignatureKind, reasoningSignatureKind } from './signature.ts';
 
@@ -45,6 +46,7 @@ interface Place {
 export class ContentsDecoder {
   readonly items: Item[] = [];
   readonly #unknown: UnknownMembers;
+  readonly #texts: SentTexts;
   readonly #ids = new ClientCallIds();
   #turn = 0;
   #lastRole: Role = Role.UNSPECIFIED;
@@ -53,8 +55,9 @@ export class ContentsDecoder {
   /** The seals that the turn has already had: clients may send one on several parts. */
   readonly #seals = new Set<string>();
 
-  constructor(unknown: UnknownMembers) {
+  constructor(unknown: UnknownMembers, texts: SentTexts) {
     this.#unknown = unknown;
+    this.#texts = texts;
   }
 
   /** Adds the system instruction. Throws `validation_error` if it is not text. */
@@ -169,13 +172,13 @@ export class ContentsDecoder {
     const { name, args } = call;
     const callId = this.#ids.ofCall(call, path);
     const signed = signature === undefined ? {} : { signature };
-    const content = make.toolCallContent({ callId, name, arguments: JSON.stringify(args ?? {}), ...signed });
+    const content = make.toolCallContent({ callId, name, arguments: this.#texts.write(args ?? {}), ...signed });
     this.items.push(make.makeItem(content, this.#turn));
   }
 
   #addResult(result: GeminiClientPart['functionResponse'] & object, { path }: Place): void {
     const { name, response, parts: media = [] } = result;
-    const { text, isError } = readResponse(response ?? {});
+    const { text, isError } = readResponse(response ?? {}, this.#texts);
     const parts = [
       make.makePart(make.textContent(text)),
       ...(media ?? []).map((each, index) => {
@@ -200,14 +203,19 @@ export class ContentsDecoder {
 }
 
 /** Returns a tool's result as text: by Google's convention `output` has the result and `error` its failure; any other object is the result. */
-function readResponse(response: JsonObject): { text: string; isError: boolean } {
+function readResponse(response: JsonObject, texts: SentTexts): { text: string; isError: boolean } {
   const names = Object.keys(response);
   const [only] = names;
-  if (names.length !== 1 || only === undefined) return { text: JSON.stringify(response), isError: false };
+  if (names.length !== 1 || only === undefined) return { text: texts.write(response), isError: false };
   const value = response[only];
-  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  const text = typeof value === 'string' ? value : writeMember(response, only, texts);
   if (only === 'error') return { text, isError: true };
   // An object would be read as the result itself if it is sent back.
   const isPlain = only === 'output' && objectIn(value) === undefined;
-  return { text: isPlain ? text : JSON.stringify(response), isError: false };
+  return { text: isPlain ? text : texts.write(response), isError: false };
+}
+
+/** Returns the JSON of the only member of an object. */
+function writeMember(holder: JsonObject, name: string, texts: SentTexts): string {
+  return texts.write(holder).slice(JSON.stringify(name).length + 2, -1);
 }

@@ -14,6 +14,7 @@ import { makeRequest } from '../content.ts';
 import { defined } from '../json.ts';
 import * as decode from '../request.ts';
 import { members, parseBody, UnknownMembers, UnknownValue } from '../schema.ts';
+import { SentTexts } from '../sent-body.ts';
 import { decodeServiceTier } from '../service-tier.ts';
 import { toJsonSchema } from './client-schema.ts';
 import { ContentsDecoder } from './decode-contents.ts';
@@ -68,7 +69,7 @@ function requestFrom(body: GeminiRequest, received: ReceivedGemini): GenerateReq
   const unknown = new UnknownMembers(Protocol.GEMINI);
   unknown.collectFromBody(body, known);
   refuseElsewhere(body, unknown);
-  const decoder = new ContentsDecoder(unknown);
+  const decoder = new ContentsDecoder(unknown, new SentTexts(received));
   if (body.systemInstruction != null) decoder.addSystem(body.systemInstruction);
   for (const [index, content] of body.contents.entries()) decoder.add(content, index);
   const config: Config = body.generationConfig ?? {};

@@ -2,6 +2,7 @@ import { type Item, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts'
 import { type cacheHint, decodeCache } from '../cache-hint.ts';
 import * as make from '../content.ts';
 import { invalidField, members, readType, type UnknownMembers, UnknownValue } from '../schema.ts';
+import type { SentTexts } from '../sent-body.ts';
 import { extras } from './extras.ts';
 import {
   blockMembers,
@@ -40,8 +41,9 @@ export function decodeMessages(
   system: SystemPrompt | undefined,
   messages: MessagesRequest['messages'],
   unknown: UnknownMembers,
+  texts: SentTexts,
 ): Item[] {
-  const decoder = new MessageDecoder(unknown);
+  const decoder = new MessageDecoder(unknown, texts);
   if (system !== undefined) decoder.addSystem(system);
   for (const [index, message] of messages.entries()) decoder.add(message, index);
   return decoder.items;
@@ -50,9 +52,11 @@ export function decodeMessages(
 class MessageDecoder {
   readonly items: Item[] = [];
   readonly #unknown: UnknownMembers;
+  readonly #texts: SentTexts;
 
-  constructor(unknown: UnknownMembers) {
+  constructor(unknown: UnknownMembers, texts: SentTexts) {
     this.#unknown = unknown;
+    this.#texts = texts;
   }
 
   addSystem(system: SystemPrompt): void {
@@ -130,7 +134,7 @@ class MessageDecoder {
           make.toolCallContent({
             callId,
             name,
-            arguments: JSON.stringify(input),
+            arguments: this.#texts.write(input),
             ...this.#cache(block, path),
           }),
           turn,

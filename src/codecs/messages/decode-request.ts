@@ -15,6 +15,7 @@ import { makeRequest } from '../content.ts';
 import { defined } from '../json.ts';
 import * as decode from '../request.ts';
 import { members, parseBody, UnknownMembers } from '../schema.ts';
+import { SentTexts } from '../sent-body.ts';
 import { decodeServiceTier } from '../service-tier.ts';
 import { decodeMessages } from './decode-messages.ts';
 import { extras } from './extras.ts';
@@ -67,7 +68,7 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
   unknownMembers.collectFromBody(body, known);
   const { metadata } = body;
   const choice = unknownMembers.knownOrRefuse(body.tool_choice, 'tool_choice');
-  const items = decodeMessages(body.system ?? undefined, body.messages, unknownMembers);
+  const items = decodeMessages(body.system ?? undefined, body.messages, unknownMembers, new SentTexts(received));
   const tools = (body.tools ?? []).map((tool, index) => decodeTool(tool, unknownMembers, `tools.${index}`));
   unknownMembers.list(choice, knownChoiceMembers, 'tool_choice');
   const request = makeRequest({
