@@ -37,10 +37,14 @@ const google = (status: number, message: string, more: object, outcome: Outcome)
   body: { error: { code: status, message, ...more } },
   outcome,
 });
-const anthropic = (status: number, type: string, message: string, outcome: Outcome, details?: object): Case => ({
+const anthropic = (
+  status: number,
+  error: { type: string; message: string; details?: object },
+  outcome: Outcome,
+): Case => ({
   protocol: 'messages',
   status,
-  body: { type: 'error', error: { type, message, ...(details === undefined ? {} : { details }) } },
+  body: { type: 'error', error },
   outcome,
 });
 
@@ -156,27 +160,26 @@ const cases: Readonly<Record<string, Case>> = {
   'llama.cpp, an image as 500': chat(500, { message: 'image input is not supported by this model' }, 'request'),
   'Anthropic, no credit as 400': anthropic(
     400,
-    'invalid_request_error',
-    'Your credit balance is too low to access the API.',
+    { type: 'invalid_request_error', message: 'Your credit balance is too low to access the API.' },
     'operator',
   ),
   'Anthropic, a spend limit as 400': anthropic(
     400,
-    'invalid_request_error',
-    'You have reached your specified API usage limits. You will regain access on 2027-01-01.',
+    { type: 'invalid_request_error', message: 'You have reached your specified API usage limits.' },
     'operator',
   ),
-  'Anthropic, a spend limit as 429': anthropic(429, 'rate_limit_error', 'Paused until next month.', 'operator', {
-    error_code: 'enforced_spend_limit_reached',
-  }),
-  'Anthropic, no such model': anthropic(404, 'not_found_error', 'model: claude-gone', 'operator'),
+  'Anthropic, a spend limit as 429': anthropic(
+    429,
+    { type: 'rate_limit_error', message: 'Paused.', details: { error_code: 'enforced_spend_limit_reached' } },
+    'operator',
+  ),
+  'Anthropic, no such model': anthropic(404, { type: 'not_found_error', message: 'model: claude-gone' }, 'operator'),
   'Anthropic, too long': anthropic(
     400,
-    'invalid_request_error',
-    'prompt is too long: 3333404 tokens > 200000 maximum',
+    { type: 'invalid_request_error', message: 'prompt is too long: 3333404 tokens > 200000 maximum' },
     'too long',
   ),
-  'Anthropic, overloaded': anthropic(529, 'overloaded_error', 'Overloaded', 'shown'),
+  'Anthropic, overloaded': anthropic(529, { type: 'overloaded_error', message: 'Overloaded' }, 'shown'),
   'Gemini, a wrong key as 400': google(
     400,
     'API key not valid. Please pass a valid API key.',
