@@ -311,6 +311,7 @@ describe('errors', () => {
     const details = [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '34.5s' }];
     expect(error(429, { error: { code: 429, message: 'quota', status: 'RESOURCE_EXHAUSTED', details } })).toEqual({
       message: 'quota',
+      meaning: 'quota',
       retryAfterMs: 34_500,
     });
   });
