@@ -36,6 +36,7 @@ export class GeminiStreamParser implements EventParser {
   push({ event, data }: SseMessage, events: GenerationEvent[]): void {
     if (this.#state === 'completed' || data.trim() === '') return;
     const body = objectIn(frameJson(data, isPlain));
+    if (event === 'error') throw toReportedFailure(body?.['error'] == null ? { error: body ?? data } : body);
     if (body !== undefined) return this.response(body, events);
     // A proxy between the provider and the gateway may send other events.
     if (event !== '' && event !== 'message') return;

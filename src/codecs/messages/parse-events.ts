@@ -62,6 +62,7 @@ export class MessagesStreamParser implements EventParser {
       if (data.trim() === '' || data.trim() === '[DONE]') return;
       throw malformed('the data of an event is not a JSON object');
     }
+    if (event === 'error') throw toReportedFailure(body['error'] == null ? { error: body } : body);
     this.#event(textIn(body['type']) || event, body, events);
   }
 

@@ -55,6 +55,7 @@ export class ResponsesStreamParser implements EventParser {
       if (isOther || data.trim() === '' || data.trim() === '[DONE]') return;
       throw malformed('the data of an event is not a JSON object');
     }
+    if (event === 'error') throw toReportedFailure(body);
     this.#event(textIn(body['type']) || event, body, events);
   }
 
