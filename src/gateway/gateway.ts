@@ -57,9 +57,10 @@ import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { configurationView } from './configuration-view.ts';
 import { ledgerCheck } from './ledger-check.ts';
 import { storageView } from './storage-view.ts';
+import { ConfigurationAudit } from './configuration-audit.ts';
 import { openImages } from './images.ts';
 import { errorTexts, type ListenerOptions, openFront, shareFront } from './public-listener.ts';
-import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
+import { catalogContent, LiveConfig, type ReloadedConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
 import { watchFileSizes } from './file-sizes.ts';
 import { retryPolicy, toRoutes, simulatorName, toStrategies } from './routing.ts';
 import { Discovery } from './discovery.ts';
@@ -143,6 +144,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   await front.listen();
   // After listening has succeeded: if the first start can't listen, no keys must be left that were never shown.
   const firstKeys = await bootstrap(stores.ledger, environment);
+  await core.audit.started(config);
   state.serving = true;
   workers?.serve();
   const starting = Promise.all([core.discovery.start(), core.deliveries.start()]);
@@ -215,7 +217,7 @@ function reloading(live: LiveConfig, targets: ReloadTargets, proxy: ProxySetting
     config: () => live.current,
     onModelsChanged: models => live.discovered(models, targets),
   });
-  const reload = async (): Promise<Reloaded> => {
+  const reload = async (): Promise<ReloadedConfig> => {
     const reloaded = await live.reload(targets);
     void discovery.queryAll();
     return reloaded;
@@ -295,12 +297,14 @@ function makeCore(parts: CoreResources) {
   const core = makeRequestCore(parts);
   const texts = (): ErrorTexts => errorTexts(live, parts.publicUrl);
   const batches = openBatches({ ...parts, ...core, texts });
-  const reload = async (): Promise<Reloaded> => {
+  const audit = new ConfigurationAudit({ ledger: stores.ledger, dataDir: parts.environment.dataDir, logger });
+  const reload = async (): Promise<ReloadedConfig> => {
     const reloaded = await core.reload();
     await workers?.reload();
+    await audit.reloaded(live.current, reloaded.changes);
     return reloaded;
   };
-  return { ...core, batches, reload, stopRetention: startRetention(stores.ledger, live, logger) };
+  return { ...core, audit, batches, reload, stopRetention: startRetention(stores.ledger, live, logger) };
 }
 
 /** Makes the services that answer requests, on this thread or in a worker. The returned `reload` throws `ConfigError`. */
