@@ -135,7 +135,15 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   const people = new People({ ...core, config, publicUrl, workers });
   const services = makeServices(core, people, workers, operatorView(parts));
   const dashboards = openDashboards({ config, core: services, logger, people });
-  const listening = { ...parts, tls, services, nextRequestId: () => makeRequestId(ids), dashboards, people };
+  const listening = {
+    ...parts,
+    tls,
+    services,
+    nextRequestId: () => makeRequestId(ids),
+    findListed: (name: string) => core.catalog.find(name)?.id,
+    dashboards,
+    people,
+  };
   const front = workers === undefined ? openFront(listening, () => !state.serving) : shareFront(workers, listening);
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
