@@ -140,7 +140,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
     tls,
     services,
     nextRequestId: () => makeRequestId(ids),
-    findListed: (name: string) => core.catalog.find(name)?.id,
+    findListed: core.findListed,
     dashboards,
     people,
   };
@@ -156,15 +156,8 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   state.serving = true;
   workers?.serve();
   const starting = Promise.all([core.discovery.start(), core.deliveries.start()]);
-  const secretFiles = new SecretFileWatch({
-    sources: () => live.current.secretSources ?? [],
-    reload: () => reloadOrLog(core.reload, logger),
-  });
-  secretFiles.start();
-  stores.onLeaseEnded?.(number => {
-    ids.renumber(number);
-    for (const service of listRunning(core, workers)) service.interruptAll();
-  });
+  const secretFiles = watchSecretFiles(live, core.reload, logger);
+  renumberWhenLost(stores, ids, () => listRunning(core, workers));
   await Promise.all([core.images.resume(), core.batches.resume()]);
   const stopping = createStopping({
     edge: front,
@@ -215,6 +208,24 @@ export function makeRequestId(ids: IdSource): string {
   } catch {
     return unnumberedRequestId();
   }
+}
+
+/** Ends what runs, and takes new ids, when this gateway has lost its number among those that share a database. */
+function renumberWhenLost(stores: Stores, ids: IdSource, running: () => ReturnType<typeof listRunning>): void {
+  stores.onLeaseEnded?.(number => {
+    ids.renumber(number);
+    for (const service of running()) service.interruptAll();
+  });
+}
+
+/** Reloads the configuration when a secret file changes. */
+function watchSecretFiles(live: LiveConfig, reload: () => Promise<Reloaded>, logger: Logger): SecretFileWatch {
+  const watch = new SecretFileWatch({
+    sources: () => live.current.secretSources ?? [],
+    reload: () => reloadOrLog(reload, logger),
+  });
+  watch.start();
+  return watch;
 }
 
 /** Applies new configurations: of a reloaded file, and with discovered models. */
@@ -374,6 +385,7 @@ export function makeRequestCore(parts: CoreResources) {
     direct: Object.values(direct),
     tokens,
     providers: () => listProviders(live, upstreams),
+    findListed: (name: string) => catalog.find(name)?.id,
     reload,
     discovery,
     ...events,

@@ -58,9 +58,9 @@ test.each<[string, string | FormData, string]>([
 test('a model that is off is named, and a name that is not listed is no label', async () => {
   const chat = (model: string): string => JSON.stringify({ model, messages: [{ role: 'user', content: 'x' }] });
   expect(await send('/v1/chat/completions', chat('acme/off'))).toBe(502);
-  expect(await send('/v1/chat/completions', chat('guess-7f3a'))).toBe(404);
+  expect(await send('/v1/chat/completions', chat('guess-7f3a'))).toBe(400);
   const found = await refused('/v1/chat/completions');
   expect(found).toContainEqual(expect.stringMatching(/^acme\/off 502 /));
-  expect(found).toContain('other 404 model_not_found');
+  expect(found).toContain('other 400 model_not_found');
   expect(gateway.printed()).not.toContain('guess-7f3a');
 });
