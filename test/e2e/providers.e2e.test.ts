@@ -134,12 +134,11 @@ describe('after one request', () => {
     const made = listed.data.find(({ model }) => model === 'acme/mixed') ?? expect.fail('no record');
     const id = String(made['request_id']);
     const shown = (await gateway.cli(['requests', 'show', id, '--json'])).json as Row;
-    expect(shown).toMatchObject({
-      attempts: [
-        { provider: 'mixed', result: 'status', status: 401 },
-        { provider: 'mixed', result: 'completed' },
-      ],
-    });
+    const attempts = [
+      { provider: 'mixed', result: 'status', status: 401 },
+      { provider: 'mixed', result: 'completed' },
+    ];
+    expect(shown).toMatchObject({ timeline: { attempt_count: 2, attempts } });
     const line = gateway
       .printed()
       .split('\n')
