@@ -74,4 +74,7 @@ if (process.argv.includes('--check')) {
   }
 } else {
   generateInto(root);
+  // Imported on demand, because its modules need the code that was just generated.
+  const { writeCommandLineDoc } = await import('./command-line-doc.ts');
+  await writeCommandLineDoc();
 }
