@@ -289,7 +289,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     if (this.#target.keys.learn(keyUser, model, this.#keyIndex, failure)) {
       this.#request.watch?.keyRefused?.(failure);
       this.#send();
-    } else if (head.status === 503 && failure.facts.isLoading === true) this.#awaitModel(failure);
+    } else if (failure.facts.meaning === 'loading') this.#awaitModel(failure);
     else this.#fail(failure);
   }
 
