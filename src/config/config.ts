@@ -161,6 +161,7 @@ function toSettings(file: CompleteFile): Config {
     dailyLimitUnit: file.daily_limit_unit,
     timeouts,
     retries: file.retries,
+    capacity: { waitMs: file.capacity.wait },
     ...defined({ tls: tlsSettings(file.tls) }),
     rpc: rpcSettings(file),
     ...defined({ identityProvider: identityProviderSettings(file) }),

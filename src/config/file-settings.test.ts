@@ -22,6 +22,7 @@ timeouts: { connect: 1500ms, total: 2h }
 tls: { cert: a.pem, key: b.pem }
 rpc: { tls: { cert: a.pem, key: b.pem, client_ca: c.pem }, admin: socket, tokens: [{ name: meter, token: [one-token-of-at-least-thirty-two-characters, another-token-of-thirty-two-characters], scopes: [metering] }] }
 identity_provider: { issuer: https://id.example, client_id: a, client_secret: b, people: [{ claim: email, value: a@b.c, role: operator }, { claim: email, value: "*", role: viewer, account: 1 }] }
+capacity: { wait: 90s }
 limits: { body_bytes: 65537, body_memory: 300MB, other_body_bytes: 4KiB }
 overload: { heap: 0.905 }
 ledger: { write_off_limit: 123456.123456789 }

@@ -39,6 +39,7 @@ export function toFileSettings(config: Config): FileSettings {
     daily_limit_unit: config.dailyLimitUnit,
     timeouts: toTimeouts(config.timeouts),
     retries: config.retries,
+    capacity: { wait: durationText(config.capacity.waitMs) },
     tls: toTls(config.tls),
     rpc: toRpc(config.rpc),
     identity_provider: toIdentityProvider(config.identityProvider),

@@ -258,6 +258,9 @@ export const fileSchema = mapping({
   webhooks: mapping({
     allow_private: flag.default(false),
   }).prefault({}),
+  capacity: mapping({
+    wait: duration(0).default(30_000),
+  }).prefault({}),
   batches: mapping({
     concurrency: whole(1, 1_000).default(8),
     file_bytes: size(1024, 1024 ** 3).default(200_000_000),

@@ -230,7 +230,13 @@ test('an upstream that ends without `completed` counts as truncated, never as a 
 describe('the waits between attempts', () => {
   const first = (facts: object, policy: Partial<RetryPolicy> = {}): Setting & { a: ScriptedUpstream } => {
     const a = new ScriptedUpstream(({ attempt }) => (attempt < 3 ? [status(429, facts)] : answer('x')));
-    const retry = { retries: 2, backoff: { baseMs: 500, maxMs: 8_000 }, retryAfterMaxMs: 15_000, ...policy };
+    const retry = {
+      retries: 2,
+      backoff: { baseMs: 500, maxMs: 8_000 },
+      retryAfterMaxMs: 15_000,
+      keyWaitMs: 30_000,
+      ...policy,
+    };
     return { a, ...setUp({ a }, [{}], { retry }) };
   };
 
@@ -429,7 +435,7 @@ describe('the circuit breaker', () => {
     const { router, a } = failing(status(500));
     for (let request = 0; request < 5; request += 1) await outcome(router);
     const route = { provider: 'a', model: 'big', priority: 5, weight: 2 };
-    const retry = { retries: 0, backoff: { baseMs: 1, maxMs: 1 }, retryAfterMaxMs: 1 };
+    const retry = { retries: 0, backoff: { baseMs: 1, maxMs: 1 }, retryAfterMaxMs: 1, keyWaitMs: 1 };
     const config = { providers: [{ name: 'a', upstream: a }], routes: new Map([['m', [route]]]) };
     router.replace(config, retry);
     expect(router.isAvailable('m')).toBe(false);
