@@ -33,7 +33,7 @@ const wire: Wire = faultWires[faultProtocol()];
 const moments: Readonly<Record<MomentName, Moment>> = listMoments(wire);
 const usages = listUsages(wire);
 
-/** The timeouts: longer than anything except a stall takes on a busy machine. */
+/** The timeouts: longer than anything except a stall takes on a busy machine. The total one is longer than the suite may take, so that a request that only it would end fails the suite. */
 const limitMs = 6_000;
 const outputMax = 1_000;
 
@@ -77,8 +77,6 @@ interface Ran {
   readonly seen: Seen;
   /** Undefined if the request left no record. */
   readonly record: ActivityRecord | undefined;
-  /** How its attempts ended. */
-  readonly results: readonly string[];
 }
 const ran = new Map<string, Ran>();
 const toKey = (model: string, way: Way): string => `${model} ${way.name}`;
@@ -109,7 +107,7 @@ function config(): string {
 simulator: { enabled: false }
 retries: 0
 limits: { upstream_event_bytes: 20000 }
-timeouts: { connect: 5s, first_event: ${limitMs}ms, idle: ${limitMs}ms, total: 30s }
+timeouts: { connect: 30s, first_event: ${limitMs}ms, idle: ${limitMs}ms, total: 1h }
 providers:
   raw: ${raw}${owners.map(name => `\n  ${name}: ${raw}`).join('')}
   gone: { protocol: ${wire.protocol}, base_url: "${new URL(goneUrl).origin}${basePaths[wire.protocol]}" }
@@ -130,8 +128,7 @@ async function pool(jobs: readonly (() => Promise<void>)[], width: number): Prom
 async function runCell(model: string, way: Way): Promise<void> {
   const seen = await way.ask(gateway, idFor(model, way));
   const found = await gateway.account.getActivity({ requestId: seen.requestId }).catch(() => undefined);
-  const results = found?.record?.timeline?.attempts.map(({ result }) => result) ?? [];
-  ran.set(toKey(model, way), { seen, record: found?.record, results });
+  ran.set(toKey(model, way), { seen, record: found?.record });
 }
 
 beforeAll(async () => {
@@ -231,10 +228,6 @@ describe.each(ways)('$name', way => {
       expectedEnd(fault, moment, way),
     );
     expect(seen.wrong).toEqual([]);
-    if (seen.code === 'upstream_timeout') {
-      // It ended by the limit of its moment, and not by that of the whole answer, which is much longer.
-      expect(it.results).toEqual([expect.stringMatching(/^(first_event|idle)_timeout$/)]);
-    }
     if (seen.end === 'answer') {
       expect([seen.text, seen.arguments, seen.finish]).toEqual([
         wholeAnswer.text,
