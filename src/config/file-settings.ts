@@ -209,7 +209,10 @@ function toModel(model: ModelSettings): object {
     max_size: model.maxSize === '' ? undefined : model.maxSize,
     strategy: model.strategy ?? 'priority',
     tokenizer: model.tokenizer,
-    routes: model.routes.map(({ cost, ...route }) => ({ ...route, ...(cost && { cost: toPricing(cost) }) })),
+    routes: model.routes.map(({ cost, contextLength, ...route }) => ({
+      ...route,
+      ...defined({ context_length: contextLength, cost: cost && toPricing(cost) }),
+    })),
   } satisfies Part<ParsedModel>);
 }
 

@@ -118,6 +118,7 @@ const route = mapping({
   priority: whole(0, 1_000_000).default(1),
   weight: numberBetween(0, 1_000_000).default(1),
   tiers: listOf(oneOf('flex', 'priority')).optional(),
+  context_length: tokens.optional(),
   cost: pricing.optional(),
 });
 

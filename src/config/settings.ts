@@ -395,6 +395,8 @@ export interface RouteSettings {
   readonly weight: number;
   /** The tiers that the route has, in addition to the standard one; absent: all tiers of the model. */
   readonly tiers?: readonly ('flex' | 'priority')[];
+  /** The most tokens of input and output at this route; absent: those of the model. */
+  readonly contextLength?: number;
   /** What the provider charges the operator; absent: unknown. */
   readonly cost?: PricingSettings;
 }

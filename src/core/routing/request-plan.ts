@@ -82,6 +82,8 @@ export class RequestPlan {
   readonly #failures = new Map<LiveRoute, number>();
   /** Until when keys are waited for; undefined: none was waited for yet. */
   #keysUntilMs: number | undefined;
+  /** The input is too long for contexts up to this length. */
+  #contextMin = -1;
   /** The shortest time until a key of a skipped route is usable again. */
   #restMs = Infinity;
   /** Aborts the current wait; undefined: there is none. */
@@ -154,6 +156,7 @@ export class RequestPlan {
       this.#waitMs = backoffMs(this.#failuresHere, policy.backoff, random, requestedMs);
       return undefined;
     }
+    if (verdict.retry === 'longer_route') this.#contextMin = this.#route?.contextLength ?? Infinity;
     this.#leaveRoute();
     return verdict.retry === 'never' || verdict.retry === 'rejected' ? this.#failed : undefined;
   }
@@ -168,6 +171,7 @@ export class RequestPlan {
     while (this.#position < this.#routes.length) {
       const route = this.#routes[this.#position];
       this.#position += 1;
+      if (route !== undefined && this.#isTooShort(route)) continue;
       // All keys of its provider are resting, so the route is skipped without asking its breaker.
       if (route !== undefined && keyRestMs(route) > 0) {
         this.#resting.push(route);
@@ -194,7 +198,9 @@ export class RequestPlan {
   async #afterRest(): Promise<NextAttempt> {
     const { policy, runtime } = this.#dependencies;
     for (;;) {
-      const route = this.#resting.toSorted((one, other) => keyRestMs(one) - keyRestMs(other))[0];
+      const route = this.#resting
+        .filter(each => !this.#isTooShort(each))
+        .toSorted((one, other) => keyRestMs(one) - keyRestMs(other))[0];
       if (route === undefined) return this.#nothing();
       this.#resting.splice(this.#resting.indexOf(route), 1);
       this.#keysUntilMs ??= runtime.monotonicMs() + policy.keyWaitMs;
@@ -205,6 +211,11 @@ export class RequestPlan {
       const attempt = isReady === true ? this.#take(route) : undefined;
       if (attempt !== undefined) return attempt;
     }
+  }
+
+  /** Returns whether the input is too long for a route. */
+  #isTooShort({ contextLength = Infinity }: LiveRoute): boolean {
+    return this.#contextMin >= 0 && contextLength <= this.#contextMin;
   }
 
   #nothing(): Error {
