@@ -226,14 +226,11 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const headers = own === noHeaders ? plan.headers : this.#headers(lane, whole, own);
       body = outgoingBody(encoded.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', target.runtime.monotonicMs() - beganMs);
-<<<<<<< ours
-      outgoing = { keyUser, accountId: call.accountId, model, path: plan.path, headers, whole, codec, watch, tap };
-=======
       const key = this.#keyMark(call, lane);
       if (key !== undefined) restorers.push(key);
       const { affinity, keyPicked } = key ?? {};
-      outgoing = { keyUser, model, path: plan.path, headers, whole, codec, watch, tap, affinity, keyPicked };
->>>>>>> theirs
+      const { accountId } = call;
+      outgoing = { keyUser, accountId, model, path: plan.path, headers, whole, codec, watch, tap, affinity, keyPicked };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
