@@ -17,6 +17,8 @@ export interface Config {
   readonly keepAliveMs: number;
   /** Origins that browsers may call from, or `*`; empty: none. */
   readonly corsOrigins: readonly string[];
+  /** Addresses and networks of proxies whose `x-forwarded-for` is believed. */
+  readonly trustedProxies: readonly string[];
   /** `public`: the public listener serves `GET /metrics`, too. */
   readonly metrics: 'internal' | 'public';
   readonly logLevel: 'error' | 'warn' | 'info' | 'debug';

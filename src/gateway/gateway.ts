@@ -134,7 +134,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   const tls = openTls(config, logger);
   const people = new People({ ...core, config, publicUrl, workers });
   const services = makeServices(core, people, workers, operatorView(parts));
-  const dashboards = openDashboards({ config, core: services, logger, people });
+  const dashboards = openDashboards({ config, addresses: live.addresses, core: services, logger, people });
   const listening = {
     ...parts,
     tls,
@@ -564,6 +564,7 @@ function openRpc(parts: ListenerOptions, core: Core): RpcListener {
     decodeSource: sourceDecoder(parser),
     messageBytesMax: limits.bodyBytes,
     unready: () => parts.health.reason,
+    addresses: live.addresses,
     controlBytesMax: settings.controlBytes,
     elementsMax: settings.messageElements,
     openCalls: settings.open,

@@ -1,3 +1,4 @@
+import type { ClientAddresses } from '../../lib/client-address.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { DescService } from '@bufbuild/protobuf';
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
@@ -30,6 +31,8 @@ export interface DashboardOptions extends MessageLimits {
   /** True if the listener has a certificate. */
   readonly isSecure: boolean;
   readonly files: PageFiles;
+  /** Finds the address of a client, also behind a trusted proxy. */
+  readonly addresses: ClientAddresses;
   readonly core: PushTransport;
   /** The services that pages may call; `DashboardService` is added to them. */
   readonly services: readonly DescService[];
@@ -130,22 +133,23 @@ export class Dashboard {
    * Counts a large body until its answer has ended. Returns whether it may be read. A body of unknown length counts as the largest that the
    * service accepts.
    */
-  #admitsBody(path: string, { headers, socket }: IncomingMessage, response: ServerResponse): boolean {
+  #admitsBody(path: string, request: IncomingMessage, response: ServerResponse): boolean {
     const service = this.#options.services.find(({ typeName }) => path.startsWith(`/${typeName}/`));
     const { bytesMax } = messageBounds(this.#options, service ?? DashboardService, false);
-    const bytes = Math.min(bytesMax, Number(headers['content-length'] ?? bytesMax));
+    const bytes = Math.min(bytesMax, Number(request.headers['content-length'] ?? bytesMax));
     if (bytes <= smallBodyBytes) return true;
-    const owner = socket.remoteAddress ?? '';
+    const owner = this.#options.addresses.find(request);
     if (this.#bodies.take(owner, bytes) !== 'taken') return false;
     response.once('close', () => this.#bodies.give(owner, bytes));
     return true;
   }
 
   /** Removes headers that only the gateway may set, sets them to what is true, and uses the cookie as the credential if there is no other. */
-  #setHeaders({ headers, socket }: IncomingMessage, requestId: string): void {
+  #setHeaders(request: IncomingMessage, requestId: string): void {
+    const { headers } = request;
     for (const name of [edgeHeader, fingerprintHeader, actsForHeader, dashboardListenerHeader]) delete headers[name];
     headers[requestIdHeader] = requestId;
-    headers[clientAddressHeader] = socket.remoteAddress;
+    headers[clientAddressHeader] = this.#options.addresses.find(request);
     if (this.#options.listener === 'public') headers[dashboardListenerHeader] = 'public';
     const session = this.#cookie.read(headers);
     if (session !== undefined && headers.authorization === undefined && headers['x-api-key'] === undefined) {

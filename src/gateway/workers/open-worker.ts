@@ -102,7 +102,7 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
       ...parts,
       tls,
       services,
-      dashboards: openDashboards({ config, core: services, logger, people }),
+      dashboards: openDashboards({ config, addresses: live.addresses, core: services, logger, people }),
       nextRequestId: () => makeRequestId(ids),
       findListed: core.findListed,
       failed: (account, key, code) => port.notify('failed', account, key, code),
