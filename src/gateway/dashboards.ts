@@ -54,7 +54,7 @@ interface PeopleOptions extends Pick<NowOptions, 'router'> {
   readonly workers?: Workers | undefined;
 }
 
-/** What the dashboard needs besides the other services: sessions, the live view, and the URLs of the operator's links. */
+/** The dashboard's needs besides the other services: sessions, the live view, and the URLs of the operator's links. */
 export class People {
   readonly options: SessionOptions;
   readonly errors = new RecentErrors(() => systemClock.now());
