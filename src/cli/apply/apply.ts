@@ -51,7 +51,7 @@ export function applyCommand(program: Command, { streams, environment }: RemoteP
 function countsText(steps: readonly Step[], wanted: number): string {
   const named = (action: Step['action']): ReadonlySet<string> =>
     new Set(
-      steps.filter(step => step.action === action).map(({ kind, name, account }) => `${kind} ${name} ${account}`),
+      steps.filter(step => step.action === action).map(({ kind, name, account }) => `${kind} ${name} ${account ?? ''}`),
     );
   const created = named('create');
   const changed = named('update').difference(created);
