@@ -390,7 +390,7 @@ export interface RouteSettings {
   readonly weight: number;
   /** The tiers that the route has, in addition to the standard one; absent: all tiers of the model. */
   readonly tiers?: readonly ('flex' | 'priority')[];
-  /** What the provider charges the operator; absent: unknown. */
+  /** The amount that the provider charges the operator; absent: unknown. */
   readonly cost?: PricingSettings;
 }
 
@@ -407,7 +407,7 @@ export interface BatchSettings {
 /** A plan that an account can subscribe to. */
 export type PlanName = 'core' | 'core_pro';
 
-/** What a plan costs and includes. */
+/** A plan's price and contents. */
 export interface PlanSettings {
   readonly biweekly: PlanPeriod;
   readonly monthly: PlanPeriod;

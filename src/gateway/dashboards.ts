@@ -54,7 +54,7 @@ interface PeopleOptions extends Pick<NowOptions, 'router'> {
   readonly workers?: Workers | undefined;
 }
 
-/** What the dashboard needs besides the other services: sessions, the live view, and the URLs of the operator's links. */
+/** The dashboard's needs besides the other services: sessions, the live view, and the URLs of the operator's links. */
 export class People {
   readonly options: SessionOptions;
   readonly errors = new RecentErrors(() => systemClock.now());
@@ -156,6 +156,7 @@ export function openDashboards({ config, addresses, core, logger, people }: Dash
     publicPages: new Dashboard({
       ...shared,
       listener: 'public',
+      path: () => new URL(people.options.publicUrl()).pathname.replace(/\/+$/, ''),
       login: login('public'),
       isSecure: tls !== undefined,
       services: peoplesServices,
@@ -163,6 +164,7 @@ export function openDashboards({ config, addresses, core, logger, people }: Dash
     internalPages: new Dashboard({
       ...shared,
       listener: 'internal',
+      path: () => '',
       login: login('internal'),
       isSecure: rpc.tls !== undefined,
       services: [...peoplesServices, ...operators],

@@ -101,7 +101,7 @@ export interface Gateway {
 /** The factor by which a provider's token count may exceed the gateway's before the gateway cuts an answer at its output limit. */
 const foreignTolerance = 1.15;
 
-/** What a gateway is opened with. */
+/** The options with which a gateway is opened. */
 export interface GatewayResources {
   readonly environment: Environment;
   readonly config: Config;

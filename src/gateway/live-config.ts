@@ -16,7 +16,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { builtInModels, retryPolicy, toRoutes, toStrategies } from './routing.ts';
 import type { UpstreamSet } from './upstream-set.ts';
 
-/** What a new configuration is applied to. */
+/** The parts to which a new configuration is applied. */
 export interface ReloadTargets {
   readonly upstreams: UpstreamSet;
   readonly router: { replace(config: RoutingConfig, retry: RetryPolicy): void };

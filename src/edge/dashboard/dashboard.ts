@@ -33,6 +33,8 @@ export interface DashboardOptions extends MessageLimits {
   readonly files: PageFiles;
   /** Finds the address of a client, also behind a trusted proxy. */
   readonly addresses: ClientAddresses;
+  /** Returns the path below which browsers see this listener, without a slash at its end; '': none. A proxy removes it. */
+  readonly path: () => string;
   readonly core: PushTransport;
   /** The services that pages may call; `DashboardService` is added to them. */
   readonly services: readonly DescService[];
@@ -68,8 +70,8 @@ export class Dashboard {
 
   constructor(options: DashboardOptions) {
     this.#options = options;
-    this.#cookie = new SessionCookie(options.listener, options.isSecure);
-    this.#login = options.login && new Login(options.login, this.#cookie, options.isSecure);
+    this.#cookie = new SessionCookie(options);
+    this.#login = options.login && new Login(options.login, this.#cookie, options);
     const bodyBytesMax = options.messageBytesMax ?? defaultMessageBytesMax;
     this.#bodies = new SharedBudget(() => ({
       max: Math.max(bodyBytesMax, largeBodyBytesMax),
@@ -108,11 +110,17 @@ export class Dashboard {
       return answerText(response, 405, 'Pages are read with GET.');
     }
     if (path === '/dashboard') {
-      response.writeHead(308, { ...pageHeaders, location: prefix, 'content-length': 0 }).end();
+      response
+        .writeHead(308, { ...pageHeaders, location: `${this.#options.path()}${prefix}`, 'content-length': 0 })
+        .end();
       return undefined;
     }
     if (this.#login !== undefined && (await this.#login.answer(path, request, response))) return undefined;
-    return this.#options.files.answer(path.slice(prefix.length), request, response);
+    return this.#options.files.answer(path.slice(prefix.length), {
+      request,
+      response,
+      base: `${this.#options.path()}${prefix}`,
+    });
   }
 
   async #answerCall(path: string, call: Omit<BrowserCall, 'path'>): Promise<void> {

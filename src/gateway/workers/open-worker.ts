@@ -34,7 +34,7 @@ import type { Stores } from '../stores.ts';
 import { openTls } from '../tls.ts';
 import { workerInstance } from './worker-data.ts';
 
-/** What a worker is opened with. */
+/** The options with which a worker is opened. */
 interface WorkerResources {
   /** The number of the worker, from 1. */
   readonly number: number;
