@@ -1,32 +1,15 @@
 /** The dashboard behind a proxy that removes a path: its files, its calls and its cookie (docs/reverse-proxy.md "Below a path"). */
-import { createServer, request as send } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, expect, test } from 'vitest';
-import { endGateway, type Gateway } from '../gateway.ts';
+import { endGateway } from '../gateway.ts';
 import { startGateway } from '../hosted-gateway.ts';
+import { PathProxy } from './path-proxy.ts';
 
-let target = '';
-const proxy = createServer((incoming, outgoing) => {
-  const path = incoming.url ?? '';
-  if (!path.startsWith('/ai/')) return void outgoing.writeHead(404).end('not below the path');
-  const forwarded = send(
-    `${target}${path.slice(3)}`,
-    { method: incoming.method, headers: incoming.headers },
-    answer => {
-      outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
-      answer.pipe(outgoing);
-    },
-  );
-  incoming.pipe(forwarded);
-});
-await new Promise<void>(done => {
-  proxy.listen(0, '127.0.0.1', done);
-});
-const origin = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-const gateway: Gateway = await startGateway({ config: `public_url: ${origin}/ai\n` });
-target = gateway.url;
+const proxy = new PathProxy();
+await proxy.listen();
+const { origin } = proxy;
+const gateway = await startGateway({ config: `public_url: ${origin}/ai\n` });
+proxy.target = gateway.url;
 afterAll(async () => {
-  proxy.closeAllConnections();
   proxy.close();
   await endGateway(gateway);
 });
