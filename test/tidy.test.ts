@@ -267,18 +267,3 @@ test('a test in `src` is beside the file that it tests, and there are no tests o
     .filter(file => file.endsWith('.test.ts'));
   expect([...alone, ...outside]).toEqual([]);
 });
-
-test('a docstring says what something is or does, and does not begin with “What”', () => {
-  const folders = ['src', 'scripts', 'bench', 'examples'];
-  const found = folders.flatMap(folder =>
-    readdirSync(resolve(root, folder), { recursive: true, encoding: 'utf8' })
-      .filter(path => /\.(?:ts|tsx|mjs)$/.test(path) && !/(?:^|\/)node_modules\//.test(path))
-      .flatMap(path => {
-        const lines = readFileSync(resolve(root, folder, path), 'utf8').split('\n');
-        return lines.flatMap((line, index) =>
-          /^\s*\/\*\*\s+What /.test(line) ? [`${folder}/${path}:${index + 1}`] : [],
-        );
-      }),
-  );
-  expect(found).toEqual([]);
-});
