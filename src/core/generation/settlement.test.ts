@@ -101,7 +101,7 @@ test('price thresholds apply to all input tokens of a call, cached ones included
     toSettleCommand({
       id: 1,
       model,
-      requestedTier: ServiceTier.DEFAULT,
+      requestedTier: 'default',
       reportedTier: undefined,
       state: 'completed',
       counted: { buckets: { ...noUsage, input, cacheRead }, source: 'reported' },
