@@ -22,9 +22,9 @@ import { registerBatches } from './batches/batch-routes.ts';
 import { registerFiles } from './batches/file-routes.ts';
 import { registerMessageBatches } from './batches/message-batch-routes.ts';
 import { embeddingRoute, registerDirect, rerankRoute } from './direct-route.ts';
-import { answerError } from './error-answer.ts';
+import { answerError, type RequestFailure } from './error-answer.ts';
 import { registerGemini } from './gemini/routes.ts';
-import { isGoogleRequest, rewriteGemini } from './gemini/target.ts';
+import { geminiMethods, isGoogleRequest, rewriteGemini } from './gemini/target.ts';
 import { registerGeneration } from './generation-route.ts';
 import { registerErrorDocs } from './error-docs.ts';
 import { registerReference } from './reference-routes.ts';
@@ -100,7 +100,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     if (!refuses(edge, request, reply)) done();
   });
   app.setErrorHandler((thrown, request, reply) => answerError(edge, request, reply, { thrown }));
-  app.setNotFoundHandler((request, reply) => answerError(edge, request, reply, notFound));
+  app.setNotFoundHandler((request, reply) => answerError(edge, request, reply, notFound(request)));
   readBodiesInRoutes(app);
   closeInTime(app, edge);
   // A client that has closed its sending side still gets its answer. By default Node.js would close the connection.
@@ -148,7 +148,14 @@ function serverOptions(tls: EdgeOptions['tls']): Pick<FastifyHttpOptions<Server>
   return { https } as Pick<FastifyHttpOptions<Server>, 'http'>;
 }
 
-const notFound = { thrown: new GatewayError('not_found', 'No such path, or not with this method.') };
+/** Returns the failure for a path that does not exist. */
+function notFound({ call }: FastifyRequest): RequestFailure {
+  const message =
+    call.errorShape === 'google'
+      ? `No such path, or not with this method. Of Google’s interface this gateway has models and their methods ${geminiMethods.join(', ')}.`
+      : 'No such path, or not with this method.';
+  return { thrown: new GatewayError('not_found', message) };
+}
 
 function toCall({ options }: Edge, { id, raw }: FastifyRequest, reply: FastifyReply): Call {
   const { corsOrigins, runtime } = options;
@@ -177,7 +184,7 @@ function refuses(edge: Edge, request: FastifyRequest, reply: FastifyReply): bool
   if (!request.is404) return false;
   const preflight = isDashboardPath(raw.url ?? '') ? undefined : preflightHeaders(raw, call.headers);
   if (preflight === undefined) {
-    void answerError(edge, request, reply, notFound);
+    void answerError(edge, request, reply, notFound(request));
   } else {
     reply.hijack();
     writeAnswer(raw, reply.raw, { status: 204, headers: preflight, body: '' });

@@ -429,7 +429,7 @@ export class Model {
 
   #admitted(command: AdmitCommand, { key, groups }: Binding, grant: Grant, now: number): Admitted {
     const { paying, held, tokens, planHeld = 0, planOutput = 0, firstSpent = false } = grant;
-    const { funds, requests = 1 } = command;
+    const { requests = 1 } = command;
     const isFree = command.free || paying.order === 'free_request';
     const request: ModelRequest = {
       id: command.id,

@@ -34,6 +34,8 @@ const tierSuffixPattern = /^(.+):([a-z0-9_-]+)$/is;
 
 /** Tiers that clients of providers know, whether a model here has them or not. Sources: the types of `openai` 7.59 and `@anthropic-ai/sdk` 1.14. */
 const clientTiers = ['flex', 'priority', 'scale', 'ultrafast', 'batch'];
+/** A model as the Vertex mode of Google's clients names it. */
+const publishedPattern = /^publishers\/([^/]+)\/models\/(.+)$/s;
 const datePattern = /^(.+)-(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\2(?:0[1-9]|[12]\d|3[01])$/s;
 const shownLengthMax = 80;
 
@@ -116,7 +118,8 @@ export class Catalog {
 
   /** Returns the tip for a name that no model has. */
   suggestion(name: string, visible: readonly string[] | null = null): string {
-    const plain = tierSuffixPattern.exec(name)?.[1] ?? name;
+    const [first = name] = possibleNames(name);
+    const plain = tierSuffixPattern.exec(first)?.[1] ?? first;
     const undated = datePattern.exec(plain)?.[1] ?? plain;
     const { models, byAlias, byBarePart } = this.#index;
     const shown = visible && new Set(visible);
@@ -138,6 +141,14 @@ export class Catalog {
   }
 
   #find(name: string): { model: Model; namedTier: string | undefined } | undefined {
+    for (const possible of possibleNames(name)) {
+      const found = this.#findNamed(possible);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  #findNamed(name: string): { model: Model; namedTier: string | undefined } | undefined {
     const whole = findUntiered(this.#index, name);
     if (whole !== undefined) return { model: whole, namedTier: undefined };
     const [, plain, tier] = tierSuffixPattern.exec(name) ?? [];
@@ -161,6 +172,14 @@ export class Catalog {
       tip: this.suggestion(name, visible),
     });
   }
+}
+
+/** Returns the names that a name means, the first one first: a publisher is the provider of the id, but Google's own models are named without it. */
+function possibleNames(name: string): string[] {
+  const [, publisher, model] = publishedPattern.exec(name) ?? [];
+  if (publisher === undefined || model === undefined) return [name];
+  const id = `${publisher}/${model}`;
+  return publisher === 'google' ? [model, id] : [id];
 }
 
 /** Returns the part after `provider/`; undefined if the id has none. */

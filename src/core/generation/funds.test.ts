@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Model, ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { CacheLifetime, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
-import { GenerateRequestSchema, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { GenerateRequestSchema } from '../../gen/tollgate/v1/request_pb.ts';
 import { costLines, sumCost, priceSheet } from '../../generation/price.ts';
 import { clientLimit, estimateFunds, type MeasuredInput, toMultiplier, toolPasses, withFewerPasses } from './funds.ts';
 
@@ -175,7 +175,7 @@ describe('estimateFunds', () => {
           });
           const usage = { input, cacheRead, cacheWrite5m, cacheWrite1h, output, images: 0 };
           const sheet = priceSheet(priced.pricing ?? never(), input + cacheRead + cacheWrite5m + cacheWrite1h);
-          const cost = sumCost(costLines(usage, sheet, toMultiplier(model.pricing, requested)));
+          const cost = sumCost(costLines(usage, sheet, toMultiplier(priced.pricing ?? never(), requested)));
           const held = funds.inputNanoUsd + (BigInt(output) * funds.outputPicoUsd + 999n) / 1000n;
           expect(cost).toBeLessThanOrEqual(held);
         },
