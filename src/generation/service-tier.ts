@@ -2,8 +2,8 @@ import type { Model, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 
 /**
- * Service tiers by name: `default` (the standard one), `flex`, `priority`, and further ones for which a model has a factor in `pricing.tiers`. Source: docs/accounting.md
- * "Service tiers".
+ * Service tiers by name: `default` (the standard one), `flex`, `priority`, and further ones for which a model has a factor in `pricing.tiers`. Source:
+ * docs/interfaces/models.md "Service tiers".
  */
 
 /** A tier as the messages of the contract have it. */
