@@ -311,6 +311,7 @@ function toPricing(prices: ParsedPricing): PricingSettings {
       imageNanoUsd: prices.image,
       searchNanoUsd: prices.search,
       batchPermille: prices.batch,
+      tierPermille: prices.tiers,
       toolNanoUsd: prices.tools && defined(prices.tools),
       toolCalls: prices.tool_calls,
     }),

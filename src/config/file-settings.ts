@@ -215,6 +215,9 @@ function toModel(model: ModelSettings): object {
 function toPricing(prices: PricingSettings): object {
   return defined({
     batch: prices.batchPermille === undefined ? undefined : prices.batchPermille / 1000,
+    tiers:
+      prices.tierPermille &&
+      Object.fromEntries(Object.entries(prices.tierPermille).map(([tier, permille]) => [tier, permille / 1000])),
     input: toTokenPrice(prices.inputPicoUsd),
     output: toTokenPrice(prices.outputPicoUsd),
     image: toDollars(prices.imageNanoUsd),

@@ -343,6 +343,8 @@ export interface PricingSettings {
   readonly caching?: CachePricingSettings;
   /** The factor for items of batches, in thousandths; absent: 500 for models with a flex tier, else 1000. */
   readonly batchPermille?: number;
+  /** The factors of service tiers by name, in thousandths; absent: 500 for flex and 2000 for priority. Others are further tiers of the model. */
+  readonly tierPermille?: Readonly<Record<string, number>>;
   /** Sorted by threshold, ascending. */
   readonly above: readonly PricingAboveSettings[];
 }
@@ -387,7 +389,7 @@ export interface RouteSettings {
   /** The share of requests among routes of the same priority; 0: the route is used only if the others can't be. */
   readonly weight: number;
   /** The tiers that the route has, in addition to the standard one; absent: all tiers of the model. */
-  readonly tiers?: readonly ('flex' | 'priority')[];
+  readonly tiers?: readonly string[];
   /** What the provider charges the operator; absent: unknown. */
   readonly cost?: PricingSettings;
 }

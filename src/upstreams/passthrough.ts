@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { EncodedRequest, Json, JsonObject } from '../codecs/codec.ts';
 import { listIn, objectIn, textIn } from '../codecs/json.ts';
+import { decodeServiceTier } from '../codecs/service-tier.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type Extra, type Item, Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import { Endpoint, type GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { refuseUnknown } from '../generation/portable/portable-request.ts';
+import { readTier, standardTier } from '../generation/service-tier.ts';
 import { findPriced, type WithheldFeature } from '../generation/priced-features.ts';
 import { findRefused, isPricedBeta } from './withheld-features.ts';
 
@@ -146,9 +148,16 @@ function refuseAlways(body: JsonObject): void {
  */
 export function checkDirect<Body extends object>(policy: Passthrough, body: Body, samples = 1): Body {
   refuseAlways(body as JsonObject);
-  const [priced] = policy === 'all' ? [] : findPriced(body as JsonObject, samples);
+  const [priced] =
+    policy === 'all' ? [] : [...findTier(body as JsonObject), ...findPriced(body as JsonObject, samples)];
   if (priced !== undefined) throw withheld(priced);
   return body;
+}
+
+/** Returns the tier of a body if it is not the standard one: what is not text has one price for all tiers. */
+function findTier({ service_tier: word }: JsonObject): WithheldFeature[] {
+  if (word == null || (typeof word === 'string' && readTier(decodeServiceTier(word)) === standardTier)) return [];
+  return [{ feature: 'that tier', param: 'service_tier' }];
 }
 
 function withheld({ feature, param }: WithheldFeature): GatewayError {

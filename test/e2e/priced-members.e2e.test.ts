@@ -161,6 +161,20 @@ describe('gemini', () => {
   });
 });
 
+test.each<readonly [PathName, string]>([
+  ['embeddings', 'priority'],
+  ['embeddings', 'turbo'],
+  ['rerank', 'flex'],
+  ['images', 'fast'],
+])('%s at the tier %s would cost what nobody pays, and is refused', async (name, tier) => {
+  const before = upstream.bodies.length;
+  const { status, error } = await send(name, { service_tier: tier });
+  expect([status, error['param']]).toEqual([400, 'service_tier']);
+  expect(upstream.bodies).toHaveLength(before);
+  await send(name, { service_tier: 'auto' });
+  expect(upstream.bodies).toHaveLength(before + 1);
+});
+
 test.each<readonly [PathName, Json]>([
   ['chat', { n: 1, best_of: 1, use_beam_search: false, generation_config: { num_beams: 1 } }],
   ['completions', { best_of: 1, use_beam_search: null }],

@@ -32,7 +32,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   const texts = listIn(config[stops]).filter(text => text !== '');
   if (texts.length > 0) config[stops] = texts.slice(0, stopsMax);
   if (Object.keys(config).length > 0) body[name] = config;
-  patchTier(body, tierName(request.serviceTier));
+  patchTier(body, tierName(request));
   splitTools(body);
   const { checksSignatures } = findTraits(model);
   const contents = body['contents'];
@@ -53,7 +53,7 @@ function patchTier(body: JsonObject, tier: string | undefined): void {
   const sent = textIn(body[name]).toLowerCase();
   if (tier !== undefined) body[name] = tier;
   // The route has another tier than the client asked for.
-  else if (sent === 'flex' || sent === 'priority') delete body[name];
+  else if (sent !== 'standard' && sent !== 'unspecified') delete body[name];
 }
 
 /** Gives each tool of an entry its own entry if one of them costs extra, so that it can be left out without the others. */

@@ -50,7 +50,7 @@ export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, set
   const known = status === 'incomplete' && finished !== undefined ? incompleteReason(finished, items) : undefined;
   // An unknown reason of a Responses upstream is passed through.
   const reason = known !== undefined && finished?.protocol === Protocol.RESPONSES ? finished.native : known;
-  const tier = completed?.serviceTier ?? facts.request.serviceTier;
+  const tier = completed ?? facts.request;
   return {
     ...extras.ofExtensions(outcome.extensions ?? [], ExtensionScope.RESPONSE),
     id: facts.id,

@@ -33,6 +33,7 @@ import { PauseJoin, toContinuation } from './pause-join.ts';
 import {
   billedTier,
   doubtTier,
+  type TierClaim,
   toCharge,
   type Outcome,
   type Progress,
@@ -41,6 +42,7 @@ import {
 } from './settlement.ts';
 import type { RunningFacts } from './running-facts.ts';
 import { Slices } from './slices.ts';
+import { toTierFields } from '../../generation/service-tier.ts';
 
 /** The dependencies of `Generation`. */
 export interface GenerationDependencies extends CountingDependencies {
@@ -496,7 +498,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     const { telemetry } = this.#requested;
     const { router } = this.#dependencies;
     if (unpriced !== undefined) router.unpriced(this.#route, unpriced);
-    const doubt = doubtTier(this.#requested.tier, this.#tally.serviceTier);
+    const doubt = doubtTier(this.#tierClaim);
     if (doubt !== undefined) router.usageDoubtful(this.#route, doubt);
     const reported = this.#tally.doubtfulInput;
     if (reported !== undefined)
@@ -547,6 +549,12 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     return { ...counted, buckets: { ...counted.buckets, output }, source: 'estimated' };
   }
 
+  get #tierClaim(): TierClaim {
+    const { model, tier } = this.#requested;
+    if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
+    return { pricing: model.pricing, requested: tier, reported: this.#tally.serviceTier };
+  }
+
   #makeCompleted(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {
     // The time at which the answer was complete; set once.
     this.#wholeAtMs ??= BigInt(Math.round(this.createdAtMs + this.#elapsedMs()));
@@ -554,7 +562,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       usage: usageMessage(counted, this.#tally.extra),
       usageSource: usageSource(counted.source),
       costNanoUsd,
-      serviceTier: billedTier(this.#requested.tier, this.#tally.serviceTier),
+      ...toTierFields(billedTier(this.#tierClaim)),
       completedAtMs: this.#wholeAtMs,
     });
   }

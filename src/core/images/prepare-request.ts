@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
-import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { isImageEndpoint, endpointPath } from '../../generation/endpoints.ts';
 import { checkImageRequest, invalidImageField } from '../../generation/images/check-image-request.ts';
 import {
@@ -66,7 +66,7 @@ function findModel(
   { request, endpoint }: { readonly request: ImageRequest; readonly endpoint: Endpoint },
   allowed: readonly string[] | null,
 ): Model {
-  const requested = { endpoint, serviceTier: ServiceTier.UNSPECIFIED, visible: allowed };
+  const requested = { endpoint, visible: allowed };
   if (request.model !== '') {
     const { model } = catalog.resolve(request.model, requested);
     if (allowed === null || allowed.includes(model.id)) return model;

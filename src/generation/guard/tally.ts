@@ -6,11 +6,12 @@ import {
   type Usage,
   UsageSource,
 } from '../../gen/tollgate/v1/event_pb.ts';
-import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { GrowingText } from '../../lib/growing-text.ts';
 import { withEntry } from '../../lib/short-list.ts';
 import { visibleTokens } from './length-cutter.ts';
 import { countInPieces, countInputInPieces } from '../count-input.ts';
+import { readTier } from '../service-tier.ts';
 import { type TextKind, TextSample } from '../text-kind.ts';
 import { estimateTokens, loadTokenizer, type Tokenizer } from '../tokens.ts';
 import { addBuckets, sumInput, toBuckets, toUsage, type UsageBuckets } from '../usage-buckets.ts';
@@ -79,8 +80,8 @@ export class Tally {
   #before: CountedUsage | undefined;
   /** How many upstream calls the answer consists of, each with the whole input. */
   calls = 1;
-  /** The service tier that the upstream reports; undefined if it reports none. */
-  serviceTier: ServiceTier | undefined;
+  /** The name of the service tier that the upstream reports; undefined if it reports none. */
+  serviceTier: string | undefined;
 
   constructor(limits: CallLimits) {
     this.#limits = limits;
@@ -97,7 +98,7 @@ export class Tally {
       else if (event.case === 'completed') {
         this.#isEnded = true;
         this.#final = event.value.usage;
-        if (event.value.serviceTier !== ServiceTier.UNSPECIFIED) this.serviceTier = event.value.serviceTier;
+        this.serviceTier = readTier(event.value) ?? this.serviceTier;
       }
     }
   }

@@ -26,6 +26,10 @@ const pricing = z.object({
     .record(z.string(), z.number())
     .optional()
     .describe('Dollars per call of a tool that the provider runs, by the tool’s name.'),
+  tiers: z
+    .record(z.string(), z.number())
+    .optional()
+    .describe('The price factors of tiers; without it, flex has 0.5 and priority 2.'),
   batch: z.number().optional().describe('The price factor in batches.'),
   caching,
   above: z
@@ -66,7 +70,9 @@ const model = named(
         function_call: z.boolean(),
         reasoning: z.boolean(),
         dimensions: z.boolean().optional().describe('For embeddings: whether the length of the vectors can be chosen.'),
-        service_tiers: z.array(z.enum(['flex', 'priority'])),
+        service_tiers: z
+          .array(z.string())
+          .describe('`flex`, `priority`, and further tiers for which the model has a price.'),
       })
       .describe('What the model can do.'),
     available: z.boolean().describe('False if no route to the model works now.'),
