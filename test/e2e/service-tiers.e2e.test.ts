@@ -186,7 +186,7 @@ test.each<
   ['priority', 'ultrafast', 'priority', 'priority', 2, ['service_tier']],
 ])(
   'requested as %s and reported as %s: sent as %s, charged as %s',
-  async (word, reported, sent, charged, factor, unpriced) => {
+  async (word, reported, sent, ...[charged, factor, unpriced]) => {
     for (const protocol of protocols) {
       const { status, record, ...seen } = await ask(protocol, word, reported);
       expect([protocol, status]).toEqual([protocol, 200]);

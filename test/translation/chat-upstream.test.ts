@@ -392,8 +392,15 @@ describe('usage', () => {
     };
     const reported = ['flex', 'priority', 'Fast', 'default', 'auto', 'on_demand', 'scale', null, ''];
     expect(reported.map(toTier)).toEqual([
-      ...['flex', 'priority', 'priority', 'default', 'default', 'default', 'scale'],
-      ...[undefined, undefined],
+      'flex',
+      'priority',
+      'priority',
+      'default',
+      'default',
+      'default',
+      'scale',
+      undefined,
+      undefined,
     ]);
   });
 });

@@ -34,6 +34,7 @@ import {
   billedTier,
   doubtTier,
   type TierClaim,
+  toTierClaim,
   toCharge,
   type Outcome,
   type Progress,
@@ -550,9 +551,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   }
 
   get #tierClaim(): TierClaim {
-    const { model, tier } = this.#requested;
-    if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
-    return { pricing: model.pricing, requested: tier, reported: this.#tally.serviceTier };
+    return toTierClaim(this.#requested, this.#tally.serviceTier);
   }
 
   #makeCompleted(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {

@@ -119,6 +119,15 @@ export interface TierClaim {
   readonly reported: string | undefined;
 }
 
+/** Returns the tiers of a request, with the prices of its model. Throws if it has none. */
+export function toTierClaim(
+  { model, tier }: { readonly model: Model; readonly tier: string },
+  reported: string | undefined,
+): TierClaim {
+  if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
+  return { pricing: model.pricing, requested: tier, reported };
+}
+
 /** Returns the billed tier: the reported one, unless that has no price or is more expensive than the requested one. */
 export function billedTier({ pricing, requested, reported }: TierClaim): string {
   const factor = reported === undefined ? undefined : tierFactor(pricing, reported);
@@ -136,9 +145,9 @@ export function doubtTier(claim: TierClaim): UsageDoubt | undefined {
 /** Returns the settle command of a generation. */
 export function toSettleCommand(facts: SettleFacts): SettleCommand {
   const { model, counted } = facts;
-  if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
+  const claim = toTierClaim({ model, tier: facts.requestedTier }, facts.reportedTier);
+  const { pricing } = claim;
   const { buckets } = counted;
-  const claim = { pricing: model.pricing, requested: facts.requestedTier, reported: facts.reportedTier };
   const tier = billedTier(claim);
   const inputTokens = Math.ceil(sumInput(buckets) / facts.calls);
   return {
@@ -152,8 +161,8 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
     provider: facts.provider,
     attempts: facts.attempts,
     timeline: facts.timeline,
-    prices: pricePlan(model.pricing).sheet(inputTokens),
-    multiplierPermille: facts.batchPermille ?? toMultiplier(model.pricing, tier),
+    prices: pricePlan(pricing).sheet(inputTokens),
+    multiplierPermille: facts.batchPermille ?? toMultiplier(pricing, tier),
     tools: facts.tools,
     unpriced: listUnpriced(facts, claim),
     providerCostNanoUsd: facts.cost && computeProviderCost(facts, facts.cost, inputTokens),
