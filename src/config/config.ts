@@ -331,7 +331,13 @@ function toImagePrice({ image, ...dimensions }: ParsedPricing['images'][number])
 }
 
 function toCaching(caching: ParsedCaching | undefined): ReturnType<typeof cachingMember> {
-  return cachingMember(caching?.read, caching?.write_5m, caching?.write_1h);
+  return cachingMember({
+    readPicoUsd: caching?.read,
+    write5mPicoUsd: caching?.write_5m,
+    write30mPicoUsd: caching?.write_30m,
+    write1hPicoUsd: caching?.write_1h,
+    write12hPicoUsd: caching?.write_12h,
+  });
 }
 
 /** The plans of docs/accounting.md "Subscriptions", with their free requests and discounts. */

@@ -34,7 +34,7 @@ providers:
 models:
   - { id: acme/large, name: Acme, description: Large., owned_by: me, created: 2026-05-01, context_length: 128000, max_output_tokens: 8192,
       capabilities: { vision: true, function_call: true, reasoning: true, service_tiers: [flex] }, strategy: fastest,
-      pricing: { input: 0.3, output: 4.000001, batch: 0.5, tiers: { flex: 0.4, ultrafast: 4 }, caching: { read: 0.1, write_5m: 1.25, write_1h: 2 }, tools: { web_search: 0.01 }, tool_calls: 4, above: [{ input_tokens: 9, input: 1, output: 2, caching: { read: 0.2 } }] },
+      pricing: { input: 0.3, output: 4.000001, batch: 0.5, tiers: { flex: 0.4, ultrafast: 4 }, caching: { read: 0.1, write_5m: 1.25, write_30m: 1.5, write_1h: 2, write_12h: 3 }, tools: { web_search: 0.01 }, tool_calls: 4, above: [{ input_tokens: 9, input: 1, output: 2, caching: { read: 0.2 } }] },
       routes: [{ provider: local, model: large, weight: 0.5, tiers: [flex], cost: { input: 0.1, output: 1 } }, { provider: local, model: other, priority: 2 }] }
   - { id: acme/gone, available: false, pricing: { input: 1, output: 1 } }
   - { id: acme/none:free, routes: [{ provider: local, model: none }] }

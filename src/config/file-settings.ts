@@ -251,7 +251,9 @@ function toCaching(caching: CachePricingSettings | undefined): object | undefine
     defined({
       read: toTokenPrice(caching.readPicoUsd),
       write_5m: toTokenPrice(caching.write5mPicoUsd),
+      write_30m: toTokenPrice(caching.write30mPicoUsd),
       write_1h: toTokenPrice(caching.write1hPicoUsd),
+      write_12h: toTokenPrice(caching.write12hPicoUsd),
     })
   );
 }

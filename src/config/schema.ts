@@ -74,7 +74,9 @@ const provider = mapping({
 const caching = mapping({
   read: tokenPrice.optional(),
   write_5m: tokenPrice.optional(),
+  write_30m: tokenPrice.optional(),
   write_1h: tokenPrice.optional(),
+  write_12h: tokenPrice.optional(),
 });
 
 /** The name of a tier: not one of the words for the standard tier, and not another name of priority. */

@@ -363,11 +363,13 @@ export interface ImagePriceSettings {
   readonly imageNanoUsd: bigint;
 }
 
-/** Prices of cached input; absent: cached input costs as much as uncached input. */
+/** Prices of cached input. Absent to read: as uncached input; absent to write: as the dearest lifetime, or if none has a price as uncached input. */
 export interface CachePricingSettings {
   readonly readPicoUsd?: bigint;
   readonly write5mPicoUsd?: bigint;
+  readonly write30mPicoUsd?: bigint;
   readonly write1hPicoUsd?: bigint;
+  readonly write12hPicoUsd?: bigint;
 }
 
 /** The prices for all tokens of a request with more input tokens than `inputTokens`. */

@@ -178,6 +178,9 @@ function cachingJson(caching: CachePricing | undefined) {
     read: perMillion(caching.readPicoUsd),
     write_5m: perMillion(caching.write5mPicoUsd),
     write_1h: perMillion(caching.write1hPicoUsd),
+    // Only where the model has them.
+    ...(caching.write30mPicoUsd === undefined ? {} : { write_30m: perMillion(caching.write30mPicoUsd) }),
+    ...(caching.write12hPicoUsd === undefined ? {} : { write_12h: perMillion(caching.write12hPicoUsd) }),
   };
 }
 

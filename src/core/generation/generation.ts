@@ -579,6 +579,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       counted,
       tools: charge.kind === 'usage' ? this.#toolCalls.charges(this.#tally) : undefined,
       calls: this.#tally.calls,
+      writes: this.#requested.measured.cacheWrites,
       latencyMs: this.#elapsedMs(),
       firstEventMs: this.#firstEventMs,
       provider: this.#route.provider,

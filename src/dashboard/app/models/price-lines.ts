@@ -25,7 +25,9 @@ export function priceLines({ pricing }: Pick<Model, 'pricing'>, inputTokens: big
     ['Input', above?.inputPicoUsd ?? pricing?.inputPicoUsd],
     ['Read from cache', caching?.readPicoUsd],
     ['Written to cache, 5 min', caching?.write5mPicoUsd],
+    ['Written to cache, 30 min', caching?.write30mPicoUsd],
     ['Written to cache, 1 h', caching?.write1hPicoUsd],
+    ['Written to cache, 12 h', caching?.write12hPicoUsd],
     ['Output', above?.outputPicoUsd ?? pricing?.outputPicoUsd],
   ];
   // The type requires all, so that a new price does not compile without its name.

@@ -10,6 +10,8 @@ const caching = z
     read: price.describe('Input that was read from a cache.'),
     write_5m: price.describe('Input that was written for 5 minutes.'),
     write_1h: price.describe('Input that was written for an hour.'),
+    write_30m: price.optional().describe('Input that was written for half an hour.'),
+    write_12h: price.optional().describe('Input that was written for twelve hours.'),
   })
   .nullable()
   .describe('Prices of cached input; null: charged as uncached input.');
