@@ -26,6 +26,7 @@ import { Secret } from './secrets.ts';
 import type {
   Config,
   ImagePriceSettings,
+  ImageTokenPricingSettings,
   ModelSettings,
   PlanSettings,
   PricingSettings,
@@ -309,6 +310,7 @@ function toPricing(prices: ParsedPricing): PricingSettings {
       inputPicoUsd: prices.input,
       outputPicoUsd: prices.output,
       imageNanoUsd: prices.image,
+      imageTokens: prices.image_tokens && toImageTokens(prices.image_tokens),
       searchNanoUsd: prices.search,
       batchPermille: prices.batch,
       tierPermille: prices.tiers,
@@ -323,6 +325,15 @@ function toPricing(prices: ParsedPricing): PricingSettings {
       outputPicoUsd: step.output,
       ...toCaching(step.caching),
     })),
+  };
+}
+
+function toImageTokens(prices: NonNullable<ParsedPricing['image_tokens']>): ImageTokenPricingSettings {
+  return {
+    textInputPicoUsd: prices.text_input,
+    imageInputPicoUsd: prices.image_input,
+    ...defined({ cachedInputPicoUsd: prices.cached_input }),
+    outputPicoUsd: prices.output,
   };
 }
 

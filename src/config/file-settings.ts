@@ -221,6 +221,14 @@ function toPricing(prices: PricingSettings): object {
     input: toTokenPrice(prices.inputPicoUsd),
     output: toTokenPrice(prices.outputPicoUsd),
     image: toDollars(prices.imageNanoUsd),
+    image_tokens:
+      prices.imageTokens &&
+      defined({
+        text_input: toTokenPrice(prices.imageTokens.textInputPicoUsd),
+        image_input: toTokenPrice(prices.imageTokens.imageInputPicoUsd),
+        cached_input: toTokenPrice(prices.imageTokens.cachedInputPicoUsd),
+        output: toTokenPrice(prices.imageTokens.outputPicoUsd),
+      }),
     search: toDollars(prices.searchNanoUsd),
     tools:
       prices.toolNanoUsd &&

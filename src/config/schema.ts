@@ -91,6 +91,12 @@ const pricing = mapping({
   input: tokenPrice.optional(),
   output: tokenPrice.optional(),
   image: dollars.optional(),
+  image_tokens: mapping({
+    text_input: tokenPrice,
+    image_input: tokenPrice,
+    cached_input: tokenPrice.optional(),
+    output: tokenPrice,
+  }).optional(),
   search: dollars.optional(),
   tools: mapping({
     web_search: dollars.optional(),

@@ -332,6 +332,8 @@ export interface PricingSettings {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
+  /** The prices of an image model that counts tokens. */
+  readonly imageTokens?: ImageTokenPricingSettings;
   /** Price of a search of up to 100 documents. */
   readonly searchNanoUsd?: bigint;
   /** The price of a call of each tool that the provider runs, by its name ("web_search"). Absent: no such tool is offered. */
@@ -361,6 +363,14 @@ export interface ImagePriceSettings {
   readonly size?: string;
   readonly quality?: string;
   readonly imageNanoUsd: bigint;
+}
+
+/** Prices of an image model that counts tokens; cached input without a price costs as much as other input. */
+export interface ImageTokenPricingSettings {
+  readonly textInputPicoUsd: bigint;
+  readonly imageInputPicoUsd: bigint;
+  readonly cachedInputPicoUsd?: bigint;
+  readonly outputPicoUsd: bigint;
 }
 
 /** Prices of cached input. Absent to read: as uncached input; absent to write: as the dearest lifetime, or if none has a price as uncached input. */

@@ -1,4 +1,5 @@
-import type { CachePricing, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
+import type { CachePricing, ImageTokenPricing, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
+import type { ImageTokens } from './images/image-tokens.ts';
 import type { PricedTool } from './priced-features.ts';
 
 /**
@@ -167,6 +168,22 @@ function listUsed(usage: PricedUsage, sheet: PriceSheet, piece: PieceKind): [Lin
     [piece, usage.images, sheet.image],
   ];
   return rows.filter(([, tokens]) => tokens > 0);
+}
+
+/**
+ * Returns the cost of the tokens of an image model, in nano-dollars. Cached input without a price is charged as the dearer input. `multiplierPermille`: a factor, in thousandths.
+ */
+export function imageTokensCost(tokens: ImageTokens, prices: ImageTokenPricing, multiplierPermille = 1000): bigint {
+  const { textInputPicoUsd: text, imageInputPicoUsd: image, outputPicoUsd: output } = prices;
+  const cached = prices.cachedInputPicoUsd ?? (text > image ? text : image);
+  const rows: readonly (readonly [number, bigint])[] = [
+    [tokens.textInput, text],
+    [tokens.imageInput, image],
+    [tokens.cachedInput, cached],
+    [tokens.output, output],
+  ];
+  const factor = { kind: 'output', multiplierPermille, discountPermille: 0 } as const;
+  return sumCost(rows.map(([count, pricePicoUsd]) => ({ ...factor, tokens: count, pricePicoUsd })));
 }
 
 /** The calls of one tool that the provider ran. Their price per call is the same for every tier, batch and plan. */

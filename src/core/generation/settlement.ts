@@ -9,9 +9,8 @@ import type { UsageDoubt } from '../routing/route-findings.ts';
 import { tierFactor } from '../../generation/service-tier.ts';
 import { toMultiplier } from './funds.ts';
 import { pricePlan } from './price-plan.ts';
-import { type CacheWrites, providerCost } from '../../generation/price.ts';
+import { type CacheWrites, providerCost, type ToolCharge } from '../../generation/price.ts';
 import type { CountedUsage } from '../../generation/guard/tally.ts';
-import type { ToolCharge } from '../../generation/price.ts';
 import { sumInput } from '../../generation/usage-buckets.ts';
 
 /** How a generation ended, on which its charge depends. */

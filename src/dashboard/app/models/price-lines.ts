@@ -29,6 +29,10 @@ export function priceLines({ pricing }: Pick<Model, 'pricing'>, inputTokens: big
     ['Written to cache, 1 h', caching?.write1hPicoUsd],
     ['Written to cache, 12 h', caching?.write12hPicoUsd],
     ['Output', above?.outputPicoUsd ?? pricing?.outputPicoUsd],
+    ['Text for an image', pricing?.imageTokens?.textInputPicoUsd],
+    ['Image as input', pricing?.imageTokens?.imageInputPicoUsd],
+    ['Cached input', pricing?.imageTokens?.cachedInputPicoUsd],
+    ['Drawn image', pricing?.imageTokens?.outputPicoUsd],
   ];
   // The type requires all, so that a new price does not compile without its name.
   const pieces: Readonly<Record<PiecePrice, readonly [string, bigint | undefined]>> = {

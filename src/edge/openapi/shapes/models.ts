@@ -28,6 +28,10 @@ const pricing = z.object({
     .record(z.string(), z.number())
     .optional()
     .describe('Dollars per call of a tool that the provider runs, by the tool’s name.'),
+  image_tokens: z
+    .object({ text_input: price, image_input: price, cached_input: price, output: price })
+    .optional()
+    .describe('Prices of an image model that counts tokens, in dollars per 1 million.'),
   tiers: z
     .record(z.string(), z.number())
     .optional()
