@@ -74,7 +74,9 @@ const provider = mapping({
 const caching = mapping({
   read: tokenPrice.optional(),
   write_5m: tokenPrice.optional(),
+  write_30m: tokenPrice.optional(),
   write_1h: tokenPrice.optional(),
+  write_12h: tokenPrice.optional(),
 });
 
 /** The name of a tier: not one of the words for the standard tier, and not another name of priority. */
@@ -89,6 +91,12 @@ const pricing = mapping({
   input: tokenPrice.optional(),
   output: tokenPrice.optional(),
   image: dollars.optional(),
+  image_tokens: mapping({
+    text_input: tokenPrice,
+    image_input: tokenPrice,
+    cached_input: tokenPrice.optional(),
+    output: tokenPrice,
+  }).optional(),
   search: dollars.optional(),
   tools: mapping({
     web_search: dollars.optional(),

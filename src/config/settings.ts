@@ -332,6 +332,8 @@ export interface PricingSettings {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
+  /** The prices of an image model that counts tokens. */
+  readonly imageTokens?: ImageTokenPricingSettings;
   /** Price of a search of up to 100 documents. */
   readonly searchNanoUsd?: bigint;
   /** The price of a call of each tool that the provider runs, by its name ("web_search"). Absent: no such tool is offered. */
@@ -363,11 +365,21 @@ export interface ImagePriceSettings {
   readonly imageNanoUsd: bigint;
 }
 
-/** Prices of cached input; absent: cached input costs as much as uncached input. */
+/** Prices of an image model that counts tokens; cached input without a price costs as much as other input. */
+export interface ImageTokenPricingSettings {
+  readonly textInputPicoUsd: bigint;
+  readonly imageInputPicoUsd: bigint;
+  readonly cachedInputPicoUsd?: bigint;
+  readonly outputPicoUsd: bigint;
+}
+
+/** Prices of cached input. Absent to read: as uncached input; absent to write: as the dearest lifetime, or if none has a price as uncached input. */
 export interface CachePricingSettings {
   readonly readPicoUsd?: bigint;
   readonly write5mPicoUsd?: bigint;
+  readonly write30mPicoUsd?: bigint;
   readonly write1hPicoUsd?: bigint;
+  readonly write12hPicoUsd?: bigint;
 }
 
 /** The prices for all tokens of a request with more input tokens than `inputTokens`. */

@@ -144,6 +144,7 @@ function pricingJson(pricing: Pricing | undefined) {
     ...(images === undefined || images.length === 0 ? {} : { images }),
     // The price factor of items of batches; absent if the model has no special one.
     ...(pricing?.batchPermille === undefined ? {} : { batch: pricing.batchPermille / 1000 }),
+    ...imageTokenPrices(pricing),
     ...tierFactors(pricing),
     ...toolPrices(pricing),
     ...(pricing?.searchNanoUsd === undefined ? {} : { search: dollarsNumber(pricing.searchNanoUsd) }),
@@ -155,6 +156,20 @@ function listTiers({ serviceTiers, pricing }: Model): string[] {
   const usual = [...tierNames.values()];
   const further = Object.keys(pricing?.tierPermille ?? {}).filter(name => !usual.includes(name));
   return [...serviceTiers.flatMap(tier => tierNames.get(tier) ?? []), ...further];
+}
+
+/** Returns the prices of an image model that counts tokens, in dollars per 1 million; nothing if the model is no such one. */
+function imageTokenPrices(pricing: Pricing | undefined) {
+  const prices = pricing?.imageTokens;
+  if (prices === undefined) return {};
+  return {
+    image_tokens: {
+      text_input: perMillion(prices.textInputPicoUsd),
+      image_input: perMillion(prices.imageInputPicoUsd),
+      cached_input: perMillion(prices.cachedInputPicoUsd),
+      output: perMillion(prices.outputPicoUsd),
+    },
+  };
 }
 
 /** Returns the configured price factors of tiers; nothing if the model has none of its own. */
@@ -178,6 +193,9 @@ function cachingJson(caching: CachePricing | undefined) {
     read: perMillion(caching.readPicoUsd),
     write_5m: perMillion(caching.write5mPicoUsd),
     write_1h: perMillion(caching.write1hPicoUsd),
+    // Only where the model has them.
+    ...(caching.write30mPicoUsd === undefined ? {} : { write_30m: perMillion(caching.write30mPicoUsd) }),
+    ...(caching.write12hPicoUsd === undefined ? {} : { write_12h: perMillion(caching.write12hPicoUsd) }),
   };
 }
 

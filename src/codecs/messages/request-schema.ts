@@ -23,7 +23,7 @@ import { tierWord } from '../service-tier.ts';
  * Sources: docs/interfaces/messages.md "Request", "Stream".
  */
 
-const cacheControl = object({ type: oneOf(['ephemeral']), ttl: oneOf(['5m', '1h']).nullish() });
+const cacheControl = object({ type: oneOf(['ephemeral']), ttl: oneOf(['5m', '30m', '1h', '12h']).nullish() });
 const cached = { cache_control: cacheControl.nullish() };
 
 const urlSource = object({ type: z.literal('url'), url: someText });

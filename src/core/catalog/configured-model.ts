@@ -2,6 +2,7 @@ import { create, type Message } from '@bufbuild/protobuf';
 import {
   type CachePricing,
   type ImagePrice,
+  type ImageTokenPricing,
   type Model,
   ModelSchema,
   type Pricing,
@@ -36,9 +37,10 @@ export interface ConfiguredModel extends Plain<
 /** Prices from the configuration. */
 export interface ConfiguredPricing extends Plain<
   Pricing,
-  'images' | 'caching' | 'above' | 'toolNanoUsd' | 'tierPermille'
+  'images' | 'caching' | 'above' | 'toolNanoUsd' | 'tierPermille' | 'imageTokens'
 > {
   readonly tierPermille?: Readonly<Record<string, number>>;
+  readonly imageTokens?: Plain<ImageTokenPricing>;
   readonly toolNanoUsd?: Readonly<Record<string, bigint>>;
   readonly images?: readonly Partial<Plain<ImagePrice>>[];
   readonly caching?: Plain<CachePricing>;

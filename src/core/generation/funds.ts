@@ -2,7 +2,8 @@ import type { Model, Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { hasTier, standardTier, tierFactor } from '../../generation/service-tier.ts';
 import { countPasses, holdToolCalls, readToolTerms } from '../../generation/tool-terms.ts';
-import { type CacheWrites, type InputBounds, measureInput } from '../../generation/tokens.ts';
+import { type InputBounds, measureInput } from '../../generation/tokens.ts';
+import type { CacheWrites } from '../../generation/price.ts';
 import type { FundsEstimate, TextEstimate } from '../../ledger/ledger.ts';
 import { pricePlan } from './price-plan.ts';
 

@@ -496,8 +496,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   }
 
   #tellSettled({ state, usage, unpriced, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
-    const { telemetry } = this.#requested;
-    const { router } = this.#dependencies;
+    const [{ telemetry }, { router }] = [this.#requested, this.#dependencies];
     if (unpriced !== undefined) router.unpriced(this.#route, unpriced);
     const doubt = doubtTier(this.#tierClaim);
     if (doubt !== undefined) router.usageDoubtful(this.#route, doubt);
@@ -579,6 +578,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       counted,
       tools: charge.kind === 'usage' ? this.#toolCalls.charges(this.#tally) : undefined,
       calls: this.#tally.calls,
+      writes: this.#requested.measured.cacheWrites,
       latencyMs: this.#elapsedMs(),
       firstEventMs: this.#firstEventMs,
       provider: this.#route.provider,

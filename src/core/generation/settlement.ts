@@ -9,9 +9,8 @@ import type { UsageDoubt } from '../routing/route-findings.ts';
 import { tierFactor } from '../../generation/service-tier.ts';
 import { toMultiplier } from './funds.ts';
 import { pricePlan } from './price-plan.ts';
-import { providerCost } from '../../generation/price.ts';
+import { type CacheWrites, providerCost, type ToolCharge } from '../../generation/price.ts';
 import type { CountedUsage } from '../../generation/guard/tally.ts';
-import type { ToolCharge } from '../../generation/price.ts';
 import { sumInput } from '../../generation/usage-buckets.ts';
 
 /** How a generation ended, on which its charge depends. */
@@ -105,6 +104,8 @@ export interface SettleFacts {
   readonly firstEventMs: number | undefined;
   readonly provider: string;
   readonly attempts: number;
+  /** What the request asked to write to a cache; absent: nothing. */
+  readonly writes?: CacheWrites | undefined;
   /** The prices of the route's provider; undefined: unknown. */
   readonly cost: Pricing | undefined;
   /** See `SettleCommand`. */
@@ -161,7 +162,7 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
     provider: facts.provider,
     attempts: facts.attempts,
     timeline: facts.timeline,
-    prices: pricePlan(pricing).sheet(inputTokens),
+    prices: pricePlan(pricing).sheet(inputTokens, facts.writes),
     multiplierPermille: facts.batchPermille ?? toMultiplier(pricing, tier),
     tools: facts.tools,
     unpriced: listUnpriced(facts, claim),
@@ -181,6 +182,7 @@ function computeProviderCost(facts: SettleFacts, cost: Pricing, inputTokens: num
     inputTokens,
     multiplierPermille: providerFactor(facts, cost),
     isBatch: facts.batchPermille !== undefined,
+    writes: facts.writes,
   });
 }
 
