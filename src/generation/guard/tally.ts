@@ -3,6 +3,7 @@ import {
   type Delta,
   DeltaKind,
   type GenerationEvent,
+  type Started,
   type Usage,
   UsageSource,
 } from '../../gen/tollgate/v1/event_pb.ts';
@@ -78,6 +79,8 @@ export class Tally {
   #hasAnswer = false;
   /** The usage of earlier calls of the same answer, after which the upstream paused. */
   #before: CountedUsage | undefined;
+  /** Members without a price that the upstream was sent (`passthrough: all`). */
+  #sentUnpriced: readonly string[] = [];
   /** How many upstream calls the answer consists of, each with the whole input. */
   calls = 1;
   /** The name of the service tier that the upstream reports; undefined if it reports none. */
@@ -94,7 +97,7 @@ export class Tally {
       else if (event.case === 'itemOpened') this.#takeOpened(event.value.content?.content);
       else if (event.case === 'finished') this.#finish(choice);
       else if (event.case === 'usageReported') this.#takeReport(event.value.usage);
-      else if (event.case === 'started') this.#interim = event.value.usage ?? this.#interim;
+      else if (event.case === 'started') this.#start(event.value);
       else if (event.case === 'completed') {
         this.#isEnded = true;
         this.#final = event.value.usage;
@@ -238,7 +241,7 @@ export class Tally {
     const output = Math.min(counts.output, left, this.#limits.output);
     const reasoningTokens = Math.min(counts.reasoning ?? reported?.reasoningTokens ?? 0, output);
     const buckets = toBuckets({ ...reported, inputTokens: counts.input, outputTokens: output, reasoningTokens });
-    const { unpriced = [] } = reported ?? {};
+    const unpriced = [...this.#sentUnpriced, ...(reported?.unpriced ?? [])];
     return sum(this.#before, { buckets, source: counts.source, ...(unpriced.length > 0 && { unpriced }) });
   }
 
@@ -254,6 +257,11 @@ export class Tally {
       ...rest
     } = reported;
     return rest;
+  }
+
+  #start({ usage, warnings }: Started): void {
+    this.#interim = usage ?? this.#interim;
+    this.#sentUnpriced = warnings.flatMap(each => /^unpriced=(.*)$/.exec(each)?.[1]?.split(',') ?? []);
   }
 
   #takeReport(usage: Usage | undefined): void {
