@@ -434,7 +434,7 @@ describe('failures', () => {
     [
       'an input that is too long',
       frame({ error: { message: 'x', code: 'context_length_exceeded' } }),
-      { message: 'x', contextLengthExceeded: true },
+      { message: 'x', meaning: 'too_long' },
     ],
   ])('%s is reported with the upstream’s message', (_, reported, facts) => {
     const failure = catchFailure(() => events(chunk({ content: 'a' }), reported, finish('stop'), done));
@@ -505,7 +505,7 @@ describe('a whole answer', () => {
     ['no object', []],
     ['no choices', { id: 'x' }],
     ['choices that are empty', answer({}, { choices: [] })],
-    ['no finish', answer({ content: 'a' }, {}, { finish_reason: null })],
+    ['neither finish nor content', answer({ content: '' }, {}, { finish_reason: null })],
   ])('with %s is malformed', (_, body) => {
     expect(catchFailure(() => fold(body)).kind).toBe('malformed');
   });
@@ -538,17 +538,17 @@ describe('an error body', () => {
     [
       'OpenAI’s length',
       '{"error":{"message":"x","code":"context_length_exceeded"}}',
-      { message: 'x', contextLengthExceeded: true },
+      { message: 'x', meaning: 'too_long' },
     ],
     [
       'vLLM’s length',
       '{"message":"This model\'s maximum context length is 4096 tokens."}',
-      { message: "This model's maximum context length is 4096 tokens.", contextLengthExceeded: true },
+      { message: "This model's maximum context length is 4096 tokens.", meaning: 'too_long' },
     ],
     [
       'Anthropic’s length',
       '{"error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}',
-      { message: 'prompt is too long: 210000 tokens > 200000 maximum', contextLengthExceeded: true },
+      { message: 'prompt is too long: 210000 tokens > 200000 maximum', meaning: 'too_long' },
     ],
     ['another limit', '{"error":{"message":"max_tokens is too large"}}', { message: 'max_tokens is too large' }],
   ])('%s', (_, body, facts) => {
