@@ -57,11 +57,14 @@ export interface PricedUsage {
   readonly images: number;
 }
 
-/** What a request asks to write to a cache: nothing, or for how long at most; `short`: five minutes, or it does not say how long. */
-export type CacheWrites = 'none' | 'short' | 'half_hour' | 'hour' | 'half_day';
+/**
+ * What a request asks to write to a cache: nothing, or for how long at most; `short`: five minutes, or it does not say how long; `mixed_hour`: an hour, in a protocol whose usage does not divide what
+ * was written by time.
+ */
+export type CacheWrites = 'none' | 'short' | 'half_hour' | 'hour' | 'mixed_hour' | 'half_day';
 
 /** The same from the shortest to the longest. */
-export const cacheWrites: readonly CacheWrites[] = ['none', 'short', 'half_hour', 'hour', 'half_day'];
+export const cacheWrites: readonly CacheWrites[] = ['none', 'short', 'half_hour', 'hour', 'mixed_hour', 'half_day'];
 
 /**
  * Returns the prices of cached input. A lifetime without a price has that of the dearest. Providers count half hours and half days as one number with what is written for five minutes, so
@@ -74,12 +77,17 @@ function cachePrices(
   const { readPicoUsd, write5mPicoUsd, write30mPicoUsd, write1hPicoUsd, write12hPicoUsd } = caching ?? {};
   const dearest = highest([write5mPicoUsd, write30mPicoUsd, write1hPicoUsd, write12hPicoUsd]);
   const halfHour = write30mPicoUsd ?? dearest;
-  const mixed = { half_hour: halfHour, half_day: highest([halfHour, write12hPicoUsd ?? dearest]) };
-  const asked = writes === 'half_hour' || writes === 'half_day' ? mixed[writes] : (write5mPicoUsd ?? dearest);
+  const short = write5mPicoUsd ?? dearest;
+  const hour = write1hPicoUsd ?? dearest;
+  const mixed: Readonly<Partial<Record<CacheWrites, bigint | undefined>>> = {
+    half_hour: halfHour,
+    mixed_hour: highest([short, hour]),
+    half_day: highest([halfHour, write12hPicoUsd ?? dearest]),
+  };
   return {
     cacheRead: readPicoUsd ?? null,
-    cacheWrite5m: asked ?? null,
-    cacheWrite1h: write1hPicoUsd ?? dearest ?? null,
+    cacheWrite5m: mixed[writes] ?? short ?? null,
+    cacheWrite1h: hour ?? null,
   };
 }
 

@@ -1,6 +1,6 @@
 import { type CacheWrites, cacheWrites } from './price.ts';
 import type * as o200kBase from 'gpt-tokenizer/encoding/o200k_base';
-import { type CacheHint, CacheLifetime } from '../gen/tollgate/v1/content_pb.ts';
+import { type CacheHint, CacheLifetime, Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { estimateTokens } from './estimate.ts';
 import { type InputSegment, inputSegments } from './input-segments.ts';
@@ -241,6 +241,12 @@ class InputMeasure {
     this.#isSizeUnknown ||= isSizeUnknown;
   }
 
+  /** Only providers of Messages report what was written by its time. */
+  #hour(): CacheWrites {
+    const { source } = this.#request;
+    return source === undefined || source.protocol === Protocol.MESSAGES ? 'hour' : 'mixed_hour';
+  }
+
   #found(): MeasuredInput {
     const high = this.#ownHigh + (this.#request.tools.length > 0 ? toolPromptTokens : 0);
     const { kind } = this.#sample;
@@ -251,7 +257,7 @@ class InputMeasure {
       kind,
       ownHigh: this.#ownHigh,
       hasMedia: this.#hasMedia,
-      cacheWrites: this.#cacheWrites,
+      cacheWrites: this.#cacheWrites === 'hour' ? this.#hour() : this.#cacheWrites,
     };
   }
 }
@@ -278,8 +284,8 @@ function longer(one: CacheWrites, other: CacheWrites): CacheWrites {
   return cacheWrites.indexOf(one) < cacheWrites.indexOf(other) ? other : one;
 }
 
-/** Members of OpenAI's requests that say how long a prefix is kept: for the whole request, or at the end of the prefix. */
-const optionMembers = /(?:^|\.)prompt_cache_(?:options|breakpoint)$/;
+/** Members that say how long a prefix is kept: for the whole request, or at the end of the prefix. Here only where the protocol's codec does not read them. */
+const optionMembers = /(?:^|\.)(?:prompt_cache_(?:options|breakpoint)|cache_control)$/;
 
 /** Returns what members that the gateway does not read ask to write. */
 function readOptions({ source }: GenerateRequest): CacheWrites {
@@ -288,8 +294,9 @@ function readOptions({ source }: GenerateRequest): CacheWrites {
   const named =
     Buffer.from(source.body)
       .toString('latin1')
-      .match(/"ttl"\s*:\s*"(?:30m|12h)"/g) ?? [];
+      .match(/"ttl"\s*:\s*"(?:30m|1h|12h)"/g) ?? [];
   if (named.some(each => each.includes('12h'))) return 'half_day';
+  if (named.some(each => each.includes('1h'))) return 'hour';
   return named.length > 0 ? 'half_hour' : 'short';
 }
 

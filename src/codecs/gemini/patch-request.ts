@@ -1,5 +1,5 @@
 import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
-import { fieldName } from '../../generation/check/field-names.ts';
+import { reasoningName } from '../../generation/check/field-names.ts';
 import type { EncodeInput, Json, JsonObject } from '../codec.ts';
 import type { Drops } from '../drops.ts';
 import { findToolFeature } from '../../generation/priced-features.ts';
@@ -7,7 +7,7 @@ import { listIn, objectIn, textIn } from '../json.ts';
 import { type SentBody, sentBody } from '../sent-body.ts';
 import { tierName } from '../service-tier.ts';
 import { findTraits } from './model-traits.ts';
-import { spelledName } from './normal-form.ts';
+import { spelledName, toCamelCase } from './normal-form.ts';
 import { isSealed } from './sealed-signature.ts';
 import { skipCheck } from './signature.ts';
 
@@ -24,8 +24,10 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   const { body } = sent;
   // The model is in the path.
   delete body['model'];
+  dropDoubles(body);
   const name = spelledName(body, 'generationConfig');
   const config = objectIn(body[name]) ?? {};
+  dropDoubles(config);
   setMember(config, 'maxOutputTokens', maxOutputTokens);
   setMember(config, 'candidateCount', (request.candidates ?? 1) > 1 ? request.candidates : undefined);
   const stops = spelledName(config, 'stopSequences');
@@ -36,10 +38,17 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   splitTools(body);
   const { checksSignatures } = findTraits(model);
   const contents = body['contents'];
-  const onDrop = (): void => drops.add(fieldName(request.endpoint, 'reasoning'));
+  const onDrop = (): void => drops.add(reasoningName(request.endpoint));
   const patch = (content: Json): Json => withoutSeals(content, checksSignatures, onDrop);
   body['contents'] = Array.isArray(contents) ? contents.map(patch) : patch(contents ?? null);
   return sent;
+}
+
+/** Removes members that are there in both spellings: the one in camelCase was read, and is sent. */
+function dropDoubles(holder: JsonObject): void {
+  for (const name of Object.keys(holder)) {
+    if (name.includes('_') && holder[toCamelCase(name)] !== undefined) delete holder[name];
+  }
 }
 
 function setMember(holder: JsonObject, camel: string, value: number | undefined): void {

@@ -71,7 +71,7 @@ function listInput(
   writes: CacheWrites,
 ): (bigint | null)[] {
   if (writes === 'none') return [input, cacheRead];
-  return writes === 'hour' ? [cacheWrite5m, cacheWrite1h] : [cacheWrite5m];
+  return writes === 'hour' || writes === 'mixed_hour' ? [cacheWrite5m, cacheWrite1h] : [cacheWrite5m];
 }
 
 /** The plans, by the `Pricing` that they were made from. A reload replaces all `Pricing` objects, so their plans are dropped with them. */

@@ -238,7 +238,10 @@ export class Tally {
 
   #total(reported: Usage | undefined, counts: Counts, outputMax: number): CountedUsage {
     const left = Math.max(0, outputMax - (this.#before?.buckets.output ?? 0));
-    const output = Math.min(counts.output, left, this.#limits.output);
+    const passes = countPasses(reported);
+    // Limits of the request bound the answer, not the passes before it (compaction, an advisor).
+    const most = passes > 1 ? passes * this.#limits.output : Math.min(left, this.#limits.output);
+    const output = Math.min(counts.output, most);
     const reasoningTokens = Math.min(counts.reasoning ?? reported?.reasoningTokens ?? 0, output);
     const buckets = toBuckets({ ...reported, inputTokens: counts.input, outputTokens: output, reasoningTokens });
     const unpriced = [...this.#sentUnpriced, ...(reported?.unpriced ?? [])];
@@ -296,6 +299,13 @@ export class Tally {
     this.#outputHigh += high;
     return high;
   }
+}
+
+/** Returns of how many passes a usage is the sum (`usage.iterations` of Messages). */
+function countPasses(usage: Usage | undefined): number {
+  if (usage?.extra?.json.includes('"iterations"') !== true) return 1;
+  const { iterations } = JSON.parse(usage.extra.json) as { readonly iterations?: unknown };
+  return Array.isArray(iterations) ? Math.max(1, iterations.length) : 1;
 }
 
 function sum(before: CountedUsage | undefined, now: CountedUsage): CountedUsage {
