@@ -297,7 +297,6 @@ export class Generations {
 
   /** Returns the most tokens that a model's providers add for tools that are used so, if nothing was learned about them. */
   #toolPrompt({ id }: Model, tools: ToolUse | undefined): number {
-    if (tools === undefined) return 0;
     const names = this.#dependencies.router.routeNames(id);
     return Math.max(0, ...names.map(({ model }) => toolPromptTokens(model, tools)));
   }
