@@ -211,7 +211,7 @@ test('every service of the contract was called; DashboardService takes sessions 
   const contract = readdirSync(folder).map(file => readFileSync(join(folder, file), 'utf8'));
   const names = contract.flatMap(text => [...text.matchAll(/^service (\w+) /gm)].map(([, name]) => name));
   expect(services.map(({ name }) => name)).toEqual(
-    names.filter(name => name !== 'DashboardService').toSorted((one, other) => (one < other ? -1 : 1)),
+    names.filter(name => name !== 'DashboardService').toSorted((one = '', other = '') => (one < other ? -1 : 1)),
   );
 });
 
