@@ -19,7 +19,7 @@ export function toMultiplier(pricing: Pricing, tier: string): number {
   return factor;
 }
 
-/** What differs for an item of a batch. */
+/** The terms of an item of a batch. */
 export interface BatchTerms {
   readonly tier: string;
   /** The price factor in thousandths; it replaces that of the tier. */
@@ -69,7 +69,7 @@ export interface MeasuredInput {
   readonly calls: number;
   /** The passes over the input that tools of the provider may cause; absent: none. */
   readonly passes?: ToolPasses | undefined;
-  /** What it writes to a cache, which costs more; absent: nothing. */
+  /** The tokens that it writes to a cache, which costs more; absent: nothing. */
   readonly cacheWrites?: CacheWrites | undefined;
 }
 
