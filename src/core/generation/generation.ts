@@ -1,7 +1,7 @@
 import { toGatewayError } from '../../errors/gateway-error.ts';
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
-import { Delivery, Endpoint, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
 import { completed } from '../../generation/events.ts';
 import { AnswerSize, textMost } from '../../generation/guard/answer-size.ts';
@@ -28,7 +28,7 @@ import { outputTokensMost } from './funds.ts';
 import { HiddenReasoning } from './hidden-reasoning.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
-import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
+import { type AdmittedRequest, mayBeWhole, outputLimit, withoutStopSequences } from './output-limit.ts';
 import { PauseJoin, toContinuation } from './pause-join.ts';
 import {
   billedTier,
@@ -594,13 +594,6 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       timeline: this.#timeline.text,
     });
   }
-}
-
-/**
- * Returns the request without the stop sequences, which the gateway applies itself: providers would also apply them to a prompt that the answer repeats (`echo`).
- */
-function withoutStopSequences(request: GenerateRequest, isRemote: boolean): GenerateRequest {
-  return isRemote && request.endpoint === Endpoint.COMPLETIONS ? { ...request, stop: [] } : request;
 }
 
 const nowhere: RouteName = { modelId: '', provider: '', model: '' };
