@@ -71,7 +71,7 @@ export interface EncodedRequest {
   readonly dropped: readonly string[];
   /** Replaces the placeholders in the serialized body with their content. Absent if the body has none. */
   readonly restore?: (json: string) => string;
-  /** What the body asks for and costs extra without a price, if the provider is sent it all the same; absent: nothing. */
+  /** The members that the body asks for and that cost extra without a price, if the provider is sent them all the same; absent: none. */
   readonly unpriced?: readonly string[];
 }
 

@@ -241,7 +241,7 @@ export interface ProviderWork {
   readonly multiplierPermille: number;
   /** True for an item of a batch, for which the provider may have another factor. */
   readonly isBatch: boolean;
-  /** What the request asked to write to a cache; absent: nothing. */
+  /** How much the request asked to write to a cache; absent: nothing. */
   readonly writes?: CacheWrites | undefined;
   /** The size and quality of images; absent: there are none. */
   readonly imageTerms?: ImageTerms | undefined;

@@ -99,6 +99,7 @@ test('a file of an older version keeps its keys, records, sums and plans', async
           lowBalance: null,
           keepBodies: null,
           paused: false,
+          revoked: false,
         }),
       ),
     ),

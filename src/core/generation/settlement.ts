@@ -104,7 +104,7 @@ export interface SettleFacts {
   readonly firstEventMs: number | undefined;
   readonly provider: string;
   readonly attempts: number;
-  /** What the request asked to write to a cache; absent: nothing. */
+  /** How much the request asked to write to a cache; absent: nothing. */
   readonly writes?: CacheWrites | undefined;
   /** The prices of the route's provider; undefined: unknown. */
   readonly cost: Pricing | undefined;
