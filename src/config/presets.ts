@@ -170,8 +170,15 @@ export function addressOf(preset: Preset, protocol: string, baseUrl: string): st
   return baseUrl.endsWith('/v1') ? baseUrl.slice(0, -'/v1'.length) + ending : undefined;
 }
 
-/** The variables that may hold a preset's key. */
-export const presetKeyVariables: readonly string[] = presets.flatMap(({ keyVariables = [] }) => keyVariables);
+/** The variable with Bedrock's key. */
+export const bedrockKeyVariable = 'AWS_BEARER_TOKEN_BEDROCK';
+
+/** The variables that may hold a preset's or a cloud's key. */
+export const presetKeyVariables: readonly string[] = [
+  ...presets.flatMap(({ keyVariables = [] }) => keyVariables),
+  bedrockKeyVariable,
+  'AZURE_CLIENT_SECRET',
+];
 
 /** Returns the variable (`NAME` or `NAME_FILE`) that has enabled a preset; undefined if none has. */
 export function switchedOnBy(name: string, variables: Variables): string | undefined {
@@ -194,7 +201,7 @@ function readPreset(preset: Preset, variables: Variables): PresetSettings {
 }
 
 /** Returns the first key that is set. Throws `ConfigError` if it can't be a header value. */
-function findKey(names: readonly string[], variables: Variables): Secret | undefined {
+export function findKey(names: readonly string[], variables: Variables): Secret | undefined {
   for (const name of names) {
     const text = textIn(variables[name]);
     if (text === undefined) continue;

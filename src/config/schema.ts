@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { isErrorCode } from '../errors/error-table.ts';
 import { documented } from '../lib/schema-notes.ts';
+import { cloudShape } from './clouds.ts';
 import { defaultPaths, endpointPaths, protocolNames } from './model-kind.ts';
 import {
   address,
@@ -68,6 +69,7 @@ const provider = mapping({
   queue: whole(0, 1_000_000).default(1000),
   queue_timeout: duration(1).default(30_000),
   token_ids: flag.optional(),
+  ...cloudShape,
 });
 
 const caching = mapping({

@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../errors/error-table.ts';
+import type { CloudSettings } from './clouds.ts';
 import type { SecretSource } from './secret-sources.ts';
 import type { Secret } from './secrets.ts';
 
@@ -257,6 +258,8 @@ export interface ProviderSettings {
   readonly protocol: ProtocolName;
   /** In the form that the protocol's official client takes, without a slash at its end. */
   readonly baseUrl: string;
+  /** The cloud at whose address it is; absent: it is in none. */
+  readonly cloud?: CloudSettings;
   /** Its other protocols, in order of preference; absent: none. */
   readonly others?: readonly SpokenProtocol[];
   /** The keys, which are used in rotation; empty: no credential is sent. */

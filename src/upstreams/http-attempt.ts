@@ -3,12 +3,14 @@ import { type Dispatcher, errors } from 'undici';
 import type { UpstreamCodec } from '../codecs/codec.ts';
 import { type AttemptWatch, type RunningAttempt, UpstreamFailure, type WireTap } from '../generation/upstream.ts';
 import { LargeJson } from '../lib/large-json.ts';
+import { redactTokens } from '../telemetry/redaction.ts';
 import { asError } from './as-error.ts';
 import { Deadlines, type Phase } from './deadlines.ts';
 import { readRequestId, type ResponseHead, statusFailure } from './error-answer.ts';
 import type { HttpTarget } from './http-target.ts';
 import { toLogMessage } from './log-message.ts';
 import type { OutgoingBody } from './outgoing-json.ts';
+import type { RequestSigner, SignedRequest, UnsignedRequest } from './request-signer.ts';
 
 /** A request to an upstream. It is sent with one key after the other until a key is accepted. */
 export interface OutgoingRequest {
@@ -97,6 +99,8 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   #hasBegun = false;
   /** True if HTTP has marked the end of the answer, so that its connection can be reused. */
   #hasEnded = false;
+  /** True if the signer has replaced a refused credential. */
+  #hasRenewed = false;
   #isPaused = false;
   #isCancelled = false;
   #refusal: { readonly head: ResponseHead; readonly parts: Buffer[] } | undefined;
@@ -195,7 +199,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
 
   #send(): void {
     const { keyUser, model, path, body } = this.#request;
-    const { keys, origin } = this.#target;
+    const { keys, origin, signer } = this.#target;
     const index = keys.pick(keyUser, model);
     if (index === undefined) {
       this.#fail(
@@ -208,10 +212,34 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     this.#hasEnded = false;
     this.#bytes = 0;
     this.#enter('connecting');
+    const headers = this.#headers(this.#request.headers[index] ?? []);
+    if (signer === undefined) this.#dispatch({ path, headers });
+    else this.#sign(signer, { method: body === null ? 'GET' : 'POST', origin, path, headers, body });
+  }
+
+  /** Sends the request when it has a credential. If there is none, that counts as a refused key. */
+  #sign(signer: RequestSigner, unsigned: UnsignedRequest): void {
+    const { keyUser, model } = this.#request;
+    signer.sign(unsigned).then(
+      signed => {
+        if (this.#phase === 'connecting') this.#dispatch(signed);
+      },
+      (cause: unknown) => {
+        if (this.#phase !== 'connecting') return;
+        const logMessage = redactTokens(asError(cause).message);
+        const failure = new UpstreamFailure('status', { status: 401, logMessage, cause });
+        this.#target.keys.learn(keyUser, model, this.#keyIndex, failure);
+        this.#fail(failure);
+      },
+    );
+  }
+
+  #dispatch({ path, headers: own }: SignedRequest): void {
+    const { body } = this.#request;
     const method = body === null ? 'GET' : 'POST';
-    const own = this.#headers(this.#request.headers[index] ?? []);
     // Without a length undici would send the slices in chunks, which some providers refuse.
     const headers = body instanceof LargeJson ? [...own, 'content-length', String(body.length)] : own;
+    const { origin } = this.#target;
     this.#connections.dispatch({ origin, path, method, headers, body: this.#sentBody(body) }, this);
   }
 
@@ -284,6 +312,13 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
 
   #handleRefusal(head: ResponseHead, parts: readonly Buffer[]): void {
     const { keyUser, model, codec } = this.#request;
+    const { keys, signer } = this.#target;
+    if (!this.#hasRenewed && signer?.mayRenew(head) === true) {
+      this.#hasRenewed = true;
+      keys.leave(keyUser, this.#keyIndex);
+      this.#send();
+      return;
+    }
     const body = Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
     const failure = this.#withLogMessage(statusFailure(head, body, { codec, clock: this.#target.runtime }));
     if (this.#target.keys.learn(keyUser, model, this.#keyIndex, failure)) this.#send();

@@ -221,8 +221,10 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       refuseLoss(request, dropped);
       restorers = this.#restorers(lane.protocol, portable, names, dropped);
       const plan = this.#plan(lane, model, whole);
-      const headers = own === noHeaders ? plan.headers : this.#headers(lane, whole, own);
-      body = outgoingBody(encoded.body);
+      const adapted = lane.protocol.adapt?.(encoded.body, own) ?? { body: encoded.body, headers: own };
+      const isPlain = Object.keys(adapted.headers).length === 0;
+      const headers = isPlain ? plan.headers : this.#headers(lane, whole, adapted.headers);
+      body = outgoingBody(adapted.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', target.runtime.monotonicMs() - beganMs);
       outgoing = { keyUser, model, path: plan.path, headers, whole, codec, watch, tap };
     } catch (thrown) {
@@ -238,13 +240,17 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   #laneFor(request: GenerateRequest, model: string): Lane {
     if (request.endpoint === Endpoint.COMPLETIONS) return this.#completions ?? this.#first;
     if (this.#lanes.length === 1) return this.#first;
-    const own = this.#lane(request.source?.protocol) ?? this.#first;
+    const own = this.#lane(request.source?.protocol, model) ?? this.#lane(undefined, model) ?? this.#first;
     const needed = neededProtocol(request, model, own.protocol.codec.protocol);
-    return needed === undefined ? own : (this.#lane(needed) ?? own);
+    return needed === undefined ? own : (this.#lane(needed, model) ?? own);
   }
 
-  #lane(wanted: Protocol | undefined): Lane | undefined {
-    return this.#lanes.find(({ protocol }) => protocol.codec.protocol === wanted);
+  /** `wanted`: undefined for the first protocol in which the model is served. */
+  #lane(wanted: Protocol | undefined, model: string): Lane | undefined {
+    return this.#lanes.find(
+      ({ protocol }) =>
+        (wanted === undefined || protocol.codec.protocol === wanted) && protocol.serves?.(model) !== false,
+    );
   }
 
   #direct({ target, reading }: Lane): DirectHttp {
