@@ -1,32 +1,15 @@
 #!/usr/bin/env -S node
-// The command line: the bundle in dist, or in a checkout whose sources are newer, the TypeScript, which the pinned Node.js runs as it is.
-import { readdirSync, statSync } from 'node:fs';
-import module from 'node:module';
-import { resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
-
-const root = resolve(fileURLToPath(import.meta.url), '../..');
-
-/**
- * Returns when a file was written, in ms since 1970; 0: it does not exist.
- * @param {string} path
- */
-function writtenAt(path) {
-  // Not `join`, which takes as long as the call for each of a thousand sources.
-  return statSync(`${root}/${path}`, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+// The command line. This file must run under every Node.js, even those that know neither ES modules nor `node:` imports: it uses only globals and old
+// syntax. Everything else is loaded by `load.js`, because an old Node.js fails on modules that it can't link before a check in them could run.
+/* oxlint-disable no-var -- old syntax */
+var nodeVersion = process.versions.node;
+if (Number(nodeVersion.split('.')[0]) < 22) {
+  process.stderr.write(
+    'Tollgate needs Node.js 22 or newer, and this is ' +
+      nodeVersion +
+      ': install a newer one (https://nodejs.org), start it with npm in a checkout (npm ci, then npm start), or run the container image.\n',
+  );
+  process.exit(1);
+} else {
+  void import('./load.js');
 }
-
-/** Tells whether dist is newer than every source and library; true in a package, which has no sources. */
-function isBundleCurrent() {
-  const builtAt = writtenAt('dist/main.js');
-  if (writtenAt('src') === 0) return true;
-  if (builtAt < writtenAt('package-lock.json')) return false;
-  return readdirSync(`${root}/src`, { recursive: true }).every(path => writtenAt(`src/${path.toString()}`) < builtAt);
-}
-
-// A start compiles 4 MB of JavaScript, or strips 30,000 lines of TypeScript: without the cache a third of a second more. It is enabled before the
-// first of them is loaded, because for a TypeScript file that is not in the cache Node.js loads a compiler, which stays in memory (15 MB).
-// Old versions of Node.js, which `main.ts` refuses, do not have it.
-module.enableCompileCache?.();
-if (isBundleCurrent()) await import('../dist/main.js');
-else await import('../src/main.ts');

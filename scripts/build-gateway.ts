@@ -84,7 +84,7 @@ export async function buildGateway(): Promise<void> {
   );
   const main = join(dist, 'main.js');
   if (existsSync(main) && existsSync(stamp) && readFileSync(stamp, 'utf8') === current) {
-    // `bin/tollgate.js` compares its time with those of the sources.
+    // `bin/load.js` compares its time with those of the sources.
     utimesSync(main, new Date(), new Date());
     return;
   }

@@ -1,21 +1,8 @@
 #!/usr/bin/env -S node
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
-import process, { argv, env, exit, stderr, versions } from 'node:process';
+import process, { argv, env, exit } from 'node:process';
 import { setFlagsFromString } from 'node:v8';
-
-/** True in a built package, whose modules are JavaScript; false in a checkout. */
-const isBuilt = import.meta.url.endsWith('.js');
-/** The oldest supported version of Node.js. It is checked before anything is loaded, because better-sqlite3 ends the process without a message under an older one. */
-const nodeMajorMin = isBuilt ? 22 : 26;
-const advice = isBuilt
-  ? 'Install a newer Node.js (https://nodejs.org), or run the container image.'
-  : 'Start it with `npm start` or `npx tollgate` in the checkout: `npm ci` has installed the right one there.';
-
-if (Number(versions.node.split('.')[0]) < nodeMajorMin) {
-  stderr.write(`Tollgate needs Node.js ${nodeMajorMin} or newer; this is ${versions.node}.\n${advice}\n`);
-  exit(1);
-}
 
 // Only for a gateway: with other flags than its defaults V8 refuses the compiled code in the program of Node.js, whose modules are then compiled again, which takes a tenth of the time of a command.
 if (argv[2] === 'serve') {
@@ -24,7 +11,7 @@ if (argv[2] === 'serve') {
   // Disables pretenuring: if objects of an allocation site have lived long, V8 allocates later ones directly in the old generation. It would learn that from objects of the start. Later, dead old objects of one request would keep those of the next alive, which takes 16 kB for each answer instead of 0.5.
   setFlagsFromString('--no-allocation-site-pretenuring');
 }
-// Worker threads find the cache of compiled code, which `bin/tollgate.js` has enabled, only through this variable. Without it each thread would strip the types again, which takes 30 MB and 60 ms.
+// Worker threads find the cache of compiled code, which `bin/load.js` has enabled, only through this variable. Without it each thread would strip the types again, which takes 30 MB and 60 ms.
 const cache = getCompileCacheDir();
 if (cache !== undefined) env['NODE_COMPILE_CACHE'] ??= dirname(cache);
 const { runCommandLine } = await import('./gateway/command-line.ts');

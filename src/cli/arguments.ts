@@ -1,8 +1,10 @@
 import { InvalidArgumentError } from 'commander';
 import { readDuration } from '../config/durations.ts';
 import { systemClock } from '../lib/clock.ts';
+import { defined } from '../lib/defined.ts';
 import { parseDollars } from '../lib/dollars.ts';
 import { parseIsoTime } from '../lib/iso-time.ts';
+import { CommandFailure } from './failure.ts';
 
 /**
  * Parses texts of the command line. Each function throws `InvalidArgumentError`, which counts as wrong use (exit code 2), if the text is not
@@ -117,11 +119,6 @@ export function wordsArgument(text: string): string[] {
     .filter(word => word !== '');
 }
 
-/** Parses an id; undefined for `none`. */
-export function idOrNone(text: string): { readonly id: bigint | undefined } {
-  return { id: text === 'none' ? undefined : idArgument(text) };
-}
-
 /** Parses a balance in dollars. Returns nano-dollars, or undefined for `none`. */
 export function balanceOrNone(text: string): { readonly nanoUsd: bigint | undefined } {
   return { nanoUsd: text === 'none' ? undefined : balanceArgument(text) };
@@ -151,4 +148,10 @@ export function jsonArgument(text: string): string {
     // The text is not JSON and is refused below.
   }
   throw new InvalidArgumentError('It must be a JSON object.');
+}
+
+/** Returns the changes of an update that are not undefined. Throws `CommandFailure` (wrong use) if there is none, because no option was given. */
+export function requireChange<T extends object>(command: string, changes: T): ReturnType<typeof defined<T>> {
+  if (Object.values(changes).some(value => value !== undefined)) return defined(changes);
+  throw new CommandFailure(2, [`Name what to change: see tollgate ${command} --help.`]);
 }

@@ -10,6 +10,7 @@ import { completionsCodec } from '../codecs/completions/index.ts';
 import { messagesCodec } from '../codecs/messages/index.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
+import { answerInOrder } from '../lib/answer-in-order.ts';
 import { isAccountPath, registerAccount } from './account-routes.ts';
 import { resolveAlias } from './aliases.ts';
 import { writeAnswer } from './answer.ts';
@@ -22,9 +23,9 @@ import { registerBatches } from './batches/batch-routes.ts';
 import { registerFiles } from './batches/file-routes.ts';
 import { registerMessageBatches } from './batches/message-batch-routes.ts';
 import { embeddingRoute, registerDirect, rerankRoute } from './direct-route.ts';
-import { answerError } from './error-answer.ts';
+import { answerError, type RequestFailure } from './error-answer.ts';
 import { registerGemini } from './gemini/routes.ts';
-import { isGoogleRequest, rewriteGemini } from './gemini/target.ts';
+import { geminiMethods, isGoogleRequest, rewriteGemini } from './gemini/target.ts';
 import { registerGeneration } from './generation-route.ts';
 import { registerErrorDocs } from './error-docs.ts';
 import { registerReference } from './reference-routes.ts';
@@ -100,8 +101,9 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     if (!refuses(edge, request, reply)) done();
   });
   app.setErrorHandler((thrown, request, reply) => answerError(edge, request, reply, { thrown }));
-  app.setNotFoundHandler((request, reply) => answerError(edge, request, reply, notFound));
+  app.setNotFoundHandler((request, reply) => answerError(edge, request, reply, notFound(request)));
   readBodiesInRoutes(app);
+  answerInOrder(app.server);
   closeInTime(app, edge);
   // A client that has closed its sending side still gets its answer. By default Node.js would close the connection.
   Object.assign(app.server, { httpAllowHalfOpen: true });
@@ -148,7 +150,14 @@ function serverOptions(tls: EdgeOptions['tls']): Pick<FastifyHttpOptions<Server>
   return { https } as Pick<FastifyHttpOptions<Server>, 'http'>;
 }
 
-const notFound = { thrown: new GatewayError('not_found', 'No such path, or not with this method.') };
+/** Returns the failure for a path that does not exist. */
+function notFound({ call }: FastifyRequest): RequestFailure {
+  const message =
+    call.errorShape === 'google'
+      ? `No such path, or not with this method. Of Google’s interface this gateway has models and their methods ${geminiMethods.join(', ')}.`
+      : 'No such path, or not with this method.';
+  return { thrown: new GatewayError('not_found', message) };
+}
 
 function toCall({ options }: Edge, { id, raw }: FastifyRequest, reply: FastifyReply): Call {
   const { corsOrigins, runtime } = options;
@@ -177,7 +186,7 @@ function refuses(edge: Edge, request: FastifyRequest, reply: FastifyReply): bool
   if (!request.is404) return false;
   const preflight = isDashboardPath(raw.url ?? '') ? undefined : preflightHeaders(raw, call.headers);
   if (preflight === undefined) {
-    void answerError(edge, request, reply, notFound);
+    void answerError(edge, request, reply, notFound(request));
   } else {
     reply.hijack();
     writeAnswer(raw, reply.raw, { status: 204, headers: preflight, body: '' });

@@ -131,13 +131,14 @@ test('an API key is shown whole once, and its settings as they were given', asyn
     allowed_models: null,
     disabled: false,
     group_id: null,
+    state: 'works',
     tags: {},
     metadata: {},
     keep_bodies: null,
     paused: false,
   });
   const masked = { ...created, key: `${key.slice(0, 10)}…${key.slice(-4)}` };
-  expect(await json('keys', 'list', '--account', account)).toEqual({ data: [masked] });
+  expect(await json('keys', 'list', '--account', account)).toEqual({ data: [{ ...masked, group: null }] });
   const settings = ['--label', 'ci', '--daily-limit', '5', '--minute-limit', '60', '--balance', '2.5'];
   const more = ['--allowed-models', 'large, acme/small:free', '--no-subs-first', '--no-fallback'];
   expect(await json('keys', 'create', '--account', account, ...settings, ...more)).toMatchObject({
@@ -373,8 +374,8 @@ test('tables are printed without control characters that could affect the termin
   await json('keys', 'create', '--account', account, '--label', '\u001B[31mred\u202E');
   const { stdout } = await tollgate(['keys', 'list', '--account', account]);
   const [head, row, ...rest] = stdout.trimEnd().split('\n');
-  expect(head).toMatch(/^API_KEY_ID +KEY +LABEL +BALANCE +DAILY_LIMIT /);
-  expect(row).toMatch(/^ +\d+ +sk-tg-.{4}….{4} +□\[31mred□ +- +0 /);
+  expect(head).toMatch(/^API_KEY_ID +NAME +KEY +STATE +GROUP +EXPIRES +BALANCE +DAILY_LIMIT /);
+  expect(row).toMatch(/^ +\d+ +□\[31mred□ +sk-tg-.{4}….{4} +works +- +- +- +- /);
   expect(rest).toEqual([]);
   const shown = await tollgate(['accounts', 'show', account]);
   expect(shown.stdout).toMatch(/^account_id {2}\d+\nname {8}someone\nbalance {5}10\nheld {8}0\ncreated_at {2}\d{4}-/);

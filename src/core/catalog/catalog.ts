@@ -30,6 +30,8 @@ export interface Resolved {
 }
 
 const tierSuffixPattern = /^(.+):(flex|priority)$/s;
+/** A model as the Vertex mode of Google's clients names it. */
+const publishedPattern = /^publishers\/([^/]+)\/models\/(.+)$/s;
 const datePattern = /^(.+)-(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\2(?:0[1-9]|[12]\d|3[01])$/s;
 const shownLengthMax = 80;
 
@@ -110,7 +112,8 @@ export class Catalog {
 
   /** Returns the tip for a name that no model has. */
   suggestion(name: string, visible: readonly string[] | null = null): string {
-    const plain = tierSuffixPattern.exec(name)?.[1] ?? name;
+    const [first = name] = possibleNames(name);
+    const plain = tierSuffixPattern.exec(first)?.[1] ?? first;
     const undated = datePattern.exec(plain)?.[1] ?? plain;
     const { models, byAlias, byBarePart } = this.#index;
     const shown = visible && new Set(visible);
@@ -132,6 +135,14 @@ export class Catalog {
   }
 
   #find(name: string): { model: Model; namedTier: ServiceTier | undefined } | undefined {
+    for (const possible of possibleNames(name)) {
+      const found = this.#findNamed(possible);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  #findNamed(name: string): { model: Model; namedTier: ServiceTier | undefined } | undefined {
     const whole = findUntiered(this.#index, name);
     if (whole !== undefined) return { model: whole, namedTier: undefined };
     const [, plain, tier] = tierSuffixPattern.exec(name) ?? [];
@@ -149,6 +160,14 @@ export class Catalog {
       tip: this.suggestion(name, visible),
     });
   }
+}
+
+/** Returns the names that a name means, the first one first: a publisher is the provider of the id, but Google's own models are named without it. */
+function possibleNames(name: string): string[] {
+  const [, publisher, model] = publishedPattern.exec(name) ?? [];
+  if (publisher === undefined || model === undefined) return [name];
+  const id = `${publisher}/${model}`;
+  return publisher === 'google' ? [model, id] : [id];
 }
 
 /** Returns the part after `provider/`; undefined if the id has none. */

@@ -54,8 +54,8 @@ async function findModel(edge: Edge, request: FastifyRequest): Promise<Model> {
     if (model !== undefined) return model;
   } catch (thrown) {
     const error = fromConnectError(thrown);
-    // A model that the key may not use is hidden like one that does not exist.
-    if (error.code !== 'model_not_found' && error.code !== 'model_not_allowed') throw error;
+    // The core hides a model that the key may not use like one that does not exist.
+    if (error.code !== 'not_found') throw error;
   }
   throw new GatewayError('model_not_found', 'No such model.', {
     tip: 'GET /v1beta/models lists the models of this key.',

@@ -39,6 +39,9 @@ const methodRoutes: Readonly<Record<string, string>> = {
   countTokens: geminiRoutes.countTokens,
 };
 
+/** The methods of models, in the order of the documents. */
+export const geminiMethods: readonly string[] = Object.keys(methodRoutes);
+
 /** Returns the route of a request of this interface, with its query; undefined for any other. Remembers what the path says. */
 export function rewriteGemini(request: IncomingMessage): string | undefined {
   const { url = '', method } = request;
@@ -54,7 +57,7 @@ export function rewriteGemini(request: IncomingMessage): string | undefined {
   const model = decoded(name === undefined ? rest : rest?.slice(0, colon));
   const route = name === undefined ? (rest === undefined ? geminiRoutes.list : geminiRoutes.model) : methodRoutes[name];
   if (route === undefined || model === '') return undefined;
-  targets.set(request, { model: nameOf(model, publisher), method: name, path });
+  targets.set(request, { model: readName(model, publisher), method: name, path });
   return shownPattern(route) + (at === -1 ? '' : url.slice(at));
 }
 
@@ -86,8 +89,8 @@ function decoded(text: string | undefined): string | undefined {
   }
 }
 
-/** In Vertex mode the publisher is a part of the id, except for Google's own models, which are found by the part after it too. */
-function nameOf(model: string | undefined, publisher: string | undefined): string | undefined {
+/** Returns the name for the core, which resolves the publishers of Vertex mode. */
+function readName(model: string | undefined, publisher: string | undefined): string | undefined {
   const id = model?.startsWith('models/') === true ? model.slice('models/'.length) : model;
-  return id === undefined || publisher === undefined || publisher === 'google' ? id : `${publisher}/${id}`;
+  return id === undefined || publisher === undefined ? id : `publishers/${publisher}/models/${id}`;
 }
