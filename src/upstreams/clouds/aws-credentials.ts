@@ -26,17 +26,22 @@ type AwsProvider = () => Promise<AwsCredentials & { readonly expiration?: Date }
 
 /** What is used of `@aws-sdk/credential-provider-node`. */
 interface DefaultChainLibrary {
-  defaultProvider(options: { readonly profile?: string; readonly clientConfig: object }): AwsProvider;
+  readonly defaultProvider: (options: { readonly clientConfig: object }) => AwsProvider;
 }
 
 /** What is used of `@aws-sdk/credential-provider-web-identity`. */
 interface WebIdentityLibrary {
-  fromTokenFile(options: {
+  readonly fromTokenFile: (options: {
     readonly roleArn: string;
     readonly webIdentityTokenFile: string;
     readonly roleSessionName: string;
     readonly clientConfig: object;
-  }): AwsProvider;
+  }) => AwsProvider;
+}
+
+/** What is used of `@aws-sdk/credential-provider-ini`. */
+interface ProfileLibrary {
+  readonly fromIni: (options: { readonly profile: string; readonly clientConfig: object }) => AwsProvider;
 }
 
 /** Fetches credentials as AWS's own clients do: those that are named, else the default chain. */
@@ -65,6 +70,11 @@ function openProvider(settings: AwsCredentialSettings = {}, region: string): Aws
     const { fromTokenFile } = loadInstalled<WebIdentityLibrary>('@aws-sdk/credential-provider-web-identity');
     return fromTokenFile({ roleArn, webIdentityTokenFile, roleSessionName, clientConfig });
   }
+  // Not the default chain, which would go on to other credentials if the profile had none.
+  if (profile !== undefined) {
+    const { fromIni } = loadInstalled<ProfileLibrary>('@aws-sdk/credential-provider-ini');
+    return fromIni({ profile, clientConfig });
+  }
   const { defaultProvider } = loadInstalled<DefaultChainLibrary>('@aws-sdk/credential-provider-node');
-  return defaultProvider({ clientConfig, ...(profile === undefined ? {} : { profile }) });
+  return defaultProvider({ clientConfig });
 }
