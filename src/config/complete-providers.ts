@@ -1,6 +1,7 @@
 import { cloudKeys, cloudNames, type CloudSettings } from './clouds.ts';
 import { completeCloud, findCloud, isCloudOn } from './complete-cloud.ts';
 import { protocolNames } from './model-kind.ts';
+import { defined } from '../lib/defined.ts';
 import { addressOf, type PresetSettings, readPresets, type TextProtocol } from './presets.ts';
 import type { Variables } from './env.ts';
 import type { ParsedFile, ParsedProvider } from './schema.ts';
@@ -14,6 +15,7 @@ export interface CompleteProvider extends Omit<ParsedProvider, 'protocol' | 'pro
   readonly protocol: ProtocolName;
   readonly base_url: string;
   readonly cloudSettings?: CloudSettings;
+  readonly rerankUrl?: string;
   /** The other protocols, in order of preference. */
   readonly others: readonly SpokenProtocol[];
 }
@@ -86,6 +88,7 @@ function complete(
     ...rest,
     ...(known === undefined || isOwnPlace ? {} : withKey(given, known)),
     ...(isPreset ? { preset: known.preset.name } : {}),
+    ...(isOwnPlace ? {} : defined({ rerankUrl: known?.preset.rerankUrl })),
     protocol: spoken,
     base_url: address ?? 'http://0.0.0.0',
     others,

@@ -247,7 +247,7 @@ function toProvider(name: string, provider: CompleteProvider, timeouts: Timeouts
   const dialect = cloud === undefined ? findServer(name, provider.base_url) : cloud.kind;
   return {
     name,
-    ...defined({ preset: provider.preset, dialect, cloud }),
+    ...defined({ preset: provider.preset, dialect, cloud, rerankUrl: provider.rerankUrl }),
     protocol: provider.protocol,
     baseUrl: provider.base_url,
     ...(provider.others.length === 0 ? {} : { others: provider.others }),

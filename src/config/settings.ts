@@ -260,6 +260,8 @@ export interface ProviderSettings {
   readonly baseUrl: string;
   /** The cloud at whose address it is; absent: it is in none. */
   readonly cloud?: CloudSettings;
+  /** The address below which it reranks; absent: `baseUrl`. */
+  readonly rerankUrl?: string;
   /** Its other protocols, in order of preference; absent: none. */
   readonly others?: readonly SpokenProtocol[];
   /** The keys, which are used in rotation; empty: no credential is sent. */

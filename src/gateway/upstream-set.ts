@@ -119,6 +119,7 @@ export class UpstreamSet {
       dialect: findDialect(provider.dialect),
       passthrough,
       takesTokenIds,
+      rerankUrl: provider.rerankUrl,
     });
     const answers = {
       upstream,
@@ -156,6 +157,7 @@ function fingerprint(provider: ProviderSettings, { limits }: Config): string {
     protocol,
     baseUrl,
     revealAll(cloud),
+    provider.rerankUrl,
     others,
     keys,
     revealed,

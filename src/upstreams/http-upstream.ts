@@ -9,7 +9,7 @@ import type { Embedded, EmbeddingUpstream } from '../generation/embeddings/embed
 import type { Reranked, RerankUpstream } from '../generation/rerank/rerank-upstream.ts';
 import { checkCalls } from '../generation/portable/arrange-calls.ts';
 import { type PortableRequest, refuseLoss, toPortable } from '../generation/portable/portable-request.ts';
-import type { KeysHealth, RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
+import type { RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
 import { AnswerReader, type AnswerReading, type EventRestorer } from './answer-reader.ts';
 import { AnswerTool } from './answer-tool.ts';
 import { asError } from './as-error.ts';
@@ -22,6 +22,7 @@ import { forwardedHeaders, noHeaders } from './forwarded-headers.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
 import { embedOverHttp } from './http-embeddings.ts';
 import { rerankOverHttp } from './http-rerank.ts';
+import type { KeyRing } from './key-ring.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { filterBody, filterHeaders, type Passthrough, withoutExtras } from './passthrough.ts';
 import { RunningTimings } from './running-timings.ts';
@@ -49,6 +50,8 @@ export interface HttpUpstreamOptions extends Omit<HttpTargetOptions, 'ring'> {
   readonly eventBytesMax: number;
   /** True if embeddings may be requested with token ids. */
   readonly takesTokenIds: boolean;
+  /** The address below which it reranks; absent: that of its protocol. */
+  readonly rerankUrl?: string | undefined;
 }
 
 /** A protocol of a provider, with its address in the form that the protocol's official client takes. */
@@ -85,13 +88,15 @@ interface Lane {
 export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream {
   readonly isRemote = true;
   readonly mayPause: boolean;
-  readonly keys: KeysHealth;
+  readonly keys: KeyRing;
   readonly takesTokenIds: boolean;
   /** The first is for clients whose own protocol the provider does not speak. */
   readonly #lanes: readonly Lane[];
   readonly #first: Lane;
   /** The protocol of legacy completions; undefined: the provider does not offer them. */
   readonly #completions: Lane | undefined;
+  /** The protocol whose provider reranks; undefined: it does not. */
+  readonly #reranking: Lane | undefined;
   readonly #dialect: Dialect;
   readonly #passthrough: Passthrough;
   readonly #bytesMax: number;
@@ -105,6 +110,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       eventBytesMax,
       dialect = {},
       passthrough = 'unpriced',
+      rerankUrl,
       ...more
     } = options;
     const spoken = [{ protocol: main, baseUrl: mainUrl }, ...others];
@@ -132,6 +138,14 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     this.#lanes = lanes;
     this.#first = first;
     this.keys = first.target.keys;
+    const reranks = lanes.find(({ protocol }) => protocol.rerankPath !== undefined);
+    this.#reranking =
+      reranks === undefined || rerankUrl === undefined
+        ? reranks
+        : lane(
+            reranks.protocol,
+            new HttpTarget({ ...more, baseUrl: rerankUrl, ring: this.keys }, reranks.protocol.authentication),
+          );
     const legacy = lanes.find(({ protocol }) => protocol.completions !== undefined);
     this.#completions = legacy?.protocol.completions && lane(legacy.protocol.completions, legacy.target);
   }
@@ -161,7 +175,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   }
 
   rerank(call: DirectCall<RerankRequest>): Promise<Reranked> {
-    const lane = this.#lanes.find(({ protocol }) => protocol.rerankPath !== undefined);
+    const lane = this.#reranking;
     const path = lane?.protocol.rerankPath;
     if (lane === undefined || path === undefined) throw this.#lacks('rerank');
     return rerankOverHttp(this.#direct(lane), call, path);
@@ -193,7 +207,9 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
    * Waits until running calls have ended, then closes the connections. A later call gets separate connections, which are closed after it.
    */
   async close(): Promise<void> {
-    await Promise.all(this.#lanes.map(({ target }) => target.close()));
+    await Promise.all(
+      [...this.#lanes, ...(this.#reranking === undefined ? [] : [this.#reranking])].map(({ target }) => target.close()),
+    );
   }
 
   #attempt(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
