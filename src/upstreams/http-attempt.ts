@@ -20,6 +20,8 @@ export interface OutgoingRequest {
   readonly model: string;
   /** The path and query. */
   readonly path: string;
+  /** Returns another path to try once, for an error's body that refuses the path; absent: there is none. */
+  readonly reroute?: ((body: string) => string | undefined) | undefined;
   /** For each key, by its index, the headers as a list of alternating names and values. */
   readonly headers: readonly string[][];
   /** The body of a POST; null: the request is a GET. */
@@ -101,6 +103,8 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   #hasEnded = false;
   /** True if the signer has replaced a refused credential. */
   #hasRenewed = false;
+  /** The path after the first one was refused; undefined: it was not. */
+  #otherPath: string | undefined;
   #isPaused = false;
   #isCancelled = false;
   #refusal: { readonly head: ResponseHead; readonly parts: Buffer[] } | undefined;
@@ -198,7 +202,8 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   }
 
   #send(): void {
-    const { keyUser, model, path, body } = this.#request;
+    const { keyUser, model, body } = this.#request;
+    const path = this.#otherPath ?? this.#request.path;
     const { keys, origin, signer } = this.#target;
     const index = keys.pick(keyUser, model);
     if (index === undefined) {
@@ -310,16 +315,25 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     });
   }
 
+  /** Returns whether a refusal is about a credential that can be replaced, or about a path that has another. Each is tried once. */
+  #maySendAgain(head: ResponseHead, body: string): boolean {
+    if (!this.#hasRenewed && this.#target.signer?.mayRenew(head) === true) {
+      this.#hasRenewed = true;
+      return true;
+    }
+    if (this.#otherPath !== undefined) return false;
+    this.#otherPath = this.#request.reroute?.(body);
+    return this.#otherPath !== undefined;
+  }
+
   #handleRefusal(head: ResponseHead, parts: readonly Buffer[]): void {
     const { keyUser, model, codec } = this.#request;
-    const { keys, signer } = this.#target;
-    if (!this.#hasRenewed && signer?.mayRenew(head) === true) {
-      this.#hasRenewed = true;
-      keys.leave(keyUser, this.#keyIndex);
+    const body = Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
+    if (this.#maySendAgain(head, body)) {
+      this.#target.keys.leave(keyUser, this.#keyIndex);
       this.#send();
       return;
     }
-    const body = Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
     const failure = this.#withLogMessage(statusFailure(head, body, { codec, clock: this.#target.runtime }));
     if (this.#target.keys.learn(keyUser, model, this.#keyIndex, failure)) this.#send();
     else if (failure.facts.meaning === 'loading') this.#awaitModel(failure);

@@ -242,7 +242,10 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const headers = isPlain ? plan.headers : this.#headers(lane, whole, adapted.headers);
       body = outgoingBody(adapted.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', target.runtime.monotonicMs() - beganMs);
-      outgoing = { keyUser, model, path: plan.path, headers, whole, codec, watch, tap };
+      const { protocol } = lane;
+      const path = protocol.reroute === undefined ? plan.path : target.path(protocol.path(model, whole));
+      const reroute = protocol.reroute && ((text: string) => reroutedPath(lane, { model, whole, text }));
+      outgoing = { keyUser, model, path, reroute, headers, whole, codec, watch, tap };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
@@ -402,4 +405,13 @@ function failedAttempt(failure: Error, receiver: UpstreamReceiver): RunningAttem
     pause: ignore,
     resume: ignore,
   };
+}
+
+/** Returns the path that a protocol offers after an error about the first one; undefined: none. */
+function reroutedPath(
+  { protocol, target }: Lane,
+  { model, whole, text }: { readonly model: string; readonly whole: boolean; readonly text: string },
+): string | undefined {
+  const below = protocol.reroute?.(model, whole, text);
+  return below === undefined ? undefined : target.path(below);
 }

@@ -17,6 +17,8 @@ export interface UpstreamProtocol {
   readonly listPath: string | undefined;
   /** Returns whether a model is served in this protocol; absent: every model is. */
   serves?(model: string): boolean;
+  /** Called with the body of an error. Returns another path for the model, which it takes from then on, if the error refuses the path; absent: there is none. */
+  reroute?(model: string, whole: boolean, body: string): string | undefined;
   /** Returns an encoded request, with the headers of its protocol that the client sent, in the form that a cloud takes; absent: unchanged. */
   adapt?(body: JsonObject, headers: Readonly<Record<string, string>>): AdaptedRequest;
   /** Matches the tool names that the protocol accepts. Others are replaced in the request, and restored in the answer. */

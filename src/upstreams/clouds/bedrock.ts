@@ -47,13 +47,24 @@ const mantleMessages: UpstreamProtocol = {
   listPath: undefined,
 };
 
+/** Matches the refusal of a model that is served below the other prefix. Source: docs.aws.amazon.com/bedrock/latest/userguide/bedrock-mantle.html, 2026-11-28. */
+const otherRoute = /isn['’]t supported on this route/i;
+
+/** Returns a protocol of OpenAI at an endpoint. Some models are served below `/v1`, not `/openai/v1`: what a model refuses is remembered. */
 function belowOpenai(protocol: UpstreamProtocol, path: string): UpstreamProtocol {
   const { embeddings: _, completions: __, rerankPath: ___, ...rest } = protocol;
+  const isPlain = new Map<string, boolean>();
+  const place = (model: string): string => `${isPlain.get(model) === true ? '' : '/openai'}/v1${path}`;
   return {
     ...rest,
     serves: model => !claude.test(model),
-    path: () => `/openai/v1${path}`,
+    path: place,
     listPath: '/openai/v1/models',
+    reroute(model, _whole, body) {
+      if (!otherRoute.test(body)) return undefined;
+      isPlain.set(model, isPlain.get(model) !== true);
+      return place(model);
+    },
   };
 }
 
