@@ -95,6 +95,7 @@ beforeAll(async () => {
   gateway = await startGateway({
     environment: { GCE_METADATA_HOST: metadata.host },
     config: `
+timeouts: { connect: 60s }
 providers:
   bedrock: { region: ${region}, base_url: "${server.origin}", ${keys} }
   mantle: { cloud: bedrock, endpoint: mantle, region: ${region}, base_url: "${server.origin}", ${keys} }

@@ -12,7 +12,7 @@ import { type Secrets, verifySignature } from './sigv4.ts';
 
 const region = 'eu-west-1';
 const secretKey = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
-const lifeMs = 2_000;
+const lifeMs = 5_000;
 const secrets: Secrets & Map<string, { secret: string; sessionToken?: string; endsAtMs?: number }> = new Map();
 secrets.set('AKIASTATIC', { secret: secretKey });
 /** What the server does with the next requests, instead of answering. */
@@ -75,6 +75,8 @@ beforeAll(async () => {
     },
     config: `
 retries: 1
+# Other test files may use the processor while the library is loaded.
+timeouts: { connect: 60s }
 providers:
   bedrock: { region: ${region}, base_url: "${bedrock.origin}", credentials: { access_key_id: AKIASTATIC, secret_access_key: "${secretKey}" } }
   keyed: { cloud: bedrock, region: ${region}, base_url: "${bedrock.origin}", api_key: bedrock-key }
@@ -232,8 +234,8 @@ describe('failures', () => {
 describe('credentials', () => {
   test('of the default chain that end while requests run are renewed before: no request fails', async () => {
     const keysBefore = secrets.size;
-    const endAt = Date.now() + 3 * lifeMs;
-    const lanes = Array.from({ length: 5 }, async () => {
+    const endAt = Date.now() + 2 * lifeMs;
+    const lanes = Array.from({ length: 3 }, async () => {
       while (Date.now() < endAt) {
         expectAnswer(await send(gateway, chat, 't/claude', { stream: true }));
         await sleep(50);
@@ -241,7 +243,7 @@ describe('credentials', () => {
     });
     await Promise.all(lanes);
     expect(secrets.size - keysBefore).toBeGreaterThanOrEqual(3);
-    expect(secrets.size - keysBefore).toBeLessThanOrEqual(15);
+    expect(secrets.size - keysBefore).toBeLessThanOrEqual(9);
   });
 
   test('that are wrong are 502 for clients, and told to the operator in words', async () => {

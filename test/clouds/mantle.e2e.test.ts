@@ -44,6 +44,7 @@ beforeAll(async () => {
   gateway = await startGateway({
     config: `
 retries: 0
+timeouts: { connect: 60s }
 providers:
   mantle: { endpoint: mantle, ${shared} }
   runtime: { headers: { x-service: runtime }, ${shared} }

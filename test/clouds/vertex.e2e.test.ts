@@ -1,4 +1,4 @@
-/** Gemini and Claude on Vertex AI, with tokens of the metadata server, which are valid for two seconds. */
+/** Gemini and Claude on Vertex AI, with tokens of the metadata server. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { post } from '../e2e/chat-client.ts';
@@ -7,7 +7,8 @@ import { claudeStream, signature, wholeClaude } from './claude.ts';
 import { CloudServer, type Json, sendJson } from './cloud-server.ts';
 import { expectAnswer, interfaces, send } from './interfaces.ts';
 
-const lifeMs = 2_000;
+const shortMs = 5_000;
+let lifeMs = 3_600_000;
 /** The tokens that the metadata server gave, and until when each is valid. */
 const tokens = new Map<string, number>();
 let metadata: CloudServer;
@@ -33,8 +34,8 @@ const wholeGemini: Json = {
   responseId: 'r-1',
 };
 
-const model = (id: string, name: string): string =>
-  `  - { id: ${id}, max_output_tokens: 8000, endpoints: [/v1/messages, /v1/chat/completions, /v1/responses, '/v1beta/models/{model}:generateContent'], capabilities: { vision: true, function_call: true, reasoning: true }, pricing: { input: 1, output: 10 }, routes: [{ provider: vertex, model: '${name}' }] }`;
+const model = (id: string, name: string, provider = 'vertex'): string =>
+  `  - { id: ${id}, max_output_tokens: 8000, endpoints: [/v1/messages, /v1/chat/completions, /v1/responses, '/v1beta/models/{model}:generateContent'], capabilities: { vision: true, function_call: true, reasoning: true }, pricing: { input: 1, output: 10 }, routes: [{ provider: ${provider}, model: '${name}' }] }`;
 
 beforeAll(async () => {
   metadata = await CloudServer.start(({ url, headers }, response) => {
@@ -75,12 +76,16 @@ beforeAll(async () => {
     environment: { GCE_METADATA_HOST: metadata.host, GOOGLE_APPLICATION_CREDENTIALS: '' },
     config: `
 retries: 0
+# Other test files may use the processor while the library is loaded.
+timeouts: { connect: 60s }
 providers:
+  brief: { cloud: vertex, location: europe-west1, base_url: "${vertex.origin}" }
   vertex: { location: europe-west1, base_url: "${vertex.origin}" }
 models:
 ${model('v/gemini', 'gemini-2.5-flash')}
 ${model('v/claude', 'claude-sonnet-4-5@20250929')}
 ${model('v/none', 'gemini-0')}
+${model('v/brief', 'gemini-2.5-flash', 'brief')}
 `,
   });
 });
@@ -155,17 +160,18 @@ test('a beta of a Claude client stays a header', async () => {
 
 test('tokens that end while requests run are renewed before: no request fails', async () => {
   const before = tokens.size;
+  lifeMs = shortMs;
   const [, chat = expect.fail()] = interfaces;
-  const endAt = Date.now() + 3 * lifeMs;
-  const lanes = Array.from({ length: 5 }, async () => {
+  const endAt = Date.now() + 2 * lifeMs;
+  const lanes = Array.from({ length: 3 }, async () => {
     while (Date.now() < endAt) {
-      expectAnswer(await send(gateway, chat, 'v/gemini', { stream: true }));
+      expectAnswer(await send(gateway, chat, 'v/brief', { stream: true }));
       await sleep(50);
     }
   });
   await Promise.all(lanes);
   expect(tokens.size - before).toBeGreaterThanOrEqual(3);
-  expect(tokens.size - before).toBeLessThanOrEqual(12);
+  expect(tokens.size - before).toBeLessThanOrEqual(9);
 });
 
 test('an error of Vertex is told as that of any provider', async () => {
