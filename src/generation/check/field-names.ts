@@ -54,6 +54,11 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
   },
 };
 
+/** Returns the name of reasoning in the conversation, for warnings: it is no setting of the request. */
+export function reasoningName(endpoint: Endpoint): string {
+  return `${fieldName(endpoint, 'items')}.reasoning`;
+}
+
 /** Returns the name of a field in the client's interface, for errors. */
 export function fieldName(endpoint: Endpoint, field: RequestField): string {
   return (byEndpoint[endpoint] ?? canonical)[field];
