@@ -170,7 +170,7 @@ test('tokens that end while requests run are renewed before: no request fails', 
     }
   });
   await Promise.all(lanes);
-  expect(tokens.size - before).toBeGreaterThanOrEqual(3);
+  expect(tokens.size - before).toBeGreaterThanOrEqual(2);
   expect(tokens.size - before).toBeLessThanOrEqual(9);
 });
 
