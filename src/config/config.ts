@@ -286,7 +286,12 @@ function toModel(model: ParsedModel): ModelSettings {
     functionCall: capabilities.function_call,
     reasoning: capabilities.reasoning,
     ...(capabilities.dimensions ? { dimensions: true } : {}),
-    ...defined({ tokenizer: model.tokenizer }),
+    ...defined({
+      tokenizer: model.tokenizer,
+      deprecatedAt: model.deprecated_at,
+      retiresAt: model.retires_at,
+      replacement: model.replacement,
+    }),
     serviceTiers: capabilities.service_tiers,
     available: model.available,
     pricing: readPricing(model),

@@ -212,6 +212,9 @@ function toModel(model: ModelSettings): object {
     max_size: model.maxSize === '' ? undefined : model.maxSize,
     strategy: model.strategy ?? 'priority',
     tokenizer: model.tokenizer,
+    deprecated_at: model.deprecatedAt,
+    retires_at: model.retiresAt,
+    replacement: model.replacement,
     routes: model.routes.map(({ cost, ...route }) => ({ ...route, ...(cost && { cost: toPricing(cost) }) })),
   } satisfies Part<ParsedModel>);
 }

@@ -140,6 +140,9 @@ const model = mapping({
   max_size: matching(/^[1-9]\d{1,4}x[1-9]\d{1,4}$/, 'WIDTHxHEIGHT in pixels, such as 2048x2048').default(''),
   strategy: oneOf('priority', 'cheapest', 'fastest').default('priority'),
   tokenizer: oneOf('cl100k_base', 'o200k_base').optional(),
+  deprecated_at: moment.optional(),
+  retires_at: moment.optional(),
+  replacement: text.optional(),
   routes: listOf(route).default([]),
 });
 

@@ -319,6 +319,12 @@ export interface ModelSettings {
   readonly dimensions?: true;
   /** The vocabulary of its token ids; absent: unknown. */
   readonly tokenizer?: string;
+  /** From when on its users are warned, in seconds since 1970 UTC; absent: from now if it is to be retired. */
+  readonly deprecatedAt?: number;
+  /** From when on it can't be used, in seconds since 1970 UTC; absent: no date is set. */
+  readonly retiresAt?: number;
+  /** The listed id to use instead; absent: none is named. */
+  readonly replacement?: string;
   /** The tiers in addition to the standard one. */
   readonly serviceTiers: readonly ('flex' | 'priority')[];
   /** False if the model is listed but can't be used. */

@@ -1,4 +1,5 @@
 import { toGatewayError } from '../../errors/gateway-error.ts';
+import { deprecationWarnings } from '../catalog/deprecation.ts';
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, Endpoint, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
@@ -372,7 +373,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     if (event.event.case !== 'started') return event;
     const { limits, requestId, model } = this;
     const route = this.#dependencies.exposeRoute() ? `${this.#route.provider}/${this.#route.model}` : '';
-    const own = { requestId, model, createdAtMs: BigInt(this.createdAtMs), limits, route };
+    const { warnings: given } = event.event.value;
+    const warnings = [...deprecationWarnings(this.#requested.model, this.createdAtMs), ...given];
+    const own = { requestId, model, createdAtMs: BigInt(this.createdAtMs), limits, route, warnings };
     return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
   }
 
