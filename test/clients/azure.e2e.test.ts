@@ -166,17 +166,15 @@ test('a key goes into its own header, to the addresses without a version', async
 
 test('tokens that end while requests run are renewed: no request fails', async () => {
   const before = tokens.size;
-  const endAt = Date.now() + 2 * lifeMs;
   const lanes = Array.from({ length: 3 }, async () => {
-    while (Date.now() < endAt) {
+    while (tokens.size - before < 3) {
       const answer = await ask('a/gpt', 'hi', { stream: true });
       expect([answer.status, await answer.text()]).toEqual([200, expect.stringMatching(/there[^]*\[DONE\]/)]);
       await sleep(100);
     }
   });
   await Promise.all(lanes);
-  expect(tokens.size - before).toBeGreaterThanOrEqual(2);
-});
+}, 90_000);
 
 describe('content filters', () => {
   test('a refused prompt is the request’s fault, with the provider’s words', async () => {

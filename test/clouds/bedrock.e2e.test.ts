@@ -234,17 +234,15 @@ describe('failures', () => {
 describe('credentials', () => {
   test('of the default chain that end while requests run are renewed before: no request fails', async () => {
     const keysBefore = secrets.size;
-    const endAt = Date.now() + 2 * lifeMs;
     const lanes = Array.from({ length: 3 }, async () => {
-      while (Date.now() < endAt) {
+      while (secrets.size - keysBefore < 3) {
         expectAnswer(await send(gateway, chat, 't/claude', { stream: true }));
         await sleep(50);
       }
     });
     await Promise.all(lanes);
-    expect(secrets.size - keysBefore).toBeGreaterThanOrEqual(2);
-    expect(secrets.size - keysBefore).toBeLessThanOrEqual(9);
-  });
+    expect(secrets.size - keysBefore).toBeLessThanOrEqual(4);
+  }, 90_000);
 
   test('that are wrong are 502 for clients, and told to the operator in words', async () => {
     const { json } = await gateway.cli(['provider', 'test', 'wrong', '--json']);

@@ -162,17 +162,15 @@ test('tokens that end while requests run are renewed before: no request fails', 
   const before = tokens.size;
   lifeMs = shortMs;
   const [, chat = expect.fail()] = interfaces;
-  const endAt = Date.now() + 2 * lifeMs;
   const lanes = Array.from({ length: 3 }, async () => {
-    while (Date.now() < endAt) {
+    while (tokens.size - before < 3) {
       expectAnswer(await send(gateway, chat, 'v/brief', { stream: true }));
       await sleep(50);
     }
   });
   await Promise.all(lanes);
-  expect(tokens.size - before).toBeGreaterThanOrEqual(2);
-  expect(tokens.size - before).toBeLessThanOrEqual(9);
-});
+  expect(tokens.size - before).toBeLessThanOrEqual(4);
+}, 90_000);
 
 test('an error of Vertex is told as that of any provider', async () => {
   const [, chat = expect.fail()] = interfaces;
