@@ -4,6 +4,7 @@ import type { UpstreamCodec } from '../codecs/codec.ts';
 import { type AttemptWatch, type RunningAttempt, UpstreamFailure, type WireTap } from '../generation/upstream.ts';
 import { LargeJson } from '../lib/large-json.ts';
 import { redactTokens } from '../telemetry/redaction.ts';
+import { AnswerInTurns } from './answer-in-turns.ts';
 import { asError } from './as-error.ts';
 import { Deadlines, type Phase } from './deadlines.ts';
 import { readRequestId, type ResponseHead, statusFailure } from './error-answer.ts';
@@ -16,6 +17,8 @@ import type { RequestSigner, SignedRequest, UnsignedRequest } from './request-si
 export interface OutgoingRequest {
   /** Identifies the client's request: keys that were refused in one of its attempts are not used in its other attempts. */
   readonly keyUser: object;
+  /** The account for which the request is sent; absent: the gateway itself. */
+  readonly accountId?: number | undefined;
   /** The model that a key must be allowed to use. */
   readonly model: string;
   /** The path and query. */
@@ -245,7 +248,8 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     // Without a length undici would send the slices in chunks, which some providers refuse.
     const headers = body instanceof LargeJson ? [...own, 'content-length', String(body.length)] : own;
     const { origin } = this.#target;
-    this.#connections.dispatch({ origin, path, method, headers, body: this.#sentBody(body) }, this);
+    const inTurns = new AnswerInTurns(this, this.#request.accountId ?? 0);
+    this.#connections.dispatch({ origin, path, method, headers, body: this.#sentBody(body) }, inTurns);
   }
 
   #sentBody(body: OutgoingBody | null): Buffer | Readable | null {

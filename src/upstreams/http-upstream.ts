@@ -245,7 +245,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const { protocol } = lane;
       const path = protocol.reroute === undefined ? plan.path : target.path(protocol.path(model, whole));
       const reroute = protocol.reroute && ((text: string) => reroutedPath(lane, { model, whole, text }));
-      outgoing = { keyUser, model, path, reroute, headers, whole, codec, watch, tap };
+      outgoing = { keyUser, accountId: call.accountId, model, path, reroute, headers, whole, codec, watch, tap };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
