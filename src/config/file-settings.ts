@@ -40,6 +40,7 @@ export function toFileSettings(config: Config): FileSettings {
     daily_limit_unit: config.dailyLimitUnit,
     timeouts: toTimeouts(config.timeouts),
     retries: config.retries,
+    capacity: { wait: durationText(config.capacity.waitMs) },
     tls: toTls(config.tls),
     rpc: toRpc(config.rpc),
     identity_provider: toIdentityProvider(config.identityProvider),
@@ -215,7 +216,10 @@ function toModel(model: ModelSettings): object {
     deprecated_at: model.deprecatedAt,
     retires_at: model.retiresAt,
     replacement: model.replacement,
-    routes: model.routes.map(({ cost, ...route }) => ({ ...route, ...(cost && { cost: toPricing(cost) }) })),
+    routes: model.routes.map(({ cost, contextLength, ...route }) => ({
+      ...route,
+      ...defined({ context_length: contextLength, cost: cost && toPricing(cost) }),
+    })),
   } satisfies Part<ParsedModel>);
 }
 

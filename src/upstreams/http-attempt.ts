@@ -170,7 +170,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
       return;
     }
     this.#hasBegun = true;
-    this.#target.keys.works(this.#request.keyUser, this.#keyIndex);
+    this.#target.keys.works(this.#request.keyUser, this.#request.model, this.#keyIndex);
     if (this.#isPaused) controller.pause();
     const type = headers['content-type'];
     this.#reader.begin(typeof type === 'string' ? type : '');
@@ -211,7 +211,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     const index = keys.pick(keyUser, model);
     if (index === undefined) {
       this.#fail(
-        keys.lastRefusal(keyUser) ?? new UpstreamFailure('status', { status: 401, retryAfterMs: keys.restMs }),
+        keys.lastRefusal(keyUser) ?? new UpstreamFailure('status', { status: 429, retryAfterMs: keys.restMs(model) }),
       );
       return;
     }
@@ -334,7 +334,6 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     const { keyUser, model, codec } = this.#request;
     const body = Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
     if (this.#maySendAgain(head, body)) {
-      this.#target.keys.leave(keyUser, this.#keyIndex);
       this.#send();
       return;
     }
@@ -406,7 +405,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
 
   #leave(): void {
     if (this.#phase === 'over') return;
-    this.#target.keys.leave(this.#request.keyUser, this.#keyIndex);
+    this.#target.keys.release(this.#request.model, this.#request.keyUser);
     this.#phase = 'over';
     this.#deadlines.stop();
     this.#target.release(this.#connections);
