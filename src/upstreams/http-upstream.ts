@@ -66,14 +66,14 @@ type SentCall = Omit<UpstreamCall, 'hold' | 'attempt'>;
 /** The output limit of a call that the operator makes as a test. */
 const probeTokens = 1;
 
-/** What all calls of a model share, streamed and not streamed ones separately. */
+/** The parts that all calls of a model share, streamed and not streamed ones separately. */
 interface ModelPlan {
   readonly path: string;
   /** The headers, by the index of the key. */
   readonly headers: readonly string[][];
 }
 
-/** What calls in one protocol of a provider share. */
+/** The parts that calls in one protocol of a provider share. */
 interface Lane {
   readonly protocol: UpstreamProtocol;
   readonly target: HttpTarget;
