@@ -2,7 +2,7 @@ import { toGatewayError } from '../../errors/gateway-error.ts';
 import { deprecationWarnings } from '../catalog/deprecation.ts';
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
-import { Delivery, Endpoint, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
 import { completed } from '../../generation/events.ts';
 import { AnswerSize, textMost } from '../../generation/guard/answer-size.ts';
@@ -42,6 +42,7 @@ import {
 } from './settlement.ts';
 import type { RunningFacts } from './running-facts.ts';
 import { Slices } from './slices.ts';
+import { withoutStopSequences } from './stop-sequences.ts';
 
 /** The dependencies of `Generation`. */
 export interface GenerationDependencies extends CountingDependencies {
@@ -590,13 +591,6 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       timeline: this.#timeline.text,
     });
   }
-}
-
-/**
- * Returns the request without the stop sequences, which the gateway applies itself: providers would also apply them to a prompt that the answer repeats (`echo`).
- */
-function withoutStopSequences(request: GenerateRequest, isRemote: boolean): GenerateRequest {
-  return isRemote && request.endpoint === Endpoint.COMPLETIONS ? { ...request, stop: [] } : request;
 }
 
 const nowhere: RouteName = { modelId: '', provider: '', model: '' };
