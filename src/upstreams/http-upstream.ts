@@ -16,6 +16,8 @@ import { asError } from './as-error.ts';
 import { CustomCalls } from './custom-calls.ts';
 import type { DirectHttp } from './direct-http.ts';
 import { EchoMarker } from './echo-marker.ts';
+import { hashAffinity } from '../generation/conversation-hash.ts';
+import { KeyMark } from './key-mark.ts';
 import { FanOut } from './fan-out.ts';
 import { defined } from '../lib/defined.ts';
 import { forwardedHeaders, noHeaders } from './forwarded-headers.ts';
@@ -242,10 +244,15 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const headers = isPlain ? plan.headers : this.#headers(lane, whole, adapted.headers);
       body = outgoingBody(adapted.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', target.runtime.monotonicMs() - beganMs);
+      const key = this.#keyMark(call, lane);
+      if (key !== undefined) restorers.push(key);
+      const { affinity, keyPicked } = key ?? {};
+      const { accountId } = call;
       const { protocol } = lane;
       const path = protocol.reroute === undefined ? plan.path : target.path(protocol.path(model, whole));
       const reroute = protocol.reroute && ((text: string) => reroutedPath(lane, { model, whole, text }));
-      outgoing = { keyUser, accountId: call.accountId, model, path, reroute, headers, whole, codec, watch, tap };
+      const again = { reroute, affinity, keyPicked };
+      outgoing = { keyUser, accountId, model, path, headers, whole, codec, watch, tap, ...again };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
@@ -253,6 +260,11 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     const start = (written: OutgoingBody): RunningAttempt =>
       new HttpAttempt(target, { ...outgoing, body: written }, reader, receiver);
     return body instanceof Promise ? new WritingAttempt(body, start, receiver) : start(body);
+  }
+
+  /** Returns what keeps a conversation at its key, and names the key in the answer; undefined if the provider has one key. */
+  #keyMark({ request, accountId }: SentCall, { target }: Lane): KeyMark | undefined {
+    return target.keyCount > 1 ? new KeyMark(hashAffinity(request, accountId)) : undefined;
   }
 
   /** Returns the protocol for a request: the client's own, so that nothing is translated, unless the model refuses the request in it. */

@@ -30,6 +30,12 @@ export function deprecationWarnings({ id, deprecatedAt, retiresAt, replacement }
   return [parts.join(';')];
 }
 
+/** Returns the warnings of an answer with that of its model before them. */
+export function withDeprecation(warnings: string[], model: Ending, nowMs: number): string[] {
+  const own = deprecationWarnings(model, nowMs);
+  return own.length === 0 ? warnings : [...own, ...warnings];
+}
+
 /** Returns a time in seconds as a day, or, if it is not midnight, as ISO 8601 in UTC. */
 function day(seconds: bigint): string {
   return new Date(Number(seconds) * 1000).toISOString().replace(/T00:00:00\.000Z$/, '');

@@ -1,5 +1,5 @@
 import { toGatewayError } from '../../errors/gateway-error.ts';
-import { deprecationWarnings } from '../catalog/deprecation.ts';
+import { withDeprecation } from '../catalog/deprecation.ts';
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
@@ -373,9 +373,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   #fillStarted(event: GenerationEvent): GenerationEvent {
     if (event.event.case !== 'started') return event;
     const { limits, requestId, model } = this;
-    const route = this.#dependencies.exposeRoute() ? `${this.#route.provider}/${this.#route.model}` : '';
-    const { warnings: given } = event.event.value;
-    const warnings = [...deprecationWarnings(this.#requested.model, this.createdAtMs), ...given];
+    const at = `${this.#route.provider}${event.event.value.route}/${this.#route.model}`;
+    const route = this.#dependencies.exposeRoute() ? at : '';
+    const warnings = withDeprecation(event.event.value.warnings, this.#requested.model, this.createdAtMs);
     const own = { requestId, model, createdAtMs: BigInt(this.createdAtMs), limits, route, warnings };
     return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
   }
@@ -410,11 +410,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#hidden.stopped();
     this.#routed?.cancel();
     if (outcome.kind === 'client_gone') {
-      const opened = this.#routed?.opened;
-      if (opened !== undefined) {
-        this.begun(opened.answer);
-        this.#tally.take([...opened.events]);
-      }
+      const { answer, events = [] } = this.#routed?.opened ?? {};
+      if (answer !== undefined) this.begun(answer);
+      this.#tally.take([...events]);
       this.#tally.acceptLateUsage();
     }
     if (this.#sink !== undefined) void this.#endUnanswered(outcome);
