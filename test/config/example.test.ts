@@ -46,7 +46,13 @@ test('its commented-out settings are valid too', () => {
     'vertex',
     'azure',
   ]);
-  expect(config.models.map(({ id }) => id)).toEqual(['local/llama', 'acme/paint', 'acme/embed', 'acme/rerank']);
+  expect(config.models.map(({ id }) => id)).toEqual([
+    'local/llama',
+    'acme/paint',
+    'acme/draw',
+    'acme/embed',
+    'acme/rerank',
+  ]);
   expect(config.models[0]?.pricing.above).toHaveLength(1);
   expect(config.models[0]?.available).toBe(false);
   expect(config.texts.support).toBe('mailto:support@gateway.example');

@@ -29,11 +29,13 @@ import { outputTokensMost } from './funds.ts';
 import { HiddenReasoning } from './hidden-reasoning.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
-import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
+import { type AdmittedRequest, mayBeWhole, outputLimit, withoutStopSequences } from './output-limit.ts';
 import { PauseJoin, toContinuation } from './pause-join.ts';
 import {
   billedTier,
   doubtTier,
+  type TierClaim,
+  toTierClaim,
   toCharge,
   type Outcome,
   type Progress,
@@ -42,7 +44,7 @@ import {
 } from './settlement.ts';
 import type { RunningFacts } from './running-facts.ts';
 import { Slices } from './slices.ts';
-import { withoutStopSequences } from './stop-sequences.ts';
+import { toTierFields } from '../../generation/service-tier.ts';
 
 /** The dependencies of `Generation`. */
 export interface GenerationDependencies extends CountingDependencies {
@@ -61,9 +63,7 @@ export interface GenerationDependencies extends CountingDependencies {
 
 const settleMsDefault = 10_000;
 
-/**
- * One admitted request that generates text: its attempts, its answer and its end. It does the accounting, independently of the client's connection: however it ends, its hold is settled or voided exactly once, and its sink is notified when that is durable.
- */
+/** One admitted request that generates text: its attempts, its answer and its end. It does the accounting, independently of the client's connection: however it ends, its hold is settled or voided exactly once, and its sink is notified when that is durable. */
 export class Generation implements RoutedReceiver, StreamControl, Interruptible {
   /** The public request id. */
   readonly requestId: string;
@@ -502,10 +502,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   }
 
   #tellSettled({ state, usage, unpriced, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
-    const { telemetry } = this.#requested;
-    const { router } = this.#dependencies;
+    const [{ telemetry }, { router }] = [this.#requested, this.#dependencies];
     if (unpriced !== undefined) router.unpriced(this.#route, unpriced);
-    const doubt = doubtTier(this.#requested.tier, this.#tally.serviceTier);
+    const doubt = doubtTier(this.#tierClaim);
     if (doubt !== undefined) router.usageDoubtful(this.#route, doubt);
     const reported = this.#tally.doubtfulInput;
     if (reported !== undefined)
@@ -556,6 +555,10 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     return { ...counted, buckets: { ...counted.buckets, output }, source: 'estimated' };
   }
 
+  get #tierClaim(): TierClaim {
+    return toTierClaim(this.#requested, this.#tally.serviceTier);
+  }
+
   #makeCompleted(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {
     // The time at which the answer was complete; set once.
     this.#wholeAtMs ??= BigInt(Math.round(this.createdAtMs + this.#elapsedMs()));
@@ -563,7 +566,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       usage: usageMessage(counted, this.#tally.extra),
       usageSource: usageSource(counted.source),
       costNanoUsd,
-      serviceTier: billedTier(this.#requested.tier, this.#tally.serviceTier),
+      ...toTierFields(billedTier(this.#tierClaim)),
       completedAtMs: this.#wholeAtMs,
     });
   }
@@ -581,6 +584,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       counted,
       tools: charge.kind === 'usage' ? this.#toolCalls.charges(this.#tally) : undefined,
       calls: this.#tally.calls,
+      writes: this.#requested.measured.cacheWrites,
       latencyMs: this.#elapsedMs(),
       firstEventMs: this.#firstEventMs,
       provider: this.#route.provider,
