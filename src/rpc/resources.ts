@@ -119,6 +119,7 @@ export function modelJson(model: Model) {
     },
     available: model.available,
     pricing: pricingJson(model.pricing),
+    ...(model.aliasOf === undefined ? {} : { alias_of: model.aliasOf }),
   };
 }
 

@@ -3,6 +3,7 @@ import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { isTextEndpoint, endpointPath } from '../../generation/endpoints.ts';
 import { closest } from '../../lib/closest.ts';
+import { matchesOne } from '../../lib/text-pattern.ts';
 import { toTierName, tierByName } from '../service-tiers.ts';
 
 /** The models and aliases that names are resolved to. */
@@ -19,7 +20,7 @@ export interface ResolveOptions {
   readonly endpoint?: Endpoint;
   /** The tier in the request; absent or unspecified: the one in the name. */
   readonly serviceTier?: ServiceTier;
-  /** The listed ids that the caller may see, from which alternatives are suggested; null or absent: all. */
+  /** The listed ids, or patterns of them, that the caller may see, from which alternatives are suggested; null or absent: all. */
   readonly visible?: readonly string[] | null;
 }
 
@@ -33,6 +34,8 @@ const tierSuffixPattern = /^(.+):(flex|priority)$/s;
 /** A model as the Vertex mode of Google's clients names it. */
 const publishedPattern = /^publishers\/([^/]+)\/models\/(.+)$/s;
 const datePattern = /^(.+)-(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\2(?:0[1-9]|[12]\d|3[01])$/s;
+/** Claude Code's ending for a model with its longest context: docs.anthropic.com/de/docs/claude-code/model-config, 2026-11-29. */
+const longContext = /\[1m\]$/i;
 const shownLengthMax = 80;
 
 /** The index of a `CatalogContent`, built once. */
@@ -65,6 +68,11 @@ export class Catalog {
   /** Returns all models in their order, with the current value of `available`. */
   list(): Model[] {
     return this.#index.models.map(model => this.#asNow(model));
+  }
+
+  /** Returns the aliases in their order, each as the model that it means. */
+  listAliases(): Model[] {
+    return [...this.#index.byAlias].map(([alias, model]) => ({ ...this.#asNow(model), id: alias, aliasOf: model.id }));
   }
 
   /** Returns true if the model can be used now: the operator has enabled it, and it has a working route. */
@@ -116,9 +124,7 @@ export class Catalog {
     const plain = tierSuffixPattern.exec(first)?.[1] ?? first;
     const undated = datePattern.exec(plain)?.[1] ?? plain;
     const { models, byAlias, byBarePart } = this.#index;
-    const shown = visible && new Set(visible);
-    const seen = (model: Model | null | undefined): model is Model =>
-      model != null && (shown === null || shown.has(model.id));
+    const seen = (model: Model | null | undefined): model is Model => model != null && isVisible(model, visible);
     const ids = models.filter(seen).map(({ id }) => id);
     const aliases = [...byAlias].filter(([, model]) => seen(model)).map(([alias]) => alias);
     const parts = [...byBarePart].filter(([, model]) => seen(model)).map(([part]) => part);
@@ -193,7 +199,16 @@ function buildIndex({ models, aliases }: CatalogContent): Index {
   return { models: [...models], byId, byAlias, byBarePart };
 }
 
+/** Returns true if a caller may use a model. `visible`: the listed ids, or patterns of them, that it may use; null: all. */
+export function isVisible({ id }: Pick<Model, 'id'>, visible: readonly string[] | null): boolean {
+  return visible === null || matchesOne(visible, id);
+}
+
 function findUntiered(index: Index, name: string): Model | undefined {
+  return findOffered(index, name) ?? findOffered(index, name.replace(longContext, ''));
+}
+
+function findOffered(index: Index, name: string): Model | undefined {
   const found = findUndated(index, name);
   if (found !== undefined) return found;
   // Ollama's own tools accept `name` for `name:latest`.

@@ -71,6 +71,7 @@ const model = named(
       .describe('What the model can do.'),
     available: z.boolean().describe('False if no route to the model works now.'),
     pricing,
+    alias_of: z.string().optional().describe('Only for an alias: the listed id that it means.'),
   }),
 );
 
