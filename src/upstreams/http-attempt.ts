@@ -162,7 +162,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
       return;
     }
     this.#hasBegun = true;
-    this.#target.keys.works(this.#request.keyUser, this.#keyIndex);
+    this.#target.keys.works(this.#request.keyUser, this.#request.model, this.#keyIndex);
     if (this.#isPaused) controller.pause();
     const type = headers['content-type'];
     this.#reader.begin(typeof type === 'string' ? type : '');
@@ -202,7 +202,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     const index = keys.pick(keyUser, model);
     if (index === undefined) {
       this.#fail(
-        keys.lastRefusal(keyUser) ?? new UpstreamFailure('status', { status: 401, retryAfterMs: keys.restMs }),
+        keys.lastRefusal(keyUser) ?? new UpstreamFailure('status', { status: 429, retryAfterMs: keys.restMs(model) }),
       );
       return;
     }
@@ -357,7 +357,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
 
   #leave(): void {
     if (this.#phase === 'over') return;
-    this.#target.keys.leave(this.#request.keyUser, this.#keyIndex);
+    this.#target.keys.release(this.#request.model, this.#request.keyUser);
     this.#phase = 'over';
     this.#deadlines.stop();
     this.#target.release(this.#connections);
