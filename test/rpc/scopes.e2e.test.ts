@@ -209,7 +209,7 @@ test.for(services)(
 test('every service of the contract was called; DashboardService takes sessions only', () => {
   const folder = join(root, 'proto/tollgate/v1');
   const contract = readdirSync(folder).map(file => readFileSync(join(folder, file), 'utf8'));
-  const names = contract.flatMap(text => [...text.matchAll(/^service (\w+) /gm)].map(([, name]) => name));
+  const names = contract.flatMap(text => [...text.matchAll(/^service (\w+) /gm)].map(([, name = '']) => name));
   expect(services.map(({ name }) => name)).toEqual(names.filter(name => name !== 'DashboardService').toSorted());
 });
 
