@@ -3,7 +3,7 @@ import type { Json, JsonObject } from './codec.ts';
 import { findMeaning } from './provider-errors.ts';
 import { countIn, defined, listIn, objectIn, objectsIn, parsedJson, textIn } from './json.ts';
 
-/** What an upstream's error says, in a form for all protocols. Source: docs/errors.md "Errors of providers". */
+/** The content of an upstream's error, in a form for all protocols. Source: docs/errors.md "Errors of providers". */
 export type ErrorFacts = Pick<
   UpstreamFailureFacts,
   'message' | 'param' | 'detailCode' | 'meaning' | 'status' | 'retryAfterMs'
@@ -49,7 +49,7 @@ export function errorFacts(value: Json, status: number | undefined): ErrorFacts 
   });
 }
 
-/** What xAI adds to a refusal about the content: the operator's team and key. */
+/** xAI's addition to a refusal about the content: the operator's team and key. */
 const ownersNames = /\s*\b(?:Team|API key ID): [^,]*,/g;
 
 /** Returns the message of an error object. Servers built on FastAPI put it into `detail`: a text, or one entry for each wrong field. OpenRouter has the text of the provider behind it in `metadata.raw`. */
