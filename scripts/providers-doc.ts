@@ -68,6 +68,12 @@ const dialectTexts: { readonly [Member in keyof Dialect]-?: MemberText<NonNullab
   afterResults: text => `between a tool’s result and a message of the user stands the answer “${text}”`,
   callIdLength: length => `ids of tool calls have ${length} letters and digits; others are replaced`,
   reasoning: place => reasoningTexts[place],
+  reasoningModels: parts => `only models with ${parts.map(code).join(', ')} in their names get earlier reasoning`,
+  efforts: values =>
+    `values of ${code('reasoning_effort')} that models take, by a part of their names (others: none): ` +
+    Object.entries(values)
+      .map(([part, own]) => `${code(part)} ${own.map(code).join(', ')}`)
+      .join('; '),
   renamed: names =>
     Object.entries(names)
       .map(([name, own]) => `${code(name)} is called ${code(own)}`)

@@ -23,6 +23,10 @@ export interface Dialect {
   readonly callIdLength?: number;
   /** Chat: where earlier reasoning is sent: under a name, or in thinking parts of the content. */
   readonly reasoning?: 'reasoning' | 'reasoning_content' | 'parts';
+  /** Chat: parts of the names of the models that take earlier reasoning; absent: all do. */
+  readonly reasoningModels?: readonly string[];
+  /** Chat: the values of `reasoning_effort` that models take, by a part of their names; the other models take none. Absent: all values. */
+  readonly efforts?: Readonly<Record<string, readonly string[]>>;
   /** Chat: names that members of the body have on this server. */
   readonly renamed?: Readonly<Record<string, string>>;
   /** Members of the body that the server refuses. They are left out, with a warning. */

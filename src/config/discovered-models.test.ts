@@ -163,3 +163,12 @@ test('the first matching pattern sets the prices; a free model stays free, and t
   expect(models[0]).toMatchObject({ contextLength: 8_192, functionCall: true });
   expect(reported('llama-cpp', [llama], rules).models[0]?.pricing.inputPicoUsd).toBe(0n);
 });
+
+test('aliases in a list of another Tollgate are left out: its models are there too', () => {
+  const listed = { id: 'acme/large', pricing: { input: 1, output: 2 }, endpoints: ['/v1/chat/completions'] };
+  const { models, leftOut } = reported('tollgate', [
+    { listed },
+    { listed: { ...listed, id: 'best', alias_of: 'acme/large' } },
+  ]);
+  expect([models.map(({ id }) => id), leftOut]).toEqual([['tollgate/acme/large'], {}]);
+});

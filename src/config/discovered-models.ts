@@ -29,6 +29,7 @@ export function toDiscoveredModels(
   const models = new Map<string, ModelSettings>();
   const leftOut: Record<string, string> = {};
   for (const description of list) {
+    if (textIn(description.listed['alias_of']) !== undefined) continue;
     const own = textIn(description.listed['id']);
     const model = own === undefined ? 'has no id' : toModel(preset, own, description, nowMs);
     if (typeof model === 'string') leftOut[own ?? '?'] = model;

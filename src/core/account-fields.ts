@@ -11,6 +11,7 @@ import type {
 import { Payer, RecordState as StateMessage } from '../gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { defined } from '../lib/defined.ts';
+import { countStars, patternStarsMax } from '../lib/text-pattern.ts';
 import { findTagFault } from '../generation/tags.ts';
 import { toTierFields } from '../generation/service-tier.ts';
 import { toUsage } from '../generation/usage-buckets.ts';
@@ -153,11 +154,17 @@ function readAllowedModels(
   const models = message.allowedModels?.models;
   if (models === undefined) return undefined;
   if (models.length > modelsMax) throw invalidField('allowed_models', `must have at most ${modelsMax} entries`);
-  return readModelNames('allowed_models', models, findListedId);
+  return readModelPatterns('allowed_models', models, findListedId);
 }
 
-/** Returns the listed ids of the models in a field, without duplicates. Throws `validation_error` for an entry that names no model. */
-export function readModelNames(field: string, models: readonly string[], findListedId: FindListedId): string[] {
+/**
+ * Returns the models in a field, without duplicates: listed ids, and patterns with `*` as they are. Throws `validation_error` for an entry that names no model, or a
+ * pattern with too many `*`.
+ */
+export function readModelPatterns(field: string, models: readonly string[], find: FindListedId): string[] {
+  const wild = models.findIndex(model => countStars(model) > patternStarsMax);
+  if (wild !== -1) throw invalidField(`${field}.${wild}`, `must have at most ${patternStarsMax} *`, models[wild] ?? '');
+  const findListedId: FindListedId = model => (model.includes('*') ? model : find(model));
   return [...new Set(models.map((model, index) => listedEntry(`${field}.${index}`, model, findListedId)))];
 }
 

@@ -7,9 +7,8 @@ import type {
   NewLimit as NewLimitMessage,
 } from '../gen/tollgate/v1/account_pb.ts';
 import { defined } from '../lib/defined.ts';
-import { countStars, patternStarsMax } from '../lib/text-pattern.ts';
 import type { LimitChange, LimitRow, LimitSettings, LimitUnit, NewLimit } from '../ledger/ledger.ts';
-import { invalidField, type FindListedId, readModelNames } from './account-fields.ts';
+import { invalidField, type FindListedId, readModelPatterns } from './account-fields.ts';
 
 /**
  * Converts limits between the protobuf API and the ledger. Errors use the field names of the REST interface and the command line.
@@ -108,9 +107,7 @@ function readModels(message: SettingsMessage, findListedId: FindListedId): Limit
   const models = message.models?.models;
   if (models === undefined) return undefined;
   if (models.length > patternsMax) throw invalidField('models', `must have at most ${patternsMax} entries`);
-  const wild = models.findIndex(model => countStars(model) > patternStarsMax);
-  if (wild !== -1) throw invalidField(`models.${wild}`, `must have at most ${patternStarsMax} *`, models[wild] ?? '');
-  return readModelNames('models', models, model => (model.includes('*') ? model : findListedId(model)));
+  return readModelPatterns('models', models, findListedId);
 }
 
 function readRaise({ raised, notRaised }: SettingsMessage, unit: LimitUnit): LimitSettings['raised'] | undefined {

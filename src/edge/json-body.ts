@@ -5,6 +5,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { ArrivingBytes } from './arriving-bytes.ts';
 import { type Call, readComparedPath } from './call.ts';
 import { ClientGone, whenAnswered } from './client-watch.ts';
+import { decodeBody, findEncodingProblem, undecodable } from './decoded-body.ts';
 import type { Edge } from './edge.ts';
 import { BoundsScan, type JsonBounds } from './json-bounds.ts';
 import type { JsonParser, LargeText } from './json-parser.ts';
@@ -55,7 +56,7 @@ const boundsTip =
 const acceptedCharsets = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
 
 /**
- * Reads a JSON body, and calls `receive` with it or with an error: `invalid_request` (another content type, a content encoding, empty, not
+ * Reads a JSON body, and calls `receive` with it or with an error: `invalid_request` (another content type, an unknown content encoding, empty, not
  * JSON, or beyond a bound), `body_too_large`, `overloaded` (bodies take too much memory now) or `ClientGone`. If the headers already show
  * that the body must be refused, it is not read, and `receive` is called at once. Bounds are checked as bytes arrive, so that a refused body
  * is not kept.
@@ -66,7 +67,8 @@ export function receiveJson(edge: Edge, options: BodyOptions, receive: (body: Js
   if (refusal !== undefined) return receive(refusal);
   // The client waits for this before it sends the body; a refusal before this point saves the upload.
   if (request.headers.expect !== undefined) response.writeContinue();
-  const length = Number(request.headers['content-length'] ?? NaN);
+  const { bytes, judge: judgeRatio, stop } = decodeBody(request);
+  const length = bytes === request ? Number(request.headers['content-length'] ?? NaN) : NaN;
   const expected = length > 0 ? length : undefined;
   const memory = new BodyMemory(edge, options, Math.min(expected ?? Infinity, bytesMax));
   const scan =
@@ -85,24 +87,33 @@ export function receiveJson(edge: Edge, options: BodyOptions, receive: (body: Js
   const judge = (chunk: Buffer): GatewayError | undefined => {
     if (size > bytesMax) return tooLarge(bytesMax);
     const exceeded = scan?.push(chunk);
-    return exceeded === undefined ? memory.reach(size) : boundsError(exceeded);
+    return exceeded === undefined ? (judgeRatio(size) ?? memory.reach(size)) : boundsError(exceeded);
   };
-  request.on('data', (chunk: Buffer) => {
+  bytes.on('data', (chunk: Buffer) => {
     if (isOver) return;
     size += chunk.length;
     const problem = judge(chunk);
     if (problem === undefined) return arriving.push(chunk);
-    request.pause();
+    stop();
     refuse(problem);
   });
-  request.on('end', () => {
+  bytes.on('end', () => {
     if (isOver) return;
     isOver = true;
     parseBody(edge.parser, { chunks: arriving.take(), size, comparedPath: options.comparedPath }, receive);
   });
-  // Without a listener for errors, this is the only sign of an aborted request.
+  if (bytes !== request) {
+    bytes.on('error', () => {
+      if (isOver) return;
+      stop();
+      refuse(undecodable());
+    });
+  }
+  // Without a listener for errors, this is the only sign of an aborted request. What is still being decoded comes after it.
   request.on('close', () => {
-    if (!isOver) refuse(new ClientGone());
+    if (isOver || (bytes !== request && request.complete)) return;
+    stop();
+    refuse(new ClientGone());
   });
 }
 
@@ -172,15 +183,12 @@ export function bodiesFull(outcome: 'owner_full' | 'full'): GatewayError {
 function findRefusal(headers: IncomingHttpHeaders, bytesMax: number): GatewayError | undefined {
   const length = Number(headers['content-length'] ?? 0);
   if (headers['transfer-encoding'] === undefined && length === 0) return emptyBody();
-  const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = headers;
+  const { 'content-type': type = '' } = headers;
   if (type !== 'application/json') {
     const problem = findTypeProblem(type);
     if (problem !== undefined) return new GatewayError('invalid_request', problem);
   }
-  if (encoding.toLowerCase() !== 'identity') {
-    return new GatewayError('invalid_request', 'A Content-Encoding is not accepted: send the body as plain JSON.');
-  }
-  return length > bytesMax ? tooLarge(bytesMax) : undefined;
+  return findEncodingProblem(headers['content-encoding']) ?? (length > bytesMax ? tooLarge(bytesMax) : undefined);
 }
 
 function findTypeProblem(contentType: string): string | undefined {

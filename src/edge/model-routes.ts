@@ -14,7 +14,7 @@ export function registerModels(app: FastifyInstance, edge: Edge): void {
   app.get<{ Querystring: Query }>('/v1/models', { onRequest }, async (request, reply) => {
     const filter = readFilter(request.query);
     const page = readPage(request.query);
-    const { models } = await edge.catalog.listModels(filter, { headers: request.call });
+    const { models } = await edge.catalog.listModels({ ...filter, aliases: true }, { headers: request.call });
     answerJson(edge, request, reply, { object: 'list', ...takePage(models.map(modelJson), page) });
   });
   // An id can contain slashes and colons, percent-encoded or not.

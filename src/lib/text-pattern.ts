@@ -31,6 +31,19 @@ export function compilePattern(pattern: string): TextMatcher {
   };
 }
 
+/** The compiled lists. A list is never changed, so that it is compiled once. */
+const matchers = new WeakMap<readonly string[], TextMatcher>();
+
+/** Returns true if a text equals one of the names or matches one of the patterns of a list, which must never change. */
+export function matchesOne(list: readonly string[], text: string): boolean {
+  let matches = matchers.get(list);
+  if (matches === undefined) {
+    matches = compilePatterns(list);
+    matchers.set(list, matches);
+  }
+  return matches(text);
+}
+
 /** Returns a matcher for texts that equal one of the names or match one of the patterns. */
 export function compilePatterns(list: readonly string[]): TextMatcher {
   const names = new Set(list.filter(each => !each.includes('*')));

@@ -122,6 +122,7 @@ export function modelJson(model: Model) {
     deprecated_at: timeOrNull(model.deprecatedAt),
     retires_at: timeOrNull(model.retiresAt),
     replacement: model.replacement || null,
+    ...(model.aliasOf === undefined ? {} : { alias_of: model.aliasOf }),
   };
 }
 

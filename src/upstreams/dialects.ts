@@ -6,7 +6,7 @@ type Sourced = { readonly [Member in keyof Dialect]-?: readonly [value: NonNulla
 /** The dialect of a server, as data. */
 export type DialectRow = Partial<Sourced>;
 
-const visited = '2026-11-28';
+const visited = '2026-11-29';
 const issue = (path: string): string => `github.com/${path}, ${visited}`;
 const page = (address: string): string => `${address}, ${visited}`;
 /** The client's own type of a request; a member that it lacks is refused: `extra_forbidden` (github.com/mistralai/platform-docs-public/issues/7). */
@@ -22,24 +22,32 @@ const earlier = 'as listed on 2026-11-21';
 export const dialectRows: Readonly<Record<string, DialectRow>> = {
   openrouter: {
     visibleLimit: [['grok'], grokLimit],
-    reasoning: ['reasoning', 'recorded exchanges: histories with it are taken'],
+    reasoning: ['reasoning', `as in answers: ${page('openrouter.ai/docs/use-cases/reasoning-tokens')}`],
   },
   groq: {
     choices: ['one', groqPage],
-    reasoning: [
-      'reasoning',
-      issue('groq/groq-python/blob/main/src/groq/types/chat/chat_completion_assistant_message_param.py'),
+    reasoning: ['reasoning', `“property 'reasoning_content' is unsupported”: ${issue('janhq/jan/issues/8136')}`],
+    reasoningModels: [
+      ['gpt-oss', 'qwen3'],
+      `“reasoning is not supported with this model”: ${issue('vercel/ai/issues/8056')}; ${page('console.groq.com/docs/reasoning')}`,
     ],
-    refused: [['logprobs', 'top_logprobs', 'logit_bias'], groqPage],
+    efforts: [
+      { 'gpt-oss': ['low', 'medium', 'high'], qwen3: ['none', 'default'] },
+      `recorded exchanges; “must be one of none or default”: ${issue('iamsrikanthnani/pluely/pull/219')}`,
+    ],
+    refused: [
+      ['logprobs', 'top_logprobs', 'logit_bias', 'verbosity', 'prompt_cache_key', 'safety_identifier'],
+      `${groqPage}; unknown members too: ${issue('CherryHQ/cherry-studio/issues/11435')}, ${issue('eigent-ai/eigent/issues/1827')}`,
+    ],
     refusedInMessages: [['name'], groqPage],
   },
   mistral: {
-    limitName: ['max_tokens', mistralClient],
-    streamOptions: ['refused', mistralClient],
+    limitName: ['max_tokens', issue('Gitlawb/openclaude/issues/739')],
+    streamOptions: ['refused', issue('dnakov/anon-kode/issues/53')],
     developer: ['system', mistralClient],
     afterResults: ['Understood.', issue('mistralai/mistral-common/issues/169')],
     callIdLength: [9, issue('anomalyco/opencode/issues/1680')],
-    reasoning: ['parts', `recorded exchanges; refused by name: ${issue('charmbracelet/crush/issues/1590')}`],
+    reasoning: ['parts', `two recorded exchanges; refused by name: ${issue('charmbracelet/crush/issues/1590')}`],
     renamed: [{ seed: 'random_seed' }, mistralClient],
     refused: [
       ['logprobs', 'top_logprobs', 'logit_bias', 'user', 'safety_identifier', 'service_tier', 'verbosity'],
@@ -52,19 +60,24 @@ export const dialectRows: Readonly<Record<string, DialectRow>> = {
     developer: ['system', issue('earendil-works/pi/issues/1048')],
     reasoning: ['reasoning_content', page('api-docs.deepseek.com/guides/thinking_mode')],
     thinkingOff: [{ thinking: { type: 'disabled' } }, page('api-docs.deepseek.com/guides/thinking_mode')],
-    schemas: ['json_object', issue('llm-exe/llm-exe/issues/662')],
+    schemas: ['json_object', `“response_format type is unavailable”: ${issue('ItzCrazyKns/Vane/issues/969')}`],
   },
   'x-ai': { visibleLimit: [['grok'], grokLimit] },
-  together: { limitName: ['max_tokens', earlier] },
-  fireworks: { limitName: ['max_tokens', earlier] },
+  together: { limitName: ['max_tokens', issue('promptfoo/promptfoo/issues/3442')] },
+  fireworks: { limitName: ['max_tokens', page('docs.fireworks.ai/tools-sdks/openai-compatibility')] },
   ollama: {
     limitName: ['max_tokens', ollamaSource],
     choices: ['one', ollamaSource],
     reasoning: ['reasoning', ollamaSource],
   },
-  vllm: { runningCounts: ['usage', earlier] },
+  vllm: {
+    runningCounts: [
+      'usage',
+      page('docs.rs/dynamo-protocols/latest/dynamo_protocols/types/struct.ChatCompletionStreamOptions.html'),
+    ],
+  },
   'llama-cpp': {
-    limitName: ['max_tokens', earlier],
+    limitName: ['max_tokens', `all versions: ${issue('ggml-org/llama.cpp/issues/13700')}`],
     choices: ['one', earlier],
     runningCounts: ['timings', earlier],
     counting: ['template', earlier],

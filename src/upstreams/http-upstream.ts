@@ -1,7 +1,7 @@
 import type { EncodedRequest } from '../codecs/codec.ts';
 import type { Dialect } from '../codecs/dialect.ts';
 import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
-import { Endpoint, type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
+import { Delivery, Endpoint, type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
 import type { EmbedRequest } from '../gen/tollgate/v1/embedding_pb.ts';
 import type { RerankRequest } from '../gen/tollgate/v1/rerank_pb.ts';
 import type { DirectCall } from '../generation/direct-call.ts';
@@ -32,6 +32,7 @@ import { neededProtocol } from './model-traits.ts';
 import { listOwnModels } from './own-models.ts';
 import { countByTemplate } from './template-count.ts';
 import { type OutgoingBody, outgoingBody } from './outgoing-json.ts';
+import { StreamedOrWhole } from './streamed-or-whole.ts';
 import { ToolNames } from './tool-names.ts';
 import { WritingAttempt } from './writing-attempt.ts';
 import type { UpstreamProtocol } from './protocols.ts';
@@ -64,6 +65,9 @@ interface SpokenProtocol {
 
 /** A call without the fields that are not needed to send it. */
 type SentCall = Omit<UpstreamCall, 'hold' | 'attempt'>;
+
+/** How long a model that the provider refused to stream is not streamed: organisations can be verified. */
+const wholeForMs = 3_600_000;
 
 /** The output limit of a call that the operator makes as a test. */
 const probeTokens = 1;
@@ -102,6 +106,8 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   readonly #dialect: Dialect;
   readonly #passthrough: Passthrough;
   readonly #bytesMax: number;
+  /** Until when requests for models that the provider does not stream are not streamed, by its name of the model. */
+  readonly #wholeUntilMs = new Map<string, number>();
 
   constructor(options: HttpUpstreamOptions) {
     const {
@@ -215,7 +221,13 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   }
 
   #attempt(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
-    return this.#send(call, call.hold, receiver);
+    const { request, model, hold } = call;
+    if (call.whole || request.delivery !== Delivery.WHOLE) return this.#send(call, hold, receiver);
+    const { runtime } = this.#first.target;
+    const untilMs = this.#wholeUntilMs.get(model) ?? 0;
+    if (runtime.monotonicMs() < untilMs) return this.#send({ ...call, whole: true }, hold, receiver);
+    const refused = (): void => void this.#wholeUntilMs.set(model, runtime.monotonicMs() + wholeForMs);
+    return new StreamedOrWhole((whole, to) => this.#send({ ...call, whole }, hold, to), refused, receiver);
   }
 
   /** `keyUser` identifies the client's request: keys that are refused in one of its calls are not used in its other calls. */

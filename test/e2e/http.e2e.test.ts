@@ -244,9 +244,25 @@ describe('models', () => {
 
   test('are only those in `allowed_models` for a key that has it', async () => {
     const { key } = await makeKey(gateway, { allowedModels: { models: ['sim/small', 'big'] } });
-    expect((await listed('', key)).map(({ id }) => id).toSorted()).toEqual(['sim/large', 'sim/small']);
+    const ids = (await listed('', key)).map(({ id }) => id);
+    expect(ids.filter(id => id.startsWith('sim/')).toSorted()).toEqual(['sim/large', 'sim/small']);
     expect((await get('/v1/models/sim/writer', key)).status).toBe(404);
     expect((await get('/v1/models/sim/large', key)).status).toBe(200);
+  });
+
+  test('are followed by their aliases, so that clients with a list to choose from offer them', async () => {
+    const models = (await listed()) as { id: string; alias_of?: string }[];
+    const large = models.find(({ id }) => id === 'sim/large');
+    expect(large).not.toHaveProperty('alias_of');
+    expect(models.find(({ id }) => id === 'big')).toEqual({ ...large, id: 'big', alias_of: 'sim/large' });
+    const { key } = await makeKey(gateway, { allowedModels: { models: ['sim/s*'] } });
+    const own = (await listed('', key)).map(({ id }) => id);
+    expect(own).toContain('sim/small');
+    expect(own).not.toContain('big');
+    const asked = { model: 'big', messages: [{ role: 'user', content: 'hi' }] };
+    expect((await post(gateway, '/v1/chat/completions', asked, { key })).status).toBe(403);
+    const allowed = { ...asked, model: 'sim/small' };
+    expect((await post(gateway, '/v1/chat/completions', allowed, { key })).status).toBe(200);
   });
 
   test('can be listed with a management key', async () => {

@@ -1,4 +1,5 @@
-import { gzipSync } from 'node:zlib';
+import { randomBytes } from 'node:crypto';
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { apiKey, ask, chat, chatBody, Connection, eventually, limitedKey, rawChat, startListener } from './listener.ts';
 
@@ -9,7 +10,13 @@ const refused: readonly [string, string | Buffer, Record<string, string>, RegExp
   ['an invalid content type', chatBody(), type('json'), /Content-Type/],
   ['an empty content type', chatBody(), type(''), /Content-Type/],
   ['another charset', chatBody(), type('application/json; charset=utf-16'), /charset must be UTF-8/],
-  ['a compressed body', gzipSync(chatBody()), { 'content-encoding': 'gzip' }, /Content-Encoding is not accepted/],
+  ['another encoding', chatBody(), { 'content-encoding': 'compress' }, /Content-Encoding is not accepted/],
+  ['two encodings', gzipSync(gzipSync(chatBody())), { 'content-encoding': 'gzip, gzip' }, /is not accepted/],
+  ['a body that is not encoded as it says', chatBody(), { 'content-encoding': 'gzip' }, /can’t be decoded/],
+  ['an encoded body that is cut', gzipSync(chatBody()).subarray(0, -9), { 'content-encoding': 'gzip' }, /decoded/],
+  ['an encoded body that is empty', gzipSync(''), { 'content-encoding': 'gzip' }, /body is empty/],
+  ['an encoded body that is not JSON', gzipSync('{'), { 'content-encoding': 'gzip' }, /line 1, column 2/],
+  ['megabytes in a few bytes', brotliCompressSync(' '.repeat(4e6)), { 'content-encoding': 'br' }, /100 times as large/],
   ['an empty body', '', {}, /body is empty/],
   ['malformed JSON', '{\n "model": "a",\n "messages": [}', {}, /line 3, column 15: expected a value or “]”\.$/],
   ['a body that is cut', '{"model":"acme', {}, /line 1, column 15: expected “"” at the end of the string\.$/],
@@ -19,7 +26,7 @@ const refused: readonly [string, string | Buffer, Record<string, string>, RegExp
 ];
 
 test.each(refused)('%s is refused with 400', async (_name, body, headers, message) => {
-  const listener = await startListener();
+  const listener = await startListener({ bodyBytesMax: 8e6 });
   const reply = await ask(listener, '/v1/chat/completions', { body, headers });
   expect(reply.json.error).toMatchObject({
     code: 'invalid_request',
@@ -64,6 +71,49 @@ test('a body that is too large is refused with 413 while it arrives, if no lengt
   );
   for (let index = 0; index < 3; index += 1) connection.send(`1f4\r\n${'a'.repeat(500)}\r\n`);
   await connection.until(/^HTTP\/1\.1 413 [^]*connection: close[^]*"code":"body_too_large"/);
+});
+
+const encoders = {
+  gzip: gzipSync,
+  'x-gzip': gzipSync,
+  deflate: deflateSync,
+  br: brotliCompressSync,
+  zstd: zstdCompressSync,
+};
+test.each(Object.entries(encoders))('a body in %s is decoded, small and large', async (name, encode) => {
+  const listener = await startListener({ bodyBytesMax: 8e6 });
+  const large = chatBody({ messages: [{ role: 'user', content: randomBytes(1e6).toString('base64') }] });
+  for (const body of [chatBody(), large]) {
+    const headers = { 'content-encoding': name };
+    const reply = await ask(listener, '/v1/chat/completions', { body: encode(body), headers });
+    expect(reply.status).toBe(200);
+    expect(Buffer.from(listener.requests.at(-1)?.source?.body ?? []).toString() === body).toBe(true);
+  }
+});
+
+test('the limits of a body hold for its decoded bytes', async () => {
+  const body = chatBody({ messages: [{ role: 'user', content: 'a'.repeat(2_000) }] });
+  const headers = { 'content-encoding': 'gzip' };
+  const limits = [Buffer.byteLength(body), Buffer.byteLength(body) - 1];
+  const statuses = limits.map(async bodyBytesMax => {
+    const listener = await startListener({ bodyBytesMax });
+    return (await ask(listener, '/v1/chat/completions', { body: gzipSync(body), headers })).status;
+  });
+  expect(await Promise.all(statuses)).toEqual([200, 413]);
+  const deep = `${'['.repeat(600)}${']'.repeat(600)}`;
+  const reply = await ask(await startListener(), '/v1/chat/completions', { body: gzipSync(deep), headers });
+  expect([reply.status, reply.json.error?.message]).toEqual([400, expect.stringMatching(/nests deeper than 512/)]);
+});
+
+test('a client that disconnects in the middle of an encoded body is gone, and nothing stays open', async () => {
+  const listener = await startListener();
+  const connection = new Connection(listener.port);
+  const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${apiKey}\r\ncontent-type: application/json`;
+  connection.send(`${head}\r\ncontent-encoding: gzip\r\ncontent-length: 90\r\n\r\n`);
+  await eventually(() => listener.app.openAnswers() === 1);
+  connection.socket.destroy();
+  await eventually(() => listener.app.openAnswers() === 0);
+  expect(listener.log.at(-1)).toMatchObject({ status: 499, code: 'client_gone' });
 });
 
 test('a body of exactly the limit is read', async () => {

@@ -276,6 +276,9 @@ describe('with daily limits in dollars', () => {
     await limit({ allowedModels: ['a', 'b'] });
     expect(await admit({ model: 'b' })).toMatchObject({ kind: 'admitted' });
     expect(await admit({ model: 'c' })).toMatchObject({ code: 'model_not_allowed' });
+    await limit({ allowedModels: ['a', 'acme/*'] });
+    expect(await admit({ model: 'acme/large' })).toMatchObject({ kind: 'admitted' });
+    expect(await admit({ model: 'other/large' })).toMatchObject({ code: 'model_not_allowed' });
     await limit({ allowedModels: [] });
     expect(await admit({ model: 'a' })).toMatchObject({ code: 'model_not_allowed' });
     await limit({ label: 'the list stays' });

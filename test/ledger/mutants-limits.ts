@@ -30,15 +30,15 @@ export const limitMutants: readonly Mutant[] = [
   {
     mistake: 'a pattern fits a part of a name',
     file: 'rules/limits.ts',
-    from: 'matches = compilePatterns(models);',
-    to: "matches = compilePatterns(models.map(each => (each.includes('*') ? `*${each}` : each)));",
+    from: 'matchesOne(models, model)',
+    to: "matchesOne(models.map(each => (each.includes('*') ? `*${each}` : each)), model)",
     test: 'limit-binding.test.ts',
   },
   {
     mistake: 'an empty list of models allows all models',
     file: 'rules/limits.ts',
-    from: 'if (models === null) return true;',
-    to: 'if (models === null || models.length === 0) return true;',
+    from: 'models === null || matchesOne',
+    to: 'models === null || models.length === 0 || matchesOne',
   },
   {
     mistake: 'end users share one count',

@@ -167,8 +167,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'the order of refusals: models after windows',
     file: 'rules/admit.ts',
-    from: "  if (key.allowedModels?.includes(admission.model) === false) return denied('model_not_allowed');\n  const refusal = findRefusal(bound, admissible, nowMs);\n  if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };\n",
-    to: "  const refusal = findRefusal(bound, admissible, nowMs);\n  if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };\n  if (key.allowedModels?.includes(admission.model) === false) return denied('model_not_allowed');\n",
+    from: "  const { allowedModels } = key;\n  if (allowedModels !== null && !matchesOne(allowedModels, admission.model)) return denied('model_not_allowed');\n  const refusal = findRefusal(bound, admissible, nowMs);\n  if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };\n",
+    to: "  const refusal = findRefusal(bound, admissible, nowMs);\n  if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };\n  const { allowedModels } = key;\n  if (allowedModels !== null && !matchesOne(allowedModels, admission.model)) return denied('model_not_allowed');\n",
   },
   {
     mistake: 'a repeated admit holds again',

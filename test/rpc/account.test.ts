@@ -135,6 +135,7 @@ test('an invalid value is refused with the name of its field, and changes nothin
     ['minute_limit', { minuteLimit: 9_000_000_001n }],
     ['balance', { balanceNanoUsd: -1n }],
     ['allowed_models.1', { allowedModels: { models: ['large', 'acme/unknown'] } }],
+    ['allowed_models.1', { allowedModels: { models: ['acme/*', '*a'.repeat(17)] } }],
     ['allowed_models', { allowedModels: { models: Array.from({ length: 1_001 }, () => 'large') } }],
   ];
   for (const [param, settings] of wrong) {

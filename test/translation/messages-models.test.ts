@@ -60,7 +60,7 @@ describe('thinking', () => {
   });
 
   test('JS-05: a schema together with thinking and tools is sent in the native format, and no call is forced', () => {
-    const schema = { type: 'object', properties: {} };
+    const schema = { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false };
     const { body, dropped } = fromChat(
       {
         messages: [user()],

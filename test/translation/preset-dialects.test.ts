@@ -7,11 +7,11 @@ import { responsesCodec } from '../../src/codecs/responses/index.ts';
 import { findDialect } from '../../src/upstreams/dialects.ts';
 
 /** Returns the body that the preset's server gets for a request with an output limit of 7. */
-function sent(preset: string, codec: ClientCodec, body: JsonObject): JsonObject {
+function sent(preset: string, codec: ClientCodec, body: JsonObject, model = 'm'): JsonObject {
   const decoded = codec.decodeRequest({ body, raw: Buffer.from(JSON.stringify(body)), headers: {} });
   const encoded = chatCodec.encodeRequest({
     request: decoded.request,
-    model: 'm',
+    model,
     maxOutputTokens: 7,
     stream: true,
     provider: preset,
@@ -69,7 +69,7 @@ const ofAll = ['role', 'content', 'tool_calls'];
 /** Servers that refuse what the providers refuse, as the sources of their dialects say. */
 const servers: Readonly<Record<string, Server>> = {
   mistral(body) {
-    const members = [...common, 'max_tokens', 'random_seed', 'response_format', 'presence_penalty'];
+    const members = [...common, 'max_tokens', 'random_seed', 'response_format', 'presence_penalty', 'prompt_cache_key'];
     const unknown = unknownMember(body, [...members, 'parallel_tool_calls', 'reasoning_effort'], [...ofAll, 'prefix']);
     if (unknown !== undefined) return unknown;
     const messages = list(body['messages']);
@@ -84,11 +84,11 @@ const servers: Readonly<Record<string, Server>> = {
   },
   groq(body) {
     const known = [...common, 'max_completion_tokens', 'stream_options', 'seed', 'user', 'response_format'];
-    const unknown = unknownMember(
-      body,
-      [...known, 'reasoning_effort', 'max_tokens', 'verbosity'],
-      [...ofAll, 'reasoning'],
-    );
+    const unknown = unknownMember(body, [...known, 'reasoning_effort', 'max_tokens'], [...ofAll, 'reasoning']);
+    const model = typeof body['model'] === 'string' ? body['model'] : '';
+    if (!/gpt-oss|qwen3/.test(model) && list(body['messages']).some(each => 'reasoning' in each)) {
+      return 'reasoning is not supported with this model';
+    }
     const named = list(body['messages']).some(each => 'name' in each && each['role'] !== 'tool');
     return unknown ?? (named ? 'name is unsupported' : undefined);
   },
@@ -124,6 +124,9 @@ const conversations: Readonly<Record<string, readonly [ClientCodec, JsonObject]>
       top_logprobs: 2,
       store: true,
       metadata: { a: 'b' },
+      verbosity: 'low',
+      prompt_cache_key: 'k',
+      safety_identifier: 's',
     },
   ],
   'a Messages client that answers a call and asks on': [
@@ -187,10 +190,12 @@ describe.each(Object.entries(conversations))('%s', (_, [codec, body]) => {
 
 test('earlier reasoning is where each server reads it', () => {
   const history = [...messages, { role: 'assistant', content: 'Rome.', reasoning_content: 'I look.' }, ...messages];
-  const assistant = (preset: string): unknown =>
-    list(sent(preset, chatCodec, { model: 'x', messages: history })['messages'])[1];
+  const assistant = (preset: string, model?: string): unknown =>
+    list(sent(preset, chatCodec, { model: 'x', messages: history }, model)['messages'])[1];
   const said = { role: 'assistant', content: 'Rome.' };
-  expect(assistant('groq')).toEqual({ ...said, reasoning: 'I look.' });
+  expect(assistant('groq', 'openai/gpt-oss-120b')).toEqual({ ...said, reasoning: 'I look.' });
+  // "reasoning is not supported with this model"
+  expect(assistant('groq', 'llama-3.3-70b-versatile')).toEqual(said);
   expect(assistant('ollama')).toEqual({ ...said, reasoning: 'I look.' });
   expect(assistant('deepseek')).toEqual({ ...said, reasoning_content: 'I look.' });
   const parts = [
@@ -221,6 +226,22 @@ test('DeepSeek gets a schema in the prompt, Mistral the seed under its name, and
   expect(sent('mistral', chatCodec, body)).toMatchObject({ random_seed: 3 });
   expect(sent('openai', chatCodec, body)).not.toHaveProperty('store');
   expect(sent('openai', chatCodec, body)).not.toHaveProperty('metadata');
+});
+
+test.each<[string, string, string | undefined, string[]]>([
+  ['openai/gpt-oss-20b', 'medium', 'medium', []],
+  ['openai/gpt-oss-20b', 'xhigh', 'high', ['reasoning_effort']],
+  ['openai/gpt-oss-20b', 'none', 'low', ['reasoning_effort']],
+  ['qwen/qwen3-32b', 'none', 'none', []],
+  ['qwen/qwen3-32b', 'high', 'default', ['reasoning_effort']],
+  ['llama-3.3-70b-versatile', 'none', undefined, []],
+  ['llama-3.3-70b-versatile', 'low', undefined, ['reasoning_effort']],
+])('Groq’s %s gets for the effort %s the nearest one that it takes', (model, effort, expected, dropped) => {
+  const body = { model: 'x', messages, reasoning_effort: effort };
+  const { request } = chatCodec.decodeRequest({ body, raw: Buffer.from(JSON.stringify(body)), headers: {} });
+  const dialect = findDialect('groq');
+  const encoded = chatCodec.encodeRequest({ request, model, maxOutputTokens: 7, stream: true, dialect });
+  expect([encoded.body['reasoning_effort'], encoded.dropped]).toEqual([expected, dropped]);
 });
 
 test('what a server refuses is left out with a warning, but for values that change nothing', () => {

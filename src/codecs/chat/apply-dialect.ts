@@ -10,14 +10,19 @@ import { listIn, objectIn, objectsIn, textIn } from '../json.ts';
  */
 export function applyDialect(body: JsonObject, dialect: Dialect, drops: Drops): void {
   applyMembers(body, dialect, drops);
+  if (dialect.efforts !== undefined) applyEffort(body, dialect.efforts, drops);
   if (dialect.thinkingOff !== undefined) switchThinkingOff(body, dialect.thinkingOff);
   if (dialect.schemas === 'json_object') describeSchema(body);
   let messages = [...listIn(body['messages'])];
-  const { developer, callIdLength, reasoning, refusedInMessages = [] } = dialect;
+  const { developer, callIdLength, reasoning, reasoningModels, refusedInMessages = [] } = dialect;
+  const takesReasoning = reasoningModels?.some(part => textIn(body['model']).includes(part)) !== false;
   for (const message of objectsIn(messages)) {
     if (developer !== undefined && message['role'] === 'developer') message['role'] = developer;
     if (callIdLength !== undefined) replaceCallIds(message, callIdLength);
-    if (reasoning !== undefined && message['role'] === 'assistant') placeReasoning(message, reasoning);
+    if (reasoning !== undefined && message['role'] === 'assistant') {
+      placeReasoning(message, reasoning);
+      if (!takesReasoning) leaveOut(message, [...reasoningNames, 'reasoning_details'], drops);
+    }
     if (message['role'] !== 'tool') leaveOut(message, refusedInMessages, drops);
   }
   if (dialect.afterResults !== undefined) messages = withAnswers(messages, dialect.afterResults);
@@ -56,6 +61,26 @@ const neutral: Readonly<Record<string, Json>> = {
   service_tier: 'auto',
 };
 
+const effortOrder: readonly string[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
+
+/** Sets the effort to the nearest value that the model takes, or leaves it out if it takes none. */
+function applyEffort(body: JsonObject, efforts: NonNullable<Dialect['efforts']>, drops: Drops): void {
+  const effort = textIn(body['reasoning_effort']);
+  if (effort === '') return;
+  const model = textIn(body['model']);
+  const taken = Object.entries(efforts).find(([part]) => model.includes(part))?.[1] ?? [];
+  if (taken.includes(effort)) return;
+  const rank = effortOrder.indexOf(effort);
+  const distance = (value: string): number => Math.abs(effortOrder.indexOf(value) - rank);
+  // What is not in the order is the effort that a model chooses itself; none is another thing than little.
+  const others = taken.filter(value => effort === 'none' || value !== 'none');
+  const own = others.find(value => !effortOrder.includes(value));
+  const nearest = own ?? others.toSorted((one, other) => distance(one) - distance(other))[0];
+  if (nearest === undefined) delete body['reasoning_effort'];
+  else body['reasoning_effort'] = nearest;
+  if (nearest !== undefined || effort !== 'none') drops.add('reasoning_effort');
+}
+
 /** Switches reasoning off in the server's own words. */
 function switchThinkingOff(body: JsonObject, thinkingOff: NonNullable<Dialect['thinkingOff']>): void {
   if (body['reasoning_effort'] !== 'none') return;
@@ -90,7 +115,20 @@ const reasoningNames = ['reasoning_content', 'reasoning'] as const;
 
 /** Moves the reasoning of an assistant's message to where the server reads it. */
 function placeReasoning(message: JsonObject, place: NonNullable<Dialect['reasoning']>): void {
-  const text = reasoningNames.map(name => textIn(message[name])).find(each => each !== '') ?? '';
+  const parts = objectsIn(message['content']).filter(part => part['type'] === 'thinking');
+  if (place === 'parts' && parts.length > 0) return;
+  const thought = parts.map(
+    ({ thinking }) =>
+      textIn(thinking) ||
+      objectsIn(thinking)
+        .map(({ text }) => textIn(text))
+        .join(''),
+  );
+  if (parts.length > 0) {
+    message['content'] = listIn(message['content']).filter(part => objectIn(part)?.['type'] !== 'thinking');
+  }
+  const named = reasoningNames.map(name => textIn(message[name])).find(each => each !== '');
+  const text = named ?? thought.join('');
   for (const name of reasoningNames) if (name !== place) delete message[name];
   if (place === 'parts') delete message['reasoning_details'];
   if (text === '') return;

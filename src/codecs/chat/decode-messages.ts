@@ -94,7 +94,10 @@ class MessageDecoder {
     const reasoning = this.#reasoning(message, turn);
     const calls = message.tool_calls ?? [];
     const isAbsent = message.content == null || (Array.isArray(message.content) && message.content.length === 0);
-    const parts = message.content == null || message.content === '' ? [] : this.#parts(message.content, path);
+    const content = message.content == null || message.content === '' ? [] : this.#parts(message.content, path);
+    const thought = content.filter(isReasoning);
+    const parts = content.filter(part => !isReasoning(part));
+    if (thought.length > 0) reasoning.unshift(placedFirst(thought, turn));
     if (message.refusal != null && message.refusal !== '')
       parts.push(make.makePart(make.refusalContent(message.refusal)));
     const hasOtherItems = calls.length > 0 || message.function_call != null || reasoning.length > 0;
@@ -114,12 +117,7 @@ class MessageDecoder {
     const details = message.reasoning_details ?? [];
     if (details.length > 0) return readReasoningDetails(details, turn);
     const text = message.reasoning_content ?? message.reasoning ?? '';
-    if (text === '') return [];
-    const item = make.makeItem(
-      make.reasoningContent({ parts: [make.makePart(make.reasoningTextContent(text))] }),
-      turn,
-    );
-    return [{ item, place: { calls: 0, text: 0 } }];
+    return text === '' ? [] : [placedFirst([make.makePart(make.reasoningTextContent(text))], turn)];
   }
 
   #call(call: ChatToolCall | UnknownValue, path: string, turn: number): Item {
@@ -158,7 +156,7 @@ class MessageDecoder {
     if (part instanceof UnknownValue) return make.makePart(this.#unknown.content(part, path));
     const extra = this.#unknown.collect(part, partMembers[part.type], path);
     const result = make.makePart(this.#content(part, path), extra);
-    return part.type === 'refusal' ? result : Object.assign(result, cacheHint(part));
+    return part.type === 'refusal' || part.type === 'thinking' ? result : Object.assign(result, cacheHint(part));
   }
 
   #content(part: ChatPart, path: string): Part['content'] {
@@ -180,6 +178,12 @@ class MessageDecoder {
         const source = make.mediaSource({ case: 'base64', value: data }, `audio/${format}`);
         return { case: 'audio', value: { $typeName: 'tollgate.v1.AudioPart', source, format } };
       }
+      case 'document_url': {
+        const source = imageSource(part.document_url, `${path}.document_url`);
+        return fileFrom(source, part.document_name);
+      }
+      case 'thinking':
+        return make.reasoningTextContent(readThinking(part.thinking));
       case 'file':
         this.#unknown.list(part.file, knownFileMembers, `${path}.file`);
         return fileContent(part.file, `${path}.file`);
@@ -200,9 +204,11 @@ function merged(extra: Extra, other: Extra | undefined): Extra {
   return extras.of({ ...extras.members(other), ...extras.members(extra) });
 }
 
+const isAddress = (text: string): boolean => /^https?:\/\/[^/]/i.test(text);
+
 function imageSource(url: string, path: string): ReturnType<typeof make.mediaSource> {
   if (!url.startsWith('data:')) {
-    if (!/^https?:\/\/[^/]/i.test(url)) throw invalidField(path, 'must be an http(s) address or a base64 data URL');
+    if (!isAddress(url)) throw invalidField(path, 'must be an http(s) address or a base64 data URL');
     return make.mediaSource({ case: 'url', value: url });
   }
   const data = make.parseDataUrl(url);
@@ -212,6 +218,22 @@ function imageSource(url: string, path: string): ReturnType<typeof make.mediaSou
   return make.mediaSource({ case: 'base64', value: data.base64 }, data.mediaType);
 }
 
+const isReasoning = ({ content }: Part): boolean => content.case === 'reasoningText';
+
+/** Returns the reasoning that comes before everything else of an assistant's message. */
+function placedFirst(parts: Part[], turn: number): PlacedReasoning {
+  return { item: make.makeItem(make.reasoningContent({ parts }), turn), place: { calls: 0, text: 0 } };
+}
+
+function readThinking(thinking: string | readonly { readonly text?: string | null | undefined }[]): string {
+  return typeof thinking === 'string' ? thinking : thinking.map(({ text }) => text ?? '').join('');
+}
+
+function fileFrom(source: ReturnType<typeof make.mediaSource>, name: string | null | undefined): Part['content'] {
+  const named = { filename: name ?? '', title: '', context: '' };
+  return { case: 'file', value: { $typeName: 'tollgate.v1.FilePart', source, ...named } };
+}
+
 interface ChatFile {
   readonly file_data?: string | null | undefined;
   readonly file_id?: string | null | undefined;
@@ -219,14 +241,13 @@ interface ChatFile {
 }
 
 function fileContent(file: ChatFile, path: string): Part['content'] {
-  const content = (source: ReturnType<typeof make.mediaSource>): Part['content'] => ({
-    case: 'file',
-    value: { $typeName: 'tollgate.v1.FilePart', source, filename: file.filename ?? '', title: '', context: '' },
-  });
+  const content = (source: ReturnType<typeof make.mediaSource>): Part['content'] => fileFrom(source, file.filename);
   if (file.file_data != null) {
+    if (isAddress(file.file_data)) return content(make.mediaSource({ case: 'url', value: file.file_data }));
     const data = make.parseDataUrl(file.file_data);
     const base64 = data?.base64 ?? file.file_data;
-    if (!make.isBase64(base64)) throw invalidField(`${path}.file_data`, 'must be base64 or a base64 data URL');
+    if (!make.isBase64(base64))
+      throw invalidField(`${path}.file_data`, 'must be base64, a base64 data URL or an http(s) address');
     return content(make.mediaSource({ case: 'base64', value: base64 }, data?.mediaType));
   }
   if (file.file_id != null) return content(make.mediaSource({ case: 'fileId', value: file.file_id }));

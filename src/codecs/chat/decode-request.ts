@@ -120,7 +120,7 @@ function decodeToolChoice(body: ChatRequest, unknown: UnknownMembers): ToolChoic
       ? decode.toolChoice(legacy)
       : decode.toolChoice('named', [decode.toolName(legacy.name)]);
   }
-  if (typeof choice === 'string') return decode.toolChoice(choice);
+  if (typeof choice === 'string') return decode.toolChoice(choice === 'any' ? 'required' : choice);
   if (choice.type !== 'allowed_tools') return decode.toolChoice('named', [readReference(choice)]);
   const { mode, tools } = choice.allowed_tools;
   const path = 'tool_choice.allowed_tools';

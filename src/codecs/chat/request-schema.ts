@@ -67,11 +67,33 @@ const filePart = object({
   ...cacheHints,
 });
 
-/** The members that each type of part has. */
-export const partMembers = membersBy('type', [textPart, refusalPart, imagePart, audioPart, filePart]);
+/** A document, as Mistral's clients send it. */
+const documentPart = object({
+  type: z.literal('document_url'),
+  document_url: someText,
+  document_name: text.nullish(),
+  ...cacheHints,
+});
+/** Reasoning in the content of the assistant, as Mistral sends it. */
+const thinkingPart = object({
+  type: z.literal('thinking'),
+  thinking: z.union([text, z.array(z.looseObject({ text: text.nullish() }))], 'must be a string or an array of parts'),
+  closed: ignored,
+});
 
-const userPart = oneBy('type', [textPart, imagePart, audioPart, filePart]);
-const assistantPart = oneBy('type', [textPart, refusalPart]);
+/** The members that each type of part has. */
+export const partMembers = membersBy('type', [
+  textPart,
+  refusalPart,
+  imagePart,
+  audioPart,
+  filePart,
+  documentPart,
+  thinkingPart,
+]);
+
+const userPart = oneBy('type', [textPart, imagePart, audioPart, filePart, documentPart]);
+const assistantPart = oneBy('type', [textPart, refusalPart, thinkingPart]);
 const onlyTextPart = oneBy('type', [textPart]);
 
 const textOrParts = <T extends z.ZodType>(part: T, min = 1): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
@@ -143,7 +165,8 @@ const toolReference = oneBy('type', toolReferences);
 const allowedTools = object({ mode: oneOf(['auto', 'required']), tools: listOf(toolReference, 1) });
 const toolChoice = z.union(
   [
-    oneOf(['none', 'auto', 'required']),
+    // Mistral's clients say "any" for "required".
+    oneOf(['none', 'auto', 'required', 'any']),
     typeOr(
       'function',
       oneBy('type', [...toolReferences, object({ type: z.literal('allowed_tools'), allowed_tools: allowedTools })]),

@@ -21,6 +21,7 @@ import { asContent, encodeMessages } from './encode-messages.ts';
 import { extras } from './extras.ts';
 import { type ModelTraits, findTraits } from './model-traits.ts';
 import { patchedRequest, thinkingBudgetMin } from './patch-request.ts';
+import { strictToolsMax, toEnforceable } from './schema-dialect.ts';
 import { dropLoopReasoning, lacksReasoning } from './thinking-loop.ts';
 
 /**
@@ -59,10 +60,7 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   body['messages'] = messages.map(message => ({ ...message, content: asContent(message['content'] as JsonObject[]) }));
   Object.assign(body, encodeTools(request, traits, drops));
   Object.assign(body, thinking);
-  const format = encodeFormat(request);
-  if (format !== undefined && !traits.schemas) {
-    addAnswerTool(request, { body, schema: format.schema, isThinking: isThinking(thinking) }, drops);
-  } else if (format !== undefined) body['output_config'] = { ...objectIn(body['output_config']), format };
+  addFormat(request, { body, traits, isThinking: isThinking(thinking) }, drops);
   setSampling(request, { body, traits, isThinking: isThinking(thinking) }, drops);
   const stops = request.stop.filter(text => text.trim() !== '');
   if (stops.length > 0) body['stop_sequences'] = stops;
@@ -203,9 +201,21 @@ function setSampling({ sampling, source }: GenerateRequest, target: SamplingTarg
   if (seed !== undefined) drops.add('seed');
 }
 
-function encodeFormat({ outputFormat }: GenerateRequest): { type: string; schema: JsonObject } | undefined {
-  if (outputFormat?.type !== OutputFormatType.JSON_SCHEMA) return undefined;
-  return { type: 'json_schema', schema: encodeSchema(outputFormat.schemaJson, true) };
+/** Requests an answer that fits a schema: in the form that Anthropic enforces, or as a tool's arguments if there is none or the model can't. */
+function addFormat(request: GenerateRequest, { body, traits, isThinking: thinks }: SamplingTarget, drops: Drops): void {
+  const { outputFormat, source } = request;
+  if (outputFormat?.type !== OutputFormatType.JSON_SCHEMA) return;
+  const schema = encodeSchema(outputFormat.schemaJson, true);
+  const isForeign = source !== undefined && traits.strictTools;
+  const enforced = isForeign ? toEnforceable(schema) : { schema, lost: [] };
+  if (!traits.schemas || enforced === undefined) {
+    addAnswerTool(request, { body, schema, isThinking: thinks }, drops);
+    return;
+  }
+  const field = fieldName(request.endpoint, 'output_format');
+  for (const keyword of enforced.lost) drops.add(`${field}.${keyword}`);
+  const format = { type: 'json_schema', schema: enforced.schema };
+  body['output_config'] = { ...objectIn(body['output_config']), format };
 }
 
 interface AnswerToolTarget {
@@ -256,7 +266,10 @@ function encodeTools(request: GenerateRequest, traits: ModelTraits, drops: Drops
   const allowed = toolChoice?.restricted === true ? new Set(toolChoice.tools.map(({ name }) => name)) : undefined;
   const offered =
     allowed === undefined ? request.tools : request.tools.filter(tool => allowed.has(clientToolName(tool)));
-  const tools = offered.map((tool, index) => encodeTool(tool, { path: `tools.${index}`, request }, drops));
+  const isStrictTaken = traits.strictTools && offered.filter(isStrict).length <= strictToolsMax;
+  const tools = offered.map((tool, index) =>
+    encodeTool(tool, { path: `tools.${index}`, request, isStrictTaken }, drops),
+  );
   const choice = encodeChoice(request, traits);
   if (choice === undefined && parallelToolCalls !== false) return { tools };
   const rule = choice ?? { type: 'auto' };
@@ -280,21 +293,31 @@ function encodeChoice({ toolChoice }: GenerateRequest, traits: ModelTraits): Jso
   }
 }
 
+function isStrict({ tool }: Tool): boolean {
+  return tool.case === 'function' && tool.value.strict === true;
+}
+
 interface ToolPlace {
   readonly path: string;
   readonly request: GenerateRequest;
+  /** True if the model takes `strict` in this request. */
+  readonly isStrictTaken: boolean;
 }
 
-function encodeTool(tool: Tool, { path, request }: ToolPlace, drops: Drops): JsonObject {
+function encodeTool(tool: Tool, { path, request, isStrictTaken }: ToolPlace, drops: Drops): JsonObject {
   const { tool: content } = tool;
   const members = { ...extras.members(tool.extra), ...cacheMember(tool.cache) };
   switch (content.case) {
     case 'function': {
       const { name, description, parametersJson, strict } = content.value;
       const isOwn = request.source === undefined;
-      if (strict === true && !isOwn) drops.add(`${path}.strict`);
-      const input_schema = encodeSchema(parametersJson, isOwn);
-      return { ...defined({ name, description, input_schema, strict: isOwn ? strict : undefined }), ...members };
+      const schema = encodeSchema(parametersJson, isOwn);
+      const wanted = !isOwn && strict === true;
+      const enforced = wanted && isStrictTaken ? toEnforceable(schema) : undefined;
+      const whole = enforced?.lost.length === 0 ? enforced.schema : undefined;
+      if (wanted && whole === undefined) drops.add(`${path}.strict`);
+      const sentStrict = isOwn || whole !== undefined ? strict : undefined;
+      return { ...defined({ name, description, input_schema: whole ?? schema, strict: sentStrict }), ...members };
     }
     case 'custom': {
       const { name, description } = content.value;

@@ -17,6 +17,8 @@ export interface ModelTraits {
   readonly forcedWhileThinking: boolean;
   /** True if a JSON schema for the answer is accepted. */
   readonly schemas: boolean;
+  /** True if `strict` of a tool is accepted, and schemas are enforced by a grammar, which knows only a part of JSON Schema. */
+  readonly strictTools: boolean;
   /**
    * True if a request that ends with tool results must contain the model's earlier reasoning while thinking is on, and must not contain it
    * while thinking is off.
@@ -32,11 +34,18 @@ const usual: ModelTraits = {
   forcedToolChoice: true,
   forcedWhileThinking: true,
   schemas: true,
+  strictTools: false,
   checksEarlierReasoning: false,
 };
 const budgeted: ModelTraits = { ...usual, forcedWhileThinking: false, checksEarlierReasoning: true };
-const oneOfPair: ModelTraits = { ...budgeted, samplingPair: false };
-const adaptive: ModelTraits = { ...usual, sampling: false, thinking: 'effort', forcedWhileThinking: false };
+const oneOfPair: ModelTraits = { ...budgeted, samplingPair: false, strictTools: true };
+const adaptive: ModelTraits = {
+  ...usual,
+  strictTools: true,
+  sampling: false,
+  thinking: 'effort',
+  forcedWhileThinking: false,
+};
 const alwaysThinking: ModelTraits = { ...adaptive, canDisableThinking: false, forcedToolChoice: false };
 
 /** The first pattern that matches the name applies. Names also contain dates, and a prefix if a cloud serves the model. */
@@ -46,6 +55,7 @@ const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/claude-sonnet-5[.-]5/, { ...adaptive, forcedToolChoice: false }],
   [/claude-(opus|sonnet|haiku|fable)-5/, adaptive],
   [/claude-opus-4[.-][789]/, adaptive],
+  [/claude-opus-4[.-]1(?!\d)/, { ...oneOfPair, strictTools: false }],
   // Opus 4.1 and the 4.5 models were the first to accept a schema, and to refuse `temperature` together with `top_p`.
   [/claude-(opus|sonnet|haiku)-4[.-][1-9](?!\d)/, oneOfPair],
   [/claude-(?:[123](?!\d)|(?:opus|sonnet)-4|instant)/, { ...budgeted, schemas: false }],

@@ -92,6 +92,23 @@ describe('the list', () => {
     expect(await ids({}, [])).toEqual([]);
   });
 
+  test('has aliases, after the models, only if they are requested', async () => {
+    allowed = null;
+    const { models: listed } = await client.listModels({ aliases: true });
+    expect(listed.map(({ id, aliasOf }) => [id, aliasOf])).toEqual([
+      ...models.map(({ id }) => [id, undefined]),
+      ['large', 'acme/large'],
+    ]);
+    expect(listed.at(-1)).toMatchObject({ name: 'Acme Large', vision: true, available: true });
+    allowed = ['acme/paint'];
+    expect((await client.listModels({ aliases: true })).models.map(({ id }) => id)).toEqual(['acme/paint']);
+  });
+
+  test('of a key with a pattern has the models that match it', async () => {
+    expect(await ids({}, ['acme/*a*'])).toEqual(['large', 'paint']);
+    expect(await ids({}, ['*'])).toEqual(['large', 'mini:free', 'old', 'paint']);
+  });
+
   test('refuses an unknown capability', async () => {
     const error = await refused(ids({ capability: 'toString' }));
     expect([error.code, error.facts.param]).toEqual(['invalid_request', 'capability']);

@@ -10,11 +10,11 @@ import {
 import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import { listTiers } from '../../generation/service-tier.ts';
-import type { Catalog } from './catalog.ts';
+import { type Catalog, isVisible } from './catalog.ts';
 
 interface CatalogServiceOptions {
   readonly catalog: Catalog;
-  /** Returns the listed ids that the caller may see; null: all. Throws if the credential is invalid. */
+  /** Returns the listed ids, or patterns of them, that the caller may see; null: all. Throws if the credential is invalid. */
   readonly visible: (context: CallContext) => Promise<readonly string[] | null>;
 }
 
@@ -36,14 +36,16 @@ export function catalogService({ catalog, visible }: CatalogServiceOptions): Pus
     async listModels(request, context) {
       const allowed = await visible(context);
       const matches = readFilter(request);
-      const seen = allowed && new Set(allowed);
-      const models = catalog.list().filter(model => seen === null || seen.has(model.id));
-      return create(ListModelsResponseSchema, { models: models.filter(matches) });
+      const models = catalog.list().filter(model => isVisible(model, allowed));
+      const aliases = request.aliases
+        ? catalog.listAliases().filter(({ aliasOf: id = '' }) => isVisible({ id }, allowed))
+        : [];
+      return create(ListModelsResponseSchema, { models: [...models, ...aliases].filter(matches) });
     },
     async getModel({ id }, context) {
       const allowed = await visible(context);
       const model = catalog.find(id);
-      if (model === undefined || (allowed !== null && !allowed.includes(model.id))) {
+      if (model === undefined || !isVisible(model, allowed)) {
         throw new GatewayError('not_found', 'There is no such model.', {
           param: 'id',
           tip: catalog.suggestion(id, allowed),

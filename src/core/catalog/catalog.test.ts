@@ -71,6 +71,10 @@ describe('a name means', () => {
     ['dated-20260101', 'acme/dated-20260101'],
     ['acme/dated-20260102', 'acme/dated'],
     ['acme/dated-20260101-20260102', 'acme/dated-20260101'],
+    // Claude Code's names for a model with its longest context
+    ['acme/large[1m]', 'acme/large'],
+    ['best[1M]', 'acme/large'],
+    ['large-20260501[1m]', 'acme/large'],
     ['best-20250101', 'other/mini'],
   ])('%s means %s', (name, id) => {
     expect(catalog.resolve(name).model.id).toBe(id);

@@ -7,6 +7,7 @@ import { hasTier, listTiers, standardTier } from '../../generation/service-tier.
 import { type Clock, systemClock } from '../../lib/clock.ts';
 import { closest } from '../../lib/closest.ts';
 import { isRetired, retiredError } from './deprecation.ts';
+import { matchesOne } from '../../lib/text-pattern.ts';
 
 /** The models and aliases that names are resolved to. */
 export interface CatalogContent {
@@ -22,7 +23,7 @@ export interface ResolveOptions {
   readonly endpoint?: Endpoint;
   /** The name of the tier in the request; absent: the one in the model's name. */
   readonly tier?: string | undefined;
-  /** The listed ids that the caller may see, from which alternatives are suggested; null or absent: all. */
+  /** The listed ids, or patterns of them, that the caller may see, from which alternatives are suggested; null or absent: all. */
   readonly visible?: readonly string[] | null;
 }
 
@@ -39,6 +40,8 @@ const clientTiers = ['flex', 'priority', 'scale', 'ultrafast', 'batch'];
 /** A model as the Vertex mode of Google's clients names it. */
 const publishedPattern = /^publishers\/([^/]+)\/models\/(.+)$/s;
 const datePattern = /^(.+)-(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\2(?:0[1-9]|[12]\d|3[01])$/s;
+/** Claude Code's ending for a model with its longest context: docs.anthropic.com/de/docs/claude-code/model-config, 2026-11-29. */
+const longContext = /\[1m\]$/i;
 const shownLengthMax = 80;
 
 /** The index of a `CatalogContent`, built once. */
@@ -74,6 +77,11 @@ export class Catalog {
   list(): Model[] {
     const now = this.#clock.now();
     return this.#index.models.filter(model => !isRetired(model, now)).map(model => this.#asNow(model));
+  }
+
+  /** Returns the aliases in their order, each as the model that it means. */
+  listAliases(): Model[] {
+    return [...this.#index.byAlias].map(([alias, model]) => ({ ...this.#asNow(model), id: alias, aliasOf: model.id }));
   }
 
   /** Returns true if the model can be used now: the operator has enabled it, and it has a working route. */
@@ -128,9 +136,7 @@ export class Catalog {
     const plain = tierSuffixPattern.exec(first)?.[1] ?? first;
     const undated = datePattern.exec(plain)?.[1] ?? plain;
     const { models, byAlias, byBarePart } = this.#index;
-    const shown = visible && new Set(visible);
-    const seen = (model: Model | null | undefined): model is Model =>
-      model != null && (shown === null || shown.has(model.id));
+    const seen = (model: Model | null | undefined): model is Model => model != null && isVisible(model, visible);
     const ids = models.filter(seen).map(({ id }) => id);
     const aliases = [...byAlias].filter(([, model]) => seen(model)).map(([alias]) => alias);
     const parts = [...byBarePart].filter(([, model]) => seen(model)).map(([part]) => part);
@@ -211,7 +217,16 @@ function buildIndex({ models, aliases }: CatalogContent): Index {
   return { models: [...models], byId, byAlias, byBarePart };
 }
 
+/** Returns true if a caller may use a model. `visible`: the listed ids, or patterns of them, that it may use; null: all. */
+export function isVisible({ id }: Pick<Model, 'id'>, visible: readonly string[] | null): boolean {
+  return visible === null || matchesOne(visible, id);
+}
+
 function findUntiered(index: Index, name: string): Model | undefined {
+  return findOffered(index, name) ?? findOffered(index, name.replace(longContext, ''));
+}
+
+function findOffered(index: Index, name: string): Model | undefined {
   const found = findUndated(index, name);
   if (found !== undefined) return found;
   // Ollama's own tools accept `name` for `name:latest`.

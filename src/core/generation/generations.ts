@@ -18,7 +18,7 @@ import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { Admitted, Credential, Denied } from '../../ledger/ledger.ts';
 import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
-import type { Catalog, Resolved } from '../catalog/catalog.ts';
+import { type Catalog, isVisible, type Resolved } from '../catalog/catalog.ts';
 import type { BodyStore } from '../bodies/body-store.ts';
 import { authenticate } from '../credential.ts';
 import { findTelemetry } from '../find-telemetry.ts';
@@ -356,7 +356,7 @@ export class Generations {
     const visible = credential.allowedModels;
     const resolved = this.#dependencies.catalog.resolve(requested.model, { endpoint, tier, visible });
     const { model } = resolved;
-    if (visible !== null && !visible.includes(model.id)) {
+    if (!isVisible(model, visible)) {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
     }
     checkFeatures(requested, model);

@@ -15,7 +15,7 @@ import { pngSize } from '../../generation/images/png.ts';
 import { estimateImageTokens, withMargin } from '../../generation/images/image-tokens.ts';
 import { imageSheet, imageTokensCost, type ImageTerms, type PriceSheet } from '../../generation/price.ts';
 import type { Credential, FundsEstimate } from '../../ledger/ledger.ts';
-import type { Catalog } from '../catalog/catalog.ts';
+import { type Catalog, isVisible } from '../catalog/catalog.ts';
 import { fixedFunds } from '../generation/funds.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 import { checkFiles } from './inspect.ts';
@@ -70,12 +70,12 @@ function findModel(
   const requested = { endpoint, visible: allowed };
   if (request.model !== '') {
     const { model } = catalog.resolve(request.model, requested);
-    if (allowed === null || allowed.includes(model.id)) return model;
+    if (isVisible(model, allowed)) return model;
     throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
   }
   if (endpoint !== Endpoint.IMAGE_EDITS) throw invalidImageField('model', 'must not be empty');
   const listed = catalog.list().filter(model => model.endpoints.includes(endpoint));
-  const first = listed.find(model => allowed === null || allowed.includes(model.id));
+  const first = listed.find(model => isVisible(model, allowed));
   if (first !== undefined) return first;
   const where = endpointPath(endpoint);
   throw listed.length === 0

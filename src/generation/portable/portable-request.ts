@@ -5,6 +5,7 @@ import {
   Phase,
   Protocol,
   Role,
+  type ServerTool,
   type ToolResult,
   type Unknown,
 } from '../../gen/tollgate/v1/content_pb.ts';
@@ -38,7 +39,9 @@ export function toPortable(requested: GenerateRequest, protocol?: Protocol): Por
   const written = withoutBillingLine(requested);
   const read = protocol === Protocol.RESPONSES ? written : plainCalls(written);
   const offer = offerTools(withFoundTools(requested, read), protocol, dropped);
-  const known = read.some(needsWords) ? read.flatMap(item => inWords(item, protocol, dropped)) : read;
+  const known = read.some(item => needsWords(item, protocol))
+    ? read.flatMap(item => inWords(item, protocol, dropped))
+    : read;
   const named = known.some(isGrouped) ? known.map(item => withFlatName(item, offer.flat)) : known;
   const items = protocol === Protocol.RESPONSES ? named : arrangeCalls(named, requested.endpoint);
   const isSame =
@@ -118,8 +121,10 @@ export function unknownContent({ path, message }: Unknown): GatewayError {
   });
 }
 
-function needsWords({ content }: Item): boolean {
+function needsWords({ content }: Item, protocol: Protocol | undefined): boolean {
   switch (content.case) {
+    case 'serverTool':
+      return isOthers(content.value, protocol);
     case 'unknown':
       return true;
     case 'toolResult':
@@ -132,6 +137,17 @@ function needsWords({ content }: Item): boolean {
   }
 }
 
+/** Returns whether a call or result of a tool that a provider ran is another protocol's. The built-in models read those of all. */
+function isOthers({ protocol: own }: ServerTool, protocol: Protocol | undefined): boolean {
+  return protocol !== undefined && own !== protocol;
+}
+
+/** Returns what a call or result of a tool that a provider ran is called: its type, or in Gemini the name of its part. */
+function serverToolName({ json }: ServerTool): string {
+  const value = JSON.parse(json) as Readonly<Record<string, unknown>>;
+  return typeof value['type'] === 'string' ? value['type'] : Object.keys(value).join();
+}
+
 function isForeign({ content }: Part): boolean {
   return content.case === 'unknown' || content.case === 'toolReference';
 }
@@ -142,6 +158,11 @@ function inWords(item: Item, protocol: Protocol | undefined, dropped: string[]):
     case 'unknown':
       leaveOut(content.value, protocol, dropped);
       return content.value.protocol === protocol ? [item] : [];
+    case 'serverTool':
+      // What the model said with it stays in the conversation.
+      if (!isOthers(content.value, protocol)) return [item];
+      if (!dropped.includes(serverToolName(content.value))) dropped.push(serverToolName(content.value));
+      return [];
     case 'message': {
       const parts = partsInWords(content.value.parts, protocol, dropped);
       return [{ ...item, content: { case: 'message', value: { ...content.value, parts } } }];

@@ -1,6 +1,12 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
-import { type GenerateRequest, type Tool, type ToolChoice, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
+import {
+  type GenerateRequest,
+  type HostedTool,
+  type Tool,
+  type ToolChoice,
+  ToolChoiceMode,
+} from '../../gen/tollgate/v1/request_pb.ts';
 import { toolName } from '../check/check-request.ts';
 import { FlatNames } from './flat-names.ts';
 import { toProviderDefinedTool, type ProviderDefinedTool } from './provider-defined-tools.ts';
@@ -28,7 +34,7 @@ export function offerTools(request: GenerateRequest, protocol: Protocol | undefi
   );
   const isPortable = tools.every(tool => !isForeign(tool) && tool.namespace === undefined && tool.deferred !== true);
   if (isPortable) return { tools, toolChoice, flat, plain };
-  const left: string[] = [];
+  const left: HostedTool[] = [];
   const translated = tools.flatMap(tool => {
     if (!isForeign(tool)) return [tool];
     const own = toProviderDefinedTool(tool);
@@ -36,11 +42,11 @@ export function offerTools(request: GenerateRequest, protocol: Protocol | undefi
       plain.set(own.name, own);
       return [own.tool];
     }
-    if (tool.tool.case === 'hosted') left.push(tool.tool.value.type);
+    if (tool.tool.case === 'hosted') left.push(tool.tool.value);
     return [];
   });
-  for (const type of left) dropped.push(`tools.${type}`);
-  const found = left.some(type => type.startsWith('tool_search')) ? undefined : foundNames(request);
+  for (const { type } of left) dropped.push(`tools.${type}`);
+  const found = left.some(({ type }) => type.startsWith('tool_search')) ? undefined : foundNames(request);
   const offered = translated.flatMap(tool => {
     const isHidden = tool.deferred === true && found?.has(toolName(tool) ?? '') === false;
     return isHidden ? [] : [flattenTool(tool, flat)];
@@ -73,9 +79,15 @@ function flattenTool(tool: Tool, flat: FlatNames): Tool {
 
 interface Offer {
   readonly offered: readonly Tool[];
-  /** The types of tools that are left out. */
-  readonly left: readonly string[];
+  /** The tools that are left out. */
+  readonly left: readonly HostedTool[];
   readonly flat: FlatNames;
+}
+
+/** Returns the names by which a choice may refer to a tool that a provider runs: its type, and the name that Messages gives it. */
+function namesIn({ type, json }: HostedTool): string[] {
+  const { name } = JSON.parse(json) as { readonly name?: unknown };
+  return typeof name === 'string' ? [type, name] : [type];
 }
 
 /** Returns the tool choice for the remaining tools; undefined if none is needed. */
@@ -83,11 +95,12 @@ function choiceAmong(request: GenerateRequest, { offered, left, flat }: Offer): 
   const { toolChoice, tools: requested } = request;
   if (toolChoice === undefined) return undefined;
   const { mode, tools, restricted } = toolChoice;
-  const kept = tools.filter(({ name }) => !left.includes(name));
-  const [missing] = tools.filter(({ name }) => left.includes(name));
+  const names = new Set(left.flatMap(namesIn));
+  const kept = tools.filter(({ name }) => !names.has(name));
+  const [missing] = tools.filter(({ name }) => names.has(name));
   const insists = mode === ToolChoiceMode.REQUIRED || mode === ToolChoiceMode.NAMED;
   if (insists && (offered.length === 0 || (missing !== undefined && kept.length === 0))) {
-    const what = missing?.name ?? left[0] ?? 'deferred';
+    const what = missing?.name ?? left[0]?.type ?? 'deferred';
     throw new GatewayError(
       'unsupported_feature',
       `The model’s provider can’t run the tool ${what}, which tool_choice demands.`,

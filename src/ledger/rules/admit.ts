@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { DenialFacts, WindowState } from '../../errors/gateway-error.ts';
 import { requestPart } from '../../lib/ids.ts';
+import { matchesOne } from '../../lib/text-pattern.ts';
 import type {
   AdmissionPreview,
   AdmitCommand,
@@ -87,7 +88,8 @@ function decide(context: Context, admission: ResolvedAdmit, key: Key, nowMs: num
   const denied = (code: Denied['code']): Denied => ({ kind: 'denied', code, windows: windows() });
   if (key.state === 'disabled' || key.paused) return denied('key_disabled');
   if (findOwner(rows, key).suspended !== null) return denied('account_suspended');
-  if (key.allowedModels?.includes(admission.model) === false) return denied('model_not_allowed');
+  const { allowedModels } = key;
+  if (allowedModels !== null && !matchesOne(allowedModels, admission.model)) return denied('model_not_allowed');
   const refusal = findRefusal(bound, admissible, nowMs);
   if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };
   const payment = choosePayment(context, key, admissible, nowMs);

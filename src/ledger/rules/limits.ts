@@ -2,7 +2,7 @@ import type { Hold, Limit, LimitUse, Rows, Tally, TallySpan, Usage, Voided } fro
 import type { LimitUnit, LimitWindow } from '../ledger.ts';
 import { minuteMs, type Window, windowAt } from './calendar.ts';
 import { isWatched, emitThresholdEvents } from './events.ts';
-import { compilePatterns, type TextMatcher } from '../../lib/text-pattern.ts';
+import { matchesOne } from '../../lib/text-pattern.ts';
 import { addToRolling, changeRolling, peakRolling, type Rolling, sumRolling } from './rolling.ts';
 
 /**
@@ -57,18 +57,9 @@ export function amountAgainst({ used, held, rolling }: LimitUse, admittedAtMs: n
   return rolling === null ? used + held : BigInt(peakRolling(rolling, admittedAtMs, nowMs));
 }
 
-/** The compiled lists of limits. A row's list is never changed, so that it is compiled once. */
-const matchers = new WeakMap<readonly string[], TextMatcher>();
-
 /** Returns true if a limit counts requests of a model; `*` in a pattern matches any text. */
 export function coversModel({ models }: Limit, model: string): boolean {
-  if (models === null) return true;
-  let matches = matchers.get(models);
-  if (matches === undefined) {
-    matches = compilePatterns(models);
-    matchers.set(models, matches);
-  }
-  return matches(model);
+  return models === null || matchesOne(models, model);
 }
 
 /** Returns the end user that a request counts for; 0 if the limit counts all end users together, or the request names none. */

@@ -86,6 +86,7 @@ const model = named(
     deprecated_at: time.nullable().describe('Since when it should no longer be used; null: it may be.'),
     retires_at: time.nullable().describe('From when on it can’t be used; null: no date is set.'),
     replacement: z.string().nullable().describe('The model to use instead; null: none is named.'),
+    alias_of: z.string().optional().describe('Only for an alias: the listed id that it means.'),
   }),
 );
 
