@@ -5,6 +5,7 @@ import { Endpoint, type GenerateRequest, OutputFormatType } from '../gen/tollgat
 import type { EmbedRequest } from '../gen/tollgate/v1/embedding_pb.ts';
 import type { RerankRequest } from '../gen/tollgate/v1/rerank_pb.ts';
 import type { DirectCall } from '../generation/direct-call.ts';
+import { clientName } from '../generation/check/field-names.ts';
 import type { Embedded, EmbeddingUpstream } from '../generation/embeddings/embedding-upstream.ts';
 import type { Reranked, RerankUpstream } from '../generation/rerank/rerank-upstream.ts';
 import { checkCalls } from '../generation/portable/arrange-calls.ts';
@@ -217,7 +218,9 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const portable = isOwn ? keepUnchanged(request, codec.protocol) : toPortable(request, codec.protocol);
       const names = isOwn ? undefined : new ToolNames(portable.request, lane.protocol.toolName);
       const encoded = this.#encode(lane, call, names?.request ?? portable.request);
-      const dropped = joinLists(portable.dropped, encoded.dropped, withheld);
+      const dropped = joinLists(portable.dropped, encoded.dropped, withheld).map(name =>
+        clientName(request.endpoint, name),
+      );
       refuseLoss(request, dropped);
       restorers = this.#restorers(lane.protocol, portable, names, dropped);
       const plan = this.#plan(lane, model, whole);
@@ -257,7 +260,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
 
   #encode(
     { reading: { codec, provider } }: Lane,
-    { model, maxOutputTokens, modelOutputTokens, whole, accountId, paidTools }: SentCall,
+    { model, maxOutputTokens, modelOutputTokens, modelReasons, whole, accountId, paidTools }: SentCall,
     request: GenerateRequest,
   ): EncodedRequest {
     const encoded = codec.encodeRequest({
@@ -265,6 +268,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       model,
       maxOutputTokens,
       modelOutputTokens,
+      modelReasons,
       stream: !whole,
       provider,
       dialect: this.#dialect,

@@ -139,7 +139,7 @@ class ContentsEncoder {
   }
 
   #dropReasoning(): void {
-    this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
+    this.#drops.add(fieldName(this.#request.endpoint, 'past_reasoning'));
   }
 
   /** Sends a signature whose call never came as a separate part, as upstreams do. */

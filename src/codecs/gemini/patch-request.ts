@@ -36,7 +36,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   splitTools(body);
   const { checksSignatures } = findTraits(model);
   const contents = body['contents'];
-  const onDrop = (): void => drops.add(fieldName(request.endpoint, 'reasoning'));
+  const onDrop = (): void => drops.add(fieldName(request.endpoint, 'past_reasoning'));
   const patch = (content: Json): Json => withoutSeals(content, checksSignatures, onDrop);
   body['contents'] = Array.isArray(contents) ? contents.map(patch) : patch(contents ?? null);
   return sent;

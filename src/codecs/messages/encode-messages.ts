@@ -150,7 +150,7 @@ class MessageEncoder {
 
   #call(item: Item, call: ToolCall): JsonObject {
     // Messages has no field for a call's signature.
-    if (call.signature !== undefined) this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
+    if (call.signature !== undefined) this.#drops.add(fieldName(this.#request.endpoint, 'past_reasoning'));
     return {
       type: 'tool_use',
       id: this.#ids.ofCall(call.callId),
@@ -187,7 +187,7 @@ class MessageEncoder {
     const signature = own.find(({ kind }) => kind === signatureKind)?.data;
     const hidden = own.filter(({ kind }) => kind === redactedKind);
     if (own.length < opaque.length || (signature === undefined && hidden.length === 0)) {
-      this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
+      this.#drops.add(fieldName(this.#request.endpoint, 'past_reasoning'));
     }
     if (signature === undefined && hidden.length === 0) return;
     const { blocks } = this.#message('assistant', item.turn);

@@ -138,7 +138,7 @@ export class InputEncoder {
     );
     const isReadable = content.length > 0 && opaque.length === 0 && !isForeign(this.#request);
     if (ours.length < opaque.length || (sealed === undefined && !isReadable)) {
-      this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
+      this.#drops.add(fieldName(this.#request.endpoint, 'past_reasoning'));
     }
     if (sealed === undefined && !isReadable) return undefined;
     const summary = parts.flatMap(part =>

@@ -6,10 +6,14 @@ export type RequestField =
   | 'tools'
   | 'tool_choice'
   | 'reasoning'
+  /** Reasoning of earlier answers. */
+  | 'past_reasoning'
   | 'max_output_tokens'
   | 'service_tier'
   | 'output_format'
   | 'candidates';
+
+const geminiSignature = 'contents.parts.thoughtSignature';
 
 type Names = Readonly<Record<RequestField, string>>;
 
@@ -18,6 +22,7 @@ const canonical: Names = {
   tools: 'tools',
   tool_choice: 'tool_choice',
   reasoning: 'reasoning',
+  past_reasoning: 'reasoning',
   max_output_tokens: 'max_output_tokens',
   service_tier: 'service_tier',
   output_format: 'output_format',
@@ -29,16 +34,24 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
     ...canonical,
     items: 'messages',
     reasoning: 'reasoning_effort',
+    past_reasoning: 'reasoning_effort',
     max_output_tokens: 'max_completion_tokens',
     output_format: 'response_format',
     candidates: 'n',
   },
   [Endpoint.COMPLETIONS]: { ...canonical, items: 'prompt', max_output_tokens: 'max_tokens', candidates: 'n' },
-  [Endpoint.RESPONSES]: { ...canonical, items: 'input', reasoning: 'reasoning.effort', output_format: 'text.format' },
+  [Endpoint.RESPONSES]: {
+    ...canonical,
+    items: 'input',
+    reasoning: 'reasoning.effort',
+    past_reasoning: 'reasoning.effort',
+    output_format: 'text.format',
+  },
   [Endpoint.MESSAGES]: {
     ...canonical,
     items: 'messages',
     reasoning: 'thinking',
+    past_reasoning: 'thinking',
     max_output_tokens: 'max_tokens',
     output_format: 'output_config.format',
   },
@@ -47,6 +60,7 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
     tools: 'tools',
     tool_choice: 'toolConfig.functionCallingConfig',
     reasoning: 'generationConfig.thinkingConfig',
+    past_reasoning: geminiSignature,
     max_output_tokens: 'generationConfig.maxOutputTokens',
     service_tier: 'serviceTier',
     output_format: 'generationConfig.responseJsonSchema',
@@ -57,4 +71,24 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
 /** Returns the name of a field in the client's interface, for errors. */
 export function fieldName(endpoint: Endpoint, field: RequestField): string {
   return (byEndpoint[endpoint] ?? canonical)[field];
+}
+
+/** Gemini's names of members that have one name in all other interfaces. */
+const geminiNames: Readonly<Record<string, string>> = {
+  temperature: 'generationConfig.temperature',
+  top_p: 'generationConfig.topP',
+  top_k: 'generationConfig.topK',
+  seed: 'generationConfig.seed',
+  presence_penalty: 'generationConfig.presencePenalty',
+  frequency_penalty: 'generationConfig.frequencyPenalty',
+  logprobs: 'generationConfig.responseLogprobs',
+  top_logprobs: 'generationConfig.logprobs',
+  stop: 'generationConfig.stopSequences',
+  is_error: 'contents.parts.functionResponse.response',
+  reasoning: geminiSignature,
+};
+
+/** Returns the name of a member in the client's interface, if it has another one there, for warnings. */
+export function clientName(endpoint: Endpoint, name: string): string {
+  return (endpoint === Endpoint.GEMINI ? geminiNames[name] : undefined) ?? name;
 }
