@@ -13,7 +13,8 @@ import {
 } from './commands.ts';
 import { groupCommands, limitCommands } from './control-commands.ts';
 import { completionCommand } from './completion.ts';
-import { doctorCommand, reloadCommand, statusCommand } from './health.ts';
+import { doctorCommand } from './doctor.ts';
+import { reloadCommand, statusCommand } from './health.ts';
 import { configCommands, ledgerCommands } from './local.ts';
 import { migrateStoreCommand } from './migrate-store.ts';
 import { historyCommands } from './history-commands.ts';

@@ -119,11 +119,6 @@ export function wordsArgument(text: string): string[] {
     .filter(word => word !== '');
 }
 
-/** Parses an id; undefined for `none`. */
-export function idOrNone(text: string): { readonly id: bigint | undefined } {
-  return { id: text === 'none' ? undefined : idArgument(text) };
-}
-
 /** Parses a balance in dollars. Returns nano-dollars, or undefined for `none`. */
 export function balanceOrNone(text: string): { readonly nanoUsd: bigint | undefined } {
   return { nanoUsd: text === 'none' ? undefined : balanceArgument(text) };

@@ -10,7 +10,6 @@ import {
   expiryArgument,
   expiryOrNone,
   idArgument,
-  idOrNone,
   jsonArgument,
   limitArgument,
   nameArgument,
@@ -22,6 +21,7 @@ import {
 import { RepeatableFailure } from './gateway.ts';
 import { entryView, toPage, withPage } from './history-commands.ts';
 import { nextCommand } from './next-command.ts';
+import { findKeys, type ListedKey, listedKeyView, listKeys } from './key-list.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import {
   accountView,
@@ -33,6 +33,7 @@ import {
   plans,
   subscriptionView,
 } from './resources.ts';
+import { accountArgument, groupArgument, groupOrNone } from './names.ts';
 
 /** The commands that call the running gateway; each function adds a group of them. */
 
@@ -141,7 +142,7 @@ export function creditCommands(program: Command, ports: RemotePorts): void {
         const kinds = ['opening', 'credit'];
         return (await admin.listAccountEntries({ accountId: given.account, query: toPage(given), kinds })).entries;
       })
-      .requiredOption('--account <account_id>', 'the account', idArgument),
+      .requiredOption('--account <account>', 'the account', accountArgument),
   );
 }
 
@@ -162,7 +163,7 @@ interface CreateKeyOptions {
   readonly paused?: boolean;
 }
 
-type IdOrNone = ReturnType<typeof idOrNone>;
+type IdOrNone = { readonly id: bigint | undefined };
 
 type UpdateKeyOptions = Partial<
   Omit<CreateKeyOptions, 'account' | 'balance' | 'group' | 'expires' | 'allowedModels'>
@@ -198,7 +199,7 @@ function toKeyChanges({ label, dailyLimit, minuteLimit, allowedModels, balance, 
   };
 }
 
-/** Adds `keys update` and `keys find`. */
+/** Adds `keys update`. */
 function addKeyChanges(keys: ResourceCommands<ApiKey>): void {
   keys
     .one(
@@ -220,7 +221,7 @@ function addKeyChanges(keys: ResourceCommands<ApiKey>): void {
     .option('--allowed-models <ids|all>', 'the models that it may use, separated by commas', wordsArgument)
     .option('--balance <dollars|none>', 'its own balance, moved out of the account’s', balanceOrNone)
     .option('--expires <time|none>', 'when it expires: a time, or a time span from now (2h)', expiryOrNone)
-    .option('--group <group_id|none>', 'its group', idOrNone)
+    .option('--group <group|none>', 'its group', groupOrNone)
     .option('--tags <tags>', 'tags of its requests, such as team=search,env=prod', tagsArgument)
     .option('--metadata <json>', 'a JSON object of your own', jsonArgument)
     .option('--subs-first', 'the plan pays before the balance')
@@ -230,32 +231,6 @@ function addKeyChanges(keys: ResourceCommands<ApiKey>): void {
     .option('--keep-bodies <off|errors|all|default>', 'which requests’ bodies are kept')
     .option('--paused', 'refuse its requests until --no-paused')
     .option('--no-paused', 'accept its requests again');
-  keys
-    .list(
-      'find API keys of all accounts by part of the label, or by the last characters of the key',
-      async ({ admin }, text: string) => {
-        const { accounts } = await admin.listAccounts({});
-        const found: ApiKey[] = [];
-        for (const { accountId } of accounts) {
-          const { keys: owned } = await admin.listApiKeys({ accountId });
-          found.push(...owned.filter(key => isMeant(key, text)));
-        }
-        return found;
-      },
-      'find',
-    )
-    .argument(
-      '<text>',
-      'part of the label, or the last characters; never the whole key, which a list of processes would show',
-    );
-}
-
-/** The number of last characters that a masked key shows. */
-const shownEnd = 4;
-
-function isMeant({ key, label }: ApiKey, text: string): boolean {
-  const isEnd = text.length >= shownEnd && key.endsWith(text.slice(-shownEnd));
-  return isEnd || label.toLowerCase().includes(text.toLowerCase());
 }
 
 /** Adds `keys create | list | update | find | rotate | move | disable | enable | revoke | monthly-limit`. */
@@ -284,7 +259,7 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
         return (await admin.createApiKey({ accountId, settings })).key;
       },
     )
-    .requiredOption('--account <account_id>', 'the account', idArgument)
+    .requiredOption('--account <account>', 'the account', accountArgument)
     .option('--label <text>', 'a name for people')
     .option(
       '--daily-limit <number>',
@@ -299,23 +274,39 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
       'when it expires: a time (2026-12-31T23:59Z), or a time span from now (2h)',
       expiryArgument,
     )
-    .option('--group <group_id>', 'its group', idArgument)
+    .option('--group <group>', 'its group', groupArgument)
     .option('--tags <tags>', 'tags of its requests, such as team=search,env=prod', tagsArgument)
     .option('--metadata <json>', 'a JSON object of your own', jsonArgument)
     .option('--no-subs-first', 'the balance pays before the plan')
     .option('--no-fallback', 'requests are refused when the plan is used up');
+  listKeyCommands(new ResourceCommands(group, ports, listedKeyView));
   changeKeyCommands(keys);
   nextCommand(group, ports);
 }
 
+/** Adds `keys list` and `keys find`. */
+function listKeyCommands(keys: ResourceCommands<ListedKey>): void {
+  keys
+    .list(
+      'list an account’s API keys',
+      async ({ admin }, { account, all = false }: { account: bigint; all?: boolean }) => listKeys(admin, account, all),
+    )
+    .requiredOption('--account <account>', 'the account', accountArgument)
+    .option('--all', 'also keys that were revoked');
+  keys
+    .list(
+      'find API keys of all accounts, also revoked ones, by part of the name or by the last characters of the key, also of one that was rotated',
+      async ({ admin }, text: string) => findKeys(admin, text),
+      'find',
+    )
+    .argument(
+      '<text>',
+      'part of the name, or the last characters; never the whole key, which a list of processes would show',
+    );
+}
+
 /** Adds the commands that show and change existing API keys. */
 function changeKeyCommands(keys: ResourceCommands<ApiKey>): void {
-  keys
-    .list('list an account’s API keys', async ({ admin }, { account: accountId }: { account: bigint }) => {
-      const answer = await admin.listApiKeys({ accountId });
-      return answer.keys;
-    })
-    .requiredOption('--account <account_id>', 'the account', idArgument);
   keys
     .one('show', 'show an API key', async ({ admin }, apiKeyId: bigint) => (await admin.getApiKey({ apiKeyId })).key)
     .argument('<key_id>', 'the key', idArgument);
@@ -338,7 +329,7 @@ function changeKeyCommands(keys: ResourceCommands<ApiKey>): void {
       },
     )
     .argument('<key_id>', 'the key', idArgument)
-    .argument('<group_id|none>', 'the group', idOrNone);
+    .argument('<group|none>', 'the group', groupOrNone);
   addKeyChanges(keys);
   const setState = (name: string, description: string, state: KeyState): Command =>
     keys
@@ -372,14 +363,14 @@ export function managementKeyCommands(program: Command, ports: RemotePorts): voi
       async ({ admin }, { account: accountId, scopes }: { account: bigint; scopes: string[] }) =>
         (await admin.createManagementKey({ accountId, scopes })).key,
     )
-    .requiredOption('--account <account_id>', 'the account', idArgument)
+    .requiredOption('--account <account>', 'the account', accountArgument)
     .requiredOption('--scopes <scopes>', 'what it may do: all, or scopes separated by commas', wordsArgument);
   keys
     .list('list an account’s management keys', async ({ admin }, { account: accountId }: { account: bigint }) => {
       const answer = await admin.listManagementKeys({ accountId });
       return answer.keys;
     })
-    .requiredOption('--account <account_id>', 'the account', idArgument);
+    .requiredOption('--account <account>', 'the account', accountArgument);
   keys
     .one(
       'set-scopes',

@@ -1,18 +1,13 @@
+import type { Limit } from '../gen/tollgate/v1/account_pb.ts';
+import type { GatewayClients } from './gateway.ts';
 import { type Command, InvalidArgumentError } from 'commander';
 import { defined } from '../lib/defined.ts';
 import { parseDollars } from '../lib/dollars.ts';
 import { parseIsoTime } from '../lib/iso-time.ts';
-import {
-  balanceOrNone,
-  idArgument,
-  idOrNone,
-  nameArgument,
-  requireChange,
-  tagsArgument,
-  wordsArgument,
-} from './arguments.ts';
+import { balanceOrNone, idArgument, nameArgument, requireChange, tagsArgument, wordsArgument } from './arguments.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
-import { groupView, limitView } from './resources.ts';
+import { groupView, limitView, listedGroupView, type ListedLimit, listedLimitView } from './resources.ts';
+import { accountArgument, groupOrNone, groupPath, scopeArgument } from './names.ts';
 
 /** The commands of limits and groups. */
 
@@ -108,9 +103,9 @@ export function limitCommands(program: Command, ports: RemotePorts): void {
         const limit = { scope, scopeId, unit, window, settings: defined(toSettings(given)) };
         return (await admin.createAccountLimit({ accountId, limit, locked })).limit;
       })
-      .requiredOption('--account <account_id>', 'the account', idArgument)
+      .requiredOption('--account <account>', 'the account', accountArgument)
       .requiredOption('--scope <account|group|key>', 'what it limits', nameArgument(scopes))
-      .option('--id <id>', 'the id of the group or key, with --scope group or key', idArgument)
+      .option('--id <id>', 'the group or key, with --scope group or key: its id or name', scopeArgument)
       .requiredOption('--unit <usd|requests|tokens|concurrent>', 'what it counts', nameArgument(units))
       .option(
         '--window <minute|hour|day|week|month|total>',
@@ -120,12 +115,9 @@ export function limitCommands(program: Command, ports: RemotePorts): void {
       .requiredOption('--max <number>', 'the maximum: dollars with the unit usd, else a count', maxArgument)
       .option('--locked', 'the account’s management keys can see it but not change it'),
   );
-  limits
-    .list('list an account’s limits', async ({ admin }, { account: accountId }: { account: bigint }) => {
-      const answer = await admin.listAccountLimits({ accountId });
-      return answer.limits;
-    })
-    .requiredOption('--account <account_id>', 'the account', idArgument);
+  new ResourceCommands(group, ports, listedLimitView)
+    .list('list an account’s limits', async ({ admin }, { account }: { account: bigint }) => listLimits(admin, account))
+    .requiredOption('--account <account>', 'the account', accountArgument);
   withSettings(
     limits
       .one('update', 'change a limit', async ({ admin }, limitId: bigint, given: LimitOptions) => {
@@ -144,9 +136,26 @@ export function limitCommands(program: Command, ports: RemotePorts): void {
     .argument('<limit_id>', 'the limit', idArgument);
 }
 
+/** Returns the limits of an account, with the names of what they limit. */
+async function listLimits(admin: GatewayClients['admin'], accountId: bigint): Promise<ListedLimit[]> {
+  const [{ limits }, { account }, { groups }, { keys }] = await Promise.all([
+    admin.listAccountLimits({ accountId }),
+    admin.getAccount({ accountId }),
+    admin.listAccountGroups({ accountId }),
+    admin.listApiKeys({ accountId }),
+  ]);
+  const findName = ({ scope, scopeId }: Limit): string | undefined => {
+    if (scope === 'account') return account?.name;
+    if (scope === 'key') return keys.find(({ apiKeyId }) => apiKeyId === scopeId)?.label;
+    const group = groups.find(({ groupId }) => groupId === scopeId);
+    return group && groupPath(group, groups);
+  };
+  return limits.map(limit => ({ limit, name: findName(limit) ?? '' }));
+}
+
 interface GroupOptions {
   readonly name?: string;
-  readonly parent?: ReturnType<typeof idOrNone>;
+  readonly parent?: { readonly id: bigint | undefined };
   readonly tags?: Record<string, string>;
   readonly balance?: ReturnType<typeof balanceOrNone>;
 }
@@ -164,7 +173,7 @@ function toGroupSettings({ name, parent, tags, balance }: GroupOptions) {
 
 function withGroupSettings(command: Command): Command {
   return command
-    .option('--parent <group_id|none>', 'its parent group', idOrNone)
+    .option('--parent <group|none>', 'its parent group', groupOrNone)
     .option('--tags <tags>', 'tags of its requests, such as team=search,env=prod', tagsArgument)
     .option('--balance <dollars|none>', 'its own balance, moved out of the account’s', balanceOrNone);
 }
@@ -179,15 +188,18 @@ export function groupCommands(program: Command, ports: RemotePorts): void {
         const settings = defined(toGroupSettings(given));
         return (await admin.createAccountGroup({ accountId: given.account, settings })).group;
       })
-      .requiredOption('--account <account_id>', 'the account', idArgument)
+      .requiredOption('--account <account>', 'the account', accountArgument)
       .requiredOption('--name <name>', 'a name for people'),
   );
-  groups
+  new ResourceCommands(group, ports, listedGroupView)
     .list('list an account’s groups', async ({ admin }, { account: accountId }: { account: bigint }) => {
-      const answer = await admin.listAccountGroups({ accountId });
-      return answer.groups;
+      const { groups: listed } = await admin.listAccountGroups({ accountId });
+      return listed.map(each => ({
+        group: each,
+        parent: listed.find(({ groupId }) => groupId === each.parentGroupId)?.name,
+      }));
     })
-    .requiredOption('--account <account_id>', 'the account', idArgument);
+    .requiredOption('--account <account>', 'the account', accountArgument);
   withGroupSettings(
     groups
       .one('update', 'change a group', async ({ admin }, groupId: bigint, given: GroupOptions) => {

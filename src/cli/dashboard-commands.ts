@@ -7,6 +7,7 @@ import { jsonText } from './output.ts';
 import type { CommandLinePorts } from './ports.ts';
 import { addGatewayOptions, ResourceCommands } from './remote.ts';
 import type { ResourceView } from './resources.ts';
+import { accountArgument } from './names.ts';
 
 const roles: Readonly<Partial<Record<PersonRole, string>>> = {
   [PersonRole.OPERATOR]: 'operator',
@@ -50,7 +51,7 @@ export function dashboardCommands(program: Command, ports: DashboardPorts): void
       async ({ admin }, { account: accountId = 0n }: { account?: bigint }) =>
         (await admin.listSessions({ accountId })).sessions,
     )
-    .option('--account <account_id>', 'only of this account', idArgument);
+    .option('--account <account>', 'only of this account', accountArgument);
   sessions
     .one(
       'revoke',

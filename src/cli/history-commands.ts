@@ -1,9 +1,10 @@
 import type { Command } from 'commander';
 import type { AuditRecord, Entry } from '../gen/tollgate/v1/history_pb.ts';
 import { auditJson, entryJson } from '../rpc/history-json.ts';
-import { countArgument, idArgument, timeArgument } from './arguments.ts';
+import { countArgument, timeArgument } from './arguments.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import type { ResourceView } from './resources.ts';
+import { accountArgument } from './names.ts';
 
 /** The commands that show the history of accounts: entries and the audit. */
 
@@ -63,7 +64,7 @@ export function historyCommands(program: Command, ports: RemotePorts): void {
           { account: accountId, all = false, ...page }: PageOptions & { account: bigint; all?: boolean },
         ) => (await admin.listAccountEntries({ accountId, query: toPage(page), charges: all })).entries,
       )
-      .requiredOption('--account <account_id>', 'the account', idArgument)
+      .requiredOption('--account <account>', 'the account', accountArgument)
       .option('--all', 'also list the charges of settled requests'),
   );
   const audit = program.command('audit').description('who changed what');
@@ -83,7 +84,7 @@ export function historyCommands(program: Command, ports: RemotePorts): void {
           return records;
         },
       )
-      .option('--account <account_id>', 'only of this account', idArgument)
+      .option('--account <account>', 'only of this account', accountArgument)
       .option('--operator', 'only actions that concern no account'),
   );
 }

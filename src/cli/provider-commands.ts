@@ -120,8 +120,29 @@ const testView: ResourceView<TestProviderResponse> = {
     models_error: textOrNull(test.modelsError),
     keys: test.keys.map(keyDocument),
   }),
+  text: test => ({
+    provider: test.name,
+    model: test.model,
+    answer: test.ok ? 'yes' : `no: ${test.error}`,
+    first_event: milliseconds(test.firstEventMs),
+    whole_answer: milliseconds(test.durationMs),
+    reports_usage: test.ok ? (test.reportsUsage ? 'yes' : 'no: the gateway estimates it') : '',
+    ...Object.fromEntries(test.abilities.map(({ name, ok, error }) => [name, ok ? 'yes' : `no: ${error}`])),
+    models: test.modelsError === '' ? modelsText(test.models) : `no list: ${test.modelsError}`,
+    keys: test.keys.map(keyText),
+  }),
+  failure: ({ name, ok, error }) => (ok ? undefined : `Provider ${name} does not answer: ${error}`),
   columns: [],
 };
+
+const shownModels = 5;
+
+function modelsText(models: readonly string[]): string {
+  const more = models.length > shownModels ? `, and ${models.length - shownModels} more (--json lists them)` : '';
+  return `${models.length}: ${models.slice(0, shownModels).join(', ')}${more}`;
+}
+
+const milliseconds = (ms: number | undefined): string => (ms === undefined ? '' : `${Math.round(ms)} ms`);
 
 function keyDocument({ number, state, restsUntilMs, refusals, ...last }: ProviderKey): Document {
   return {

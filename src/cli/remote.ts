@@ -1,8 +1,10 @@
 import type { Command } from 'commander';
 import { portArgument } from './arguments.ts';
+import { CommandFailure } from './failure.ts';
 import { askGateway, type GatewayClients, type GatewayOptions } from './gateway.ts';
 import { jsonText, resourceText, tableText } from './output.ts';
 import type { CommandLinePorts } from './ports.ts';
+import { resolveNames } from './names.ts';
 import type { ResourceView } from './resources.ts';
 
 /** The ports of commands that call the running gateway. */
@@ -13,6 +15,14 @@ type GatewayCall<Arguments extends readonly unknown[], Answer> = (
   clients: GatewayClients,
   ...given: Arguments
 ) => Promise<Answer>;
+
+/** How a command asks and prints. */
+interface Printed<Arguments extends readonly unknown[], Answer> {
+  readonly ask: GatewayCall<Arguments, Answer>;
+  readonly print: (answer: Answer, asJson: boolean) => string;
+  /** Returns why the command fails although it was answered; undefined: it does not. */
+  readonly findFailure?: (answer: Answer) => string | undefined;
+}
 
 /** Adds the options of every command that calls the running gateway. */
 export function addGatewayOptions(command: Command): Command {
@@ -49,8 +59,10 @@ export class ResourceCommands<T> {
       print: (resource, asJson) => {
         // A gateway of this version always returns it.
         if (resource === undefined) throw new Error('the gateway answered without the resource');
-        return (asJson ? jsonText : resourceText)(this.#view.document(resource));
+        const { document, text = document } = this.#view;
+        return asJson ? jsonText(document(resource)) : resourceText(text(resource));
       },
+      findFailure: resource => resource && this.#view.failure?.(resource),
     });
   }
 
@@ -83,7 +95,7 @@ export class ResourceCommands<T> {
   #add<Arguments extends readonly unknown[], Answer>(
     name: string,
     description: string,
-    { ask, print }: { ask: GatewayCall<Arguments, Answer>; print: (answer: Answer, asJson: boolean) => string },
+    { ask, print, findFailure }: Printed<Arguments, Answer>,
   ): Command {
     const { streams, environment } = this.#ports;
     // The name of a group alone lists its objects: `tollgate accounts`.
@@ -91,8 +103,12 @@ export class ResourceCommands<T> {
     return addGatewayOptions(command).action(async (...given: Arguments) => {
       // The library passes the arguments, the options and the command.
       const options = given.at(-2) as GatewayOptions & { readonly json?: true };
-      const answer = await askGateway(options, environment(), clients => ask(clients, ...given));
+      const answer = await askGateway(options, environment(), async clients =>
+        ask(clients, ...(await resolveNames(clients.admin, this.#group.name(), given))),
+      );
       streams.out(print(answer, options.json === true));
+      const failure = findFailure?.(answer);
+      if (failure !== undefined) throw new CommandFailure(1, [failure]);
     });
   }
 }

@@ -7,13 +7,14 @@ import { isoTime } from '../lib/clock.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 import { arithmeticJson, recordJson } from '../rpc/account-json.ts';
 import { bodiesJson } from '../rpc/bodies-json.ts';
-import { countArgument, idArgument, timeArgument } from './arguments.ts';
+import { countArgument, timeArgument } from './arguments.ts';
 import { CommandFailure } from './failure.ts';
 import type { GatewayClients } from './gateway.ts';
 import type { Document } from './output.ts';
 import { addRequestFilter, type RequestFilterOptions, toRequestFilter } from './request-filter.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import type { ResourceView } from './resources.ts';
+import { accountArgument } from './names.ts';
 
 const recordColumns = [
   'created_at',
@@ -78,7 +79,7 @@ export function requestCommands(program: Command, ports: RemotePorts): void {
       const query = { ...toRequestFilter(filter), batchId, startMs, endMs, limit, offset };
       return (await admin.listAccountActivity({ accountId, query })).records;
     })
-    .requiredOption('--account <account_id>', 'the account', idArgument)
+    .requiredOption('--account <account>', 'the account', accountArgument)
     .option('--batch <id>', 'only items of this batch')
     .option('--start <time>', 'admitted from this day or time on', timeArgument)
     .option('--end <time>', 'admitted before this day or time', timeArgument)
@@ -92,7 +93,7 @@ export function requestCommands(program: Command, ports: RemotePorts): void {
       (clients, requestId: string, { account }: { account?: bigint }) => findRecord(clients, requestId, account),
     )
     .argument('<request_id>', 'the request: the x-request-id of its answer')
-    .option('--account <account_id>', 'its account (default: all accounts are searched)', idArgument);
+    .option('--account <account>', 'its account (default: all accounts are searched)', accountArgument);
   new ResourceCommands(group, ports, bodiesView)
     .one(
       'bodies',
@@ -101,7 +102,7 @@ export function requestCommands(program: Command, ports: RemotePorts): void {
         keptBodies((await admin.getAccountRequestBodies({ accountId, requestId })).bodies, requestId),
     )
     .argument('<request_id>', 'the request: the x-request-id of its answer')
-    .requiredOption('--account <account_id>', 'its account', idArgument);
+    .requiredOption('--account <account>', 'its account', accountArgument);
 }
 
 /** Returns the record of a request, of the given account or of any. Throws the gateway's error if there is none. */

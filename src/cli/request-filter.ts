@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { idArgument } from './arguments.ts';
+import { groupArgument } from './names.ts';
 
 /** Options that filter requests; an absent option filters nothing. */
 export interface RequestFilterOptions {
@@ -17,7 +18,7 @@ export function addRequestFilter(command: Command): Command {
   return command
     .option('--key <key_id>', 'only of this API key', idArgument)
     .option('--model <id>', 'only of this model')
-    .option('--group <group_id>', 'only of this group and the groups in it', idArgument)
+    .option('--group <group>', 'only of this group and the groups in it', groupArgument)
     .option('--tag <name:value>', 'only with this tag', tagArgument)
     .option('--end-user <name>', 'only for this end user')
     .option('--provider <name>', 'only those that this provider answered')

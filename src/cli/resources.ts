@@ -9,7 +9,7 @@ import {
   type Subscription,
 } from '../gen/tollgate/v1/admin_pb.ts';
 import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
-import { isoTime } from '../lib/clock.ts';
+import { isoTime, systemClock } from '../lib/clock.ts';
 import { defined } from '../lib/defined.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 import { apiKeyJson, groupJson, limitJson, modelJson } from '../rpc/resources.ts';
@@ -23,6 +23,10 @@ export interface ResourceView<T> {
   readonly columns: readonly string[];
   /** Returns the row of a table. Absent if the row is the same as the document. */
   readonly row?: (resource: T) => Document;
+  /** Returns what the text of a single object shows. Absent if that is the document. */
+  readonly text?: (resource: T) => Document;
+  /** Returns why the command ends with 1 after it has printed the object; undefined: it does not. */
+  readonly failure?: (resource: T) => string | undefined;
 }
 
 const suspensions: Readonly<Partial<Record<AccountSuspension, string>>> = {
@@ -44,30 +48,29 @@ export const accountView: ResourceView<Account> = {
       closed_at: account.closedAtMs === undefined ? undefined : isoTime(account.closedAtMs),
     }),
   }),
-  columns: ['account_id', 'name', 'balance', 'held', 'created_at'],
+  row: account => {
+    const suspension = suspensions[account.suspension] === undefined ? 'works' : 'suspended';
+    return { ...accountView.document(account), state: account.closedAtMs === undefined ? suspension : 'closed' };
+  },
+  columns: ['account_id', 'name', 'state', 'balance', 'held', 'created_at'],
 };
 
 /** Shows an API key. */
 export const apiKeyView: ResourceView<ApiKey> = {
   document: key => {
     const { api_key_id, ...others } = apiKeyJson(key);
-    return { api_key_id, account_id: Number(key.accountId), ...others };
+    return { api_key_id, account_id: Number(key.accountId), ...others, state: readKeyState(key) };
   },
-  columns: [
-    'api_key_id',
-    'key',
-    'label',
-    'balance',
-    'daily_limit',
-    'minute_limit',
-    'monthly_limit',
-    'usage_today',
-    'allowed_models',
-    'disabled',
-    'group_id',
-    'last_used_at',
-  ],
+  columns: [],
 };
+
+/** Returns whether a key works, and if not, the strongest reason. */
+export function readKeyState({ revoked, disabled, paused, expiresAtMs }: ApiKey): string {
+  if (revoked) return 'revoked';
+  if (expiresAtMs !== undefined && expiresAtMs <= BigInt(systemClock.now())) return 'expired';
+  if (disabled) return 'disabled';
+  return paused ? 'paused' : 'works';
+}
 
 /** Shows a limit. */
 export const limitView: ResourceView<Limit> = {
@@ -75,10 +78,23 @@ export const limitView: ResourceView<Limit> = {
     const { limit_id, ...others } = limitJson(limit);
     return { limit_id, account_id: Number(limit.accountId), ...others };
   },
+  columns: [],
+};
+
+/** A limit with the name of what it limits. */
+export interface ListedLimit {
+  readonly limit: Limit;
+  readonly name: string;
+}
+
+/** Shows limits in a table. */
+export const listedLimitView: ResourceView<ListedLimit> = {
+  document: ({ limit, name }) => ({ ...limitView.document(limit), name }),
   columns: [
     'limit_id',
     'scope',
-    'id',
+    'name',
+    'action',
     'unit',
     'window',
     'max',
@@ -89,9 +105,9 @@ export const limitView: ResourceView<Limit> = {
     'locked',
     'resets_at',
   ],
-  row: limit => {
+  row: ({ limit, name }) => {
     const { scope, ...others } = limitJson(limit);
-    return { ...others, scope: scope.type, id: scope.id };
+    return { ...others, scope: scope.type, name: name === '' ? `${scope.type} ${scope.id}` : name };
   },
 };
 
@@ -101,7 +117,14 @@ export const groupView: ResourceView<Group> = {
     const { group_id, ...others } = groupJson(group);
     return { group_id, account_id: Number(group.accountId), ...others };
   },
-  columns: ['group_id', 'name', 'parent_group_id', 'balance', 'tags', 'created_at'],
+  columns: [],
+};
+
+/** Shows groups in a table, with the names of their parents. */
+export const listedGroupView: ResourceView<{ readonly group: Group; readonly parent: string | undefined }> = {
+  document: ({ group }) => groupView.document(group),
+  row: ({ group, parent }) => ({ ...groupView.document(group), parent }),
+  columns: ['group_id', 'name', 'parent', 'balance', 'tags', 'created_at'],
 };
 
 /** Shows a management key; `key` is masked unless it was just created. */
@@ -114,7 +137,8 @@ export const managementKeyView: ResourceView<ManagementKey> = {
     disabled: key.disabled,
     created_at: isoTime(key.createdAtMs),
   }),
-  columns: ['management_key_id', 'key', 'scopes', 'disabled', 'created_at'],
+  row: key => ({ ...managementKeyView.document(key), state: key.disabled ? 'disabled' : 'works' }),
+  columns: ['management_key_id', 'key', 'state', 'scopes', 'created_at'],
 };
 
 /** The plans that an account can subscribe to, by name. */

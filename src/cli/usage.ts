@@ -3,11 +3,12 @@ import { AnalyticsGranularity, AnalyticsGroup, type AnalyticsPeriod } from '../g
 import type { Account } from '../gen/tollgate/v1/admin_pb.ts';
 import { isoTime, systemClock } from '../lib/clock.ts';
 import { jsonDollars } from '../lib/dollars.ts';
-import { idArgument, timeArgument } from './arguments.ts';
+import { timeArgument } from './arguments.ts';
 import { askGateway, type GatewayClients, type GatewayOptions } from './gateway.ts';
 import { csvText, type Document, jsonText, tableText } from './output.ts';
 import { addGatewayOptions, type RemotePorts } from './remote.ts';
 import { addRequestFilter, type RequestFilterOptions, toRequestFilter } from './request-filter.ts';
+import { accountArgument, resolveNames } from './names.ts';
 
 /** The ways to group usage: what the gateway groups by, and the columns that identify a row. */
 const groupings = {
@@ -62,14 +63,17 @@ export function usageCommand(program: Command, { streams, environment }: RemoteP
     .command('usage')
     .description('show what settled requests used and cost (default: in this UTC month)')
     .option('--by <what>', `${groupingNames} (default: account)`, groupingArgument)
-    .option('--account <account_id>', 'only of this account', idArgument)
+    .option('--account <account>', 'only of this account', accountArgument)
     .option('--start <time>', 'from this day or time on (2026-11-01, 2026-11-01T12:00:00Z)', timeArgument)
     .option('--end <time>', 'before this day or time', timeArgument)
 
     .option('--csv', 'print comma-separated values');
   addRequestFilter(command);
   addGatewayOptions(command).action(async (options: UsageOptions) => {
-    const rows = await askGateway(options, environment(), clients => readUsage(clients, options));
+    const rows = await askGateway(options, environment(), async clients => {
+      const [resolved] = await resolveNames(clients.admin, 'usage', [options, command] as const);
+      return readUsage(clients, resolved);
+    });
     const documents = rows.map(toDocument);
     const columns = [...groupings[(options.by ?? byAccount).by].names, ...sumNames];
     if (options.json === true) streams.out(jsonText({ data: documents }));

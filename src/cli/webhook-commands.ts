@@ -4,6 +4,7 @@ import { webhookEventJson, webhookJson } from '../rpc/webhook-json.ts';
 import { countArgument, idArgument, nameArgument, requireChange, wordsArgument } from './arguments.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import type { ResourceView } from './resources.ts';
+import { accountArgument } from './names.ts';
 
 /** The commands for webhooks. */
 
@@ -56,9 +57,9 @@ export function webhookCommands(program: Command, ports: RemotePorts): void {
     )
     .requiredOption('--url <address>', 'where events are posted')
     .option(
-      '--account <account_id>',
+      '--account <account>',
       'the account whose events are sent; without it, events of the operator and of all accounts',
-      idArgument,
+      accountArgument,
     )
     .option('--events <types>', 'event types, separated by commas (default: all)', wordsArgument);
   webhooks
@@ -66,7 +67,7 @@ export function webhookCommands(program: Command, ports: RemotePorts): void {
       const answer = await admin.listAccountWebhooks({ accountId });
       return answer.webhooks;
     })
-    .option('--account <account_id>', 'list the webhooks of this account', idArgument);
+    .option('--account <account>', 'list the webhooks of this account', accountArgument);
   webhooks
     .one('update', 'change a webhook', async ({ admin }, webhookId: bigint, given: SettingsOptions) => {
       const settings = requireChange('webhooks update', toSettings(given));

@@ -234,6 +234,7 @@ export function toApiKey(row: KeyRow, text?: string): MessageInitShape<typeof Ap
     ...(row.lowBalance === null ? {} : { lowBalanceNanoUsd: row.lowBalance }),
     keepBodies: row.keepBodies ?? '',
     paused: row.paused,
+    revoked: row.revoked,
   };
 }
 

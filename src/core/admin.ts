@@ -201,7 +201,8 @@ function apiKeys({
     },
     async listApiKeys(request) {
       const { accountId } = await existing(ledger, request.accountId);
-      return { keys: (await ledger.listKeys(accountId)).map(row => toApiKey(row)) };
+      const keys = await ledger.listKeys(accountId, { revoked: request.revoked });
+      return { keys: keys.map(row => toApiKey(row)) };
     },
     async updateApiKey({ apiKeyId, settings }) {
       const keyId = readId(apiKeyId, 'API key');

@@ -10,6 +10,7 @@ import { completionsCodec } from '../codecs/completions/index.ts';
 import { messagesCodec } from '../codecs/messages/index.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
+import { answerInOrder } from '../lib/answer-in-order.ts';
 import { isAccountPath, registerAccount } from './account-routes.ts';
 import { resolveAlias } from './aliases.ts';
 import { writeAnswer } from './answer.ts';
@@ -102,6 +103,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   app.setErrorHandler((thrown, request, reply) => answerError(edge, request, reply, { thrown }));
   app.setNotFoundHandler((request, reply) => answerError(edge, request, reply, notFound(request)));
   readBodiesInRoutes(app);
+  answerInOrder(app.server);
   closeInTime(app, edge);
   // A client that has closed its sending side still gets its answer. By default Node.js would close the connection.
   Object.assign(app.server, { httpAllowHalfOpen: true });

@@ -12,7 +12,7 @@ import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { type LeanClient, leanClient } from '../rpc/lean-client.ts';
 import { SharedBudget } from '../lib/shared-budget.ts';
 import type { Call } from './call.ts';
-import { FairQueue } from './fair-queue.ts';
+import { FairQueue } from '../lib/fair-queue.ts';
 import { LoadWatch } from './load-watch.ts';
 import { JsonParser } from './json-parser.ts';
 import type { EdgeOptions } from './options.ts';

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import type { Dashboard } from './dashboard/dashboard.ts';
-import type { FairLimits } from './fair-queue.ts';
+import type { FairLimits } from '../lib/fair-queue.ts';
 import type { LoadLimits } from './load-watch.ts';
 import type { UnsentLimits } from './stalled-writes.ts';
 import type { WaitingBudget } from '../lib/waiting-budget.ts';

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { compareSettings, type SettingChange, settingPathText } from '../config/compare-settings.ts';
 import { defaultConfigPath } from '../config/config.ts';
 import { ConfigError, type Problem } from '../config/config-error.ts';
@@ -18,7 +19,7 @@ export function configurationView(
 ): ConfigurationAdminOptions['configuration'] {
   return {
     describe: () => ({
-      file: live.current.file ?? '',
+      file: live.current.file === undefined ? '' : resolve(live.current.file),
       readAtMs: live.readAtMs,
       settings: JSON.stringify(toShownSettings(live.current)),
       needsRestart: live.listRestartKeys(live.current),

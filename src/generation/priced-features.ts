@@ -49,6 +49,12 @@ const pricedMembers: Readonly<Record<string, PricedMember>> = {
   partial_images: { feature: 'partial_images', harmless: [0, '0'] },
   frame_count: { feature: 'frame_count', harmless: [1, '1'] },
   svg: { feature: 'svg' },
+  // Gemini's, in either spelling: other output than text, and caches and filters that the operator's project pays for. Source: the types of `@google/genai` 3.3.
+  responseModalities: { feature: 'other output than text' },
+  speechConfig: { feature: 'audio' },
+  imageConfig: { feature: 'images in an answer' },
+  cachedContent: { feature: 'a stored cache', harmless: [''] },
+  modelArmorConfig: { feature: 'a filter' },
 };
 
 /**
@@ -94,16 +100,12 @@ const toolFeatures: readonly (readonly [prefix: string, feature: string])[] = [
   ['code_execution', 'code_execution'],
   ['image_generation', 'image_generation'],
   ['advisor', 'advisor'],
-  // In Gemini, the name of a tool is its only member.
-  ['googleSearch', 'web_search'],
+  // In Gemini, the name of a tool is its only member, in either spelling.
   ['google_search', 'web_search'],
-  ['googleMaps', 'google_maps'],
   ['google_maps', 'google_maps'],
-  ['enterpriseWebSearch', 'web_search'],
-  ['exaAiSearch', 'web_search'],
-  ['parallelAiSearch', 'web_search'],
-  ['codeExecution', 'code_execution'],
-  ['fileSearch', 'file_search'],
+  ['enterprise_web_search', 'web_search'],
+  ['exa_ai_search', 'web_search'],
+  ['parallel_ai_search', 'web_search'],
   ['retrieval', 'retrieval'],
 ];
 
@@ -205,17 +207,24 @@ function isObject(value: JsonValue | undefined): value is { [name: string]: Json
 export function findMemberFeature(param: string, value: JsonValue): string | undefined {
   const feature = memberFeature(param);
   if (feature === undefined || value === null) return undefined;
-  const isHarmless = pricedMembers[param]?.harmless?.includes(value);
-  return isHarmless || (param === 'modalities' && isTextOnly(value)) ? undefined : feature;
+  const isHarmless = findPricedMember(param)?.harmless?.includes(value);
+  return isHarmless || (/modalities$/i.test(param) && isTextOnly(value)) ? undefined : feature;
 }
 
 /** Returns the feature of a member of a body if its value costs extra; undefined: no value does. */
 export function memberFeature(param: string): string | undefined {
-  return Object.hasOwn(pricedMembers, param) ? pricedMembers[param]?.feature : undefined;
+  return findPricedMember(param)?.feature;
+}
+
+/** Returns what a member costs. Names in camelCase are Gemini's, which has them in snake_case too. */
+function findPricedMember(name: string): PricedMember | undefined {
+  if (Object.hasOwn(pricedMembers, name)) return pricedMembers[name];
+  const camel = name.includes('_') ? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()) : name;
+  return Object.hasOwn(pricedMembers, camel) ? pricedMembers[camel] : undefined;
 }
 
 function isTextOnly(value: JsonValue): boolean {
-  return Array.isArray(value) && value.every(each => each === 'text');
+  return Array.isArray(value) && value.every(each => each === 'text' || each === 'TEXT');
 }
 
 /** Returns the feature of a tool of a body; undefined: it does not cost extra. */
@@ -235,5 +244,6 @@ export function findToolFeature(tool: JsonValue): string | undefined {
  * Returns the feature that a type or name of a tool or of a call means ("web_search_20250305", "web_search_call"); undefined: none.
  */
 export function nameFeature(name: string): string | undefined {
-  return toolFeatures.find(([prefix]) => name.startsWith(prefix))?.[1];
+  const snake = name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`);
+  return toolFeatures.find(([prefix]) => snake.startsWith(prefix))?.[1];
 }

@@ -462,6 +462,8 @@ export interface KeyFilter {
   readonly offset?: number;
   readonly label?: string;
   readonly groupId?: number;
+  /** Also revoked keys; absent: without them. */
+  readonly revoked?: boolean;
 }
 
 /** Why a key was not created or changed. */
@@ -502,7 +504,9 @@ export interface KeyRow {
   readonly lastUsedAtMs: number | undefined;
   readonly useSubsFirst: boolean;
   readonly fallbackToPayg: boolean;
+  /** Also true for a revoked key. */
   readonly disabled: boolean;
+  readonly revoked: boolean;
   readonly monthlyLimit: bigint | undefined;
   /** undefined: never. */
   readonly expiresAtMs: number | undefined;

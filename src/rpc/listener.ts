@@ -23,6 +23,7 @@ import { type Runtime, systemRuntime } from '../lib/runtime.ts';
 import type { TlsFiles } from '../lib/tls-files.ts';
 import { defaultMessageBytesMax, edgeExtraBytes, messageBounds, type MessageLimits } from './message-bounds.ts';
 import { networkCall } from './network-call.ts';
+import { type NewCallLimits, NewCalls } from './new-calls.ts';
 import { OpenCalls, type OpenCallLimits } from './open-calls.ts';
 import { type ConnectionLimits, createProtocolSwitch, type ProtocolSwitch } from './protocol-switch.ts';
 import { reflectionService } from './reflection.ts';
@@ -55,6 +56,8 @@ export interface RpcListenerOptions extends MessageLimits {
   readonly dashboard?: ((request: IncomingMessage, response: ServerResponse, requestId: string) => void) | undefined;
   /** Overrides of `defaultOpenCallLimits`. */
   readonly openCalls?: Partial<OpenCallLimits>;
+  /** Overrides of `defaultNewCallLimits`. */
+  readonly newCalls?: Partial<NewCallLimits>;
   /** The certificate of the port; absent: cleartext. The socket is always cleartext. */
   readonly tls?: TlsFiles | undefined;
   /** Services that can be called only over the Unix socket; absent: none. */
@@ -80,7 +83,7 @@ const defaultConnectionLimits: ConnectionLimits = {
   headMs: 10_000,
   requestMs: 300_000,
   pingMs: 30_000,
-  streamsMax: 10_000,
+  streamsMax: 128,
   sessionMegabytesMax: 1_024,
   windowBytes: 1 << 20,
 };
@@ -92,6 +95,9 @@ const defaultOpenCallLimits: OpenCallLimits = {
   perAddressMax: 32,
   durationMs: 600_000,
 };
+
+/** Bodies come with their calls or soon after them, so only a caller that holds them back exceeds the counts. */
+const defaultNewCallLimits: NewCallLimits = { perTurn: 8, bodilessPerAddress: 1_024, bodilessPerCredential: 256 };
 
 const ownServices: readonly DescService[] = [Health, ServerReflection];
 const drainRetryMs = 1_000;
@@ -105,6 +111,7 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
   const draining = stopping.signal;
   const handlers = createHandlers(options, draining);
   const openCalls = new OpenCalls({ ...defaultOpenCallLimits, ...options.openCalls }, options.runtime ?? systemRuntime);
+  const newCalls = new NewCalls({ ...defaultNewCallLimits, ...options.newCalls }, options.runtime ?? systemRuntime);
   const answer = async (request: IncomingMessage, response: ServerResponse, isSocket: boolean): Promise<void> => {
     const requestId = admitHeaders(request, options);
     response.setHeader('x-request-id', requestId);
@@ -137,10 +144,13 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
     createProtocolSwitch(
       (request, response) => {
         // Only requests that can't be parsed (their `Host`) and answers that can't be delivered fail here; errors of services are answers.
-        answer(request, response, isSocket).catch(() => {
-          if (!response.headersSent) response.writeHead(400);
-          response.end();
-        });
+        const begin = (): void => {
+          answer(request, response, isSocket).catch(() => {
+            if (!response.headersSent) response.writeHead(400);
+            response.end();
+          });
+        };
+        newCalls.add(request, response, begin, () => refuseBusy(request, response));
       },
       { ...defaultConnectionLimits, ...options.connections },
       tls,

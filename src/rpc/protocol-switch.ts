@@ -3,6 +3,7 @@ import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Se
 import { chmod, rm } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls';
+import { answerInOrder } from '../lib/answer-in-order.ts';
 import type { TlsFiles } from '../lib/tls-files.ts';
 
 /**
@@ -52,6 +53,7 @@ export function createProtocolSwitch(
     },
     listener,
   );
+  answerInOrder(http1);
   const http2 = createSecondServer(listener, limits);
   const sockets = new Set<Socket>();
   http2.on('session', session => watchSession(session, limits));

@@ -21,37 +21,72 @@ const sessionMegabytesMax = 1_024;
 /** The headers of a call that the core reads. */
 const forwarded = ['authorization', requestIdHeader, idempotencyKeyHeader, fingerprintHeader, clientAddressHeader];
 
-/** Calls the services of a gateway in another process, over one HTTP/2 connection. */
+/** The most calls of one connection; the gateway accepts 128. */
+const callsMax = 100;
+
+/** A connection to the gateway, and how many calls it has. */
+interface Connection {
+  readonly sessions: Http2SessionManager;
+  readonly transport: Transport;
+  calls: number;
+}
+
+/** Calls the services of a gateway in another process, over as many HTTP/2 connections as the running calls need. */
 export class RemoteTransport implements PushTransport {
-  readonly #sessions: Http2SessionManager;
-  readonly #transport: Transport;
+  readonly #baseUrl: string;
   readonly #edgeToken: string;
+  /** Calls use the first connection with room, so that the last ones become idle, and are then closed. */
+  readonly #connections: Connection[] = [];
 
   constructor({ baseUrl, edgeToken }: RemoteTarget) {
-    const nodeOptions = { maxSessionMemory: sessionMegabytesMax };
-    this.#sessions = new Http2SessionManager(baseUrl, { pingIntervalMs: pingMs, pingTimeoutMs: pingMs }, nodeOptions);
-    this.#transport = createGrpcTransport({ baseUrl, acceptCompression: [], sessionManager: this.#sessions });
+    this.#baseUrl = baseUrl;
     this.#edgeToken = edgeToken;
   }
 
-  /** Closes the connection. Running calls fail. */
+  /** Closes the connections. Running calls fail. */
   close(): void {
-    this.#sessions.abort();
+    for (const { sessions } of this.#connections) sessions.abort();
   }
 
   readonly push: PushTransport['push'] = (method, request, headers, sink) => {
-    const transport = this.#transport;
+    const findRoom = (): Connection => this.#findRoom();
     const sent = this.#sentHeaders(headers);
     return pump(async function* (signal) {
-      const { message } = await transport.stream(method, signal, undefined, sent, createAsyncIterable([request]));
-      yield* message;
+      const connection = findRoom();
+      connection.calls += 1;
+      try {
+        const { transport } = connection;
+        const { message } = await transport.stream(method, signal, undefined, sent, createAsyncIterable([request]));
+        yield* message;
+      } finally {
+        connection.calls -= 1;
+      }
     }, sink);
   };
 
   readonly ask: PushTransport['ask'] = async (method, request, headers, signal) => {
-    const { message } = await this.#transport.unary(method, signal, undefined, this.#sentHeaders(headers), request);
-    return message;
+    const connection = this.#findRoom();
+    connection.calls += 1;
+    try {
+      const sent = this.#sentHeaders(headers);
+      const { message } = await connection.transport.unary(method, signal, undefined, sent, request);
+      return message;
+    } finally {
+      connection.calls -= 1;
+    }
   };
+
+  #findRoom(): Connection {
+    const found = this.#connections.find(({ calls }) => calls < callsMax);
+    if (found !== undefined) return found;
+    const baseUrl = this.#baseUrl;
+    const nodeOptions = { maxSessionMemory: sessionMegabytesMax };
+    const sessions = new Http2SessionManager(baseUrl, { pingIntervalMs: pingMs, pingTimeoutMs: pingMs }, nodeOptions);
+    const transport = createGrpcTransport({ baseUrl, acceptCompression: [], sessionManager: sessions });
+    const opened = { sessions, transport, calls: 0 };
+    this.#connections.push(opened);
+    return opened;
+  }
 
   #sentHeaders(headers: HeaderReader): Headers {
     const sent = new Headers({ [edgeHeader]: this.#edgeToken });

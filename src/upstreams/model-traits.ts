@@ -1,13 +1,13 @@
 import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import { type GenerateRequest, ReasoningEffort } from '../gen/tollgate/v1/request_pb.ts';
 
-/** A request that a model refuses in one of its provider's protocols, and the protocol in which it takes it. */
+/** A request that a model refuses in one of its provider's protocols, or takes only in part, and the protocol in which it takes it. */
 interface ModelTrait {
   /** Matches the provider's name of the model. */
   readonly model: RegExp;
   readonly refusedIn: Protocol;
   readonly takenIn: Protocol;
-  /** Returns whether it refuses the request. */
+  /** Returns whether it refuses the request, or ignores a part of it. */
   refuses(request: GenerateRequest): boolean;
 }
 
@@ -16,6 +16,12 @@ const reasons = ({ reasoning }: GenerateRequest, assumed: ReasoningEffort): bool
   const effort = reasoning?.effort ?? ReasoningEffort.UNSPECIFIED;
   return (effort === ReasoningEffort.UNSPECIFIED ? assumed : effort) !== ReasoningEffort.NONE;
 };
+
+/** Returns whether a request has settings that Responses lacks. */
+const needsChat = ({ stop, sampling }: GenerateRequest): boolean =>
+  stop.length > 0 ||
+  sampling?.seed !== undefined ||
+  [sampling?.frequencyPenalty, sampling?.presencePenalty].some(value => value !== undefined && value !== 0);
 
 /** What models refuse although their protocol allows it. */
 const modelTraits: readonly ModelTrait[] = [
@@ -33,6 +39,20 @@ const modelTraits: readonly ModelTrait[] = [
     refusedIn: Protocol.CHAT,
     takenIn: Protocol.RESPONSES,
     refuses: request => hasFunctions(request) && reasons(request, ReasoningEffort.MEDIUM),
+  },
+  {
+    // Reasoning models refuse `stop` in Chat too: github.com/huggingface/smolagents/issues/1671 (gpt-5-mini) and 1893 (gpt-5.2), 2026-11-29.
+    model: /(?:^|\/)(?:chat)?gpt-[34]/,
+    refusedIn: Protocol.RESPONSES,
+    takenIn: Protocol.CHAT,
+    refuses: needsChat,
+  },
+  {
+    // Responses has no `n`.
+    model: /^/,
+    refusedIn: Protocol.RESPONSES,
+    takenIn: Protocol.CHAT,
+    refuses: ({ candidates = 1 }) => candidates > 1,
   },
 ];
 

@@ -69,10 +69,20 @@ function removePriced(body: JsonObject, paidTools: readonly string[], samples: n
   const remaining = tools.filter((_, index) => !places.has(String(index)));
   const removed = tools.filter((_, index) => places.has(String(index))).map(tool => objectIn(tool) ?? {});
   if (removed.length === 0) return dropped;
-  if (insistsOn(body['tool_choice'], { removed, remaining })) throw withheld(first);
+  if (insistsOn(body['tool_choice'] ?? callingMode(body), { removed, remaining })) throw withheld(first);
   if (remaining.length > 0) body['tools'] = remaining;
-  else for (const name of ['tools', 'tool_choice', 'parallel_tool_calls']) Reflect.deleteProperty(body, name);
+  else for (const name of toolMembers) Reflect.deleteProperty(body, name);
   return [...dropped, ...removed.map(tool => `tools.${toolName(tool)}`)];
+}
+
+/** The members of a body that say something only if it has tools. */
+const toolMembers = ['tools', 'tool_choice', 'parallel_tool_calls', 'toolConfig', 'tool_config'];
+
+/** Returns `required` if a body of Gemini demands a call. */
+function callingMode(body: JsonObject): string {
+  const config = objectIn(body['toolConfig'] ?? body['tool_config']);
+  const calling = objectIn(config?.['functionCallingConfig'] ?? config?.['function_calling_config']);
+  return textIn(calling?.['mode']) === 'ANY' ? 'required' : '';
 }
 
 function toolName(tool: JsonObject): string {

@@ -1,4 +1,5 @@
 import type { JsonObject } from '../codecs/codec.ts';
+import { objectIn } from '../codecs/json.ts';
 import type { WithheldFeature } from '../generation/priced-features.ts';
 
 /**
@@ -31,6 +32,8 @@ const routingMembers: readonly string[] = [
   'extra_headers',
   'providerOptions',
 ];
+/** Members of Gemini's `generationConfig` that let the provider choose the model. Source: the types of `@google/genai` 3.3. */
+const modelChoosers = ['routingConfig', 'routing_config', 'modelSelectionConfig', 'model_selection_config'];
 /** Beginnings of the names of such members. */
 const routingPrefixes = /^(?:aws_|vertex_|azure_|litellm_)/;
 
@@ -46,8 +49,10 @@ const payerMembers: readonly string[] = ['billing_policy', 'fallback_credit_toke
  */
 const windowMembers: readonly string[] = ['background_options', 'completion_window'];
 
+const routeReason = 'the gateway chooses the route';
+
 const refusedMembers: readonly (readonly [members: readonly string[], reason: string])[] = [
-  [routingMembers, 'the gateway chooses the route'],
+  [routingMembers, routeReason],
   [payerMembers, 'the account pays for its requests'],
   [windowMembers, 'the gateway itself runs what is in the background'],
 ];
@@ -70,8 +75,13 @@ export interface RefusedMember extends WithheldFeature {
 /** Returns the first member of a body that no policy allows; undefined if there is none. */
 export function findRefused(body: JsonObject): RefusedMember | undefined {
   for (const param in body) {
-    const reason = body[param] === null ? undefined : refusalReason(param);
+    const value = body[param];
+    if (value === null) continue;
+    const reason = refusalReason(param);
     if (reason !== undefined) return { feature: '', param, reason };
+    if (param !== 'generationConfig' && param !== 'generation_config') continue;
+    const chooser = modelChoosers.find(name => objectIn(value)?.[name] != null);
+    if (chooser !== undefined) return { feature: '', param: `${param}.${chooser}`, reason: routeReason };
   }
   return undefined;
 }
@@ -79,7 +89,7 @@ export function findRefused(body: JsonObject): RefusedMember | undefined {
 /** Returns why no policy allows a member of a body; undefined if a policy does. */
 export function refusalReason(param: string): string | undefined {
   const rule = refusedMembers.find(([members]) => members.includes(param));
-  return rule?.[1] ?? (routingPrefixes.test(param) ? 'the gateway chooses the route' : undefined);
+  return rule?.[1] ?? (routingPrefixes.test(param) ? routeReason : undefined);
 }
 
 /** Returns whether a value of `anthropic-beta` changes the price. */

@@ -69,28 +69,59 @@ test('status prints the address, balances and states', async () => {
   });
 });
 
+interface NamedCheck {
+  readonly check: string;
+  readonly outcome: string;
+  readonly detail: string;
+}
+
 test('doctor reports a running gateway as healthy, and a gateway that does not answer as failed', async () => {
   const { healthy, checks } = await json('doctor');
   expect(healthy).toBe(true);
   expect((checks as { check: string }[]).map(({ check }) => check)).toEqual([
+    'gateway',
     'configuration',
     'data directory',
     'disk',
     'ledger',
-    'gateway',
     'providers',
     'routes',
   ]);
+  const details = Object.fromEntries((checks as NamedCheck[]).map(({ check, detail }) => [check, detail]));
+  // The file that the gateway runs with, wherever the command runs, and a provider that was not asked is not called good.
+  expect(details['configuration']).toBe(`${file}, as the gateway uses it`);
+  expect(details['providers']).toBe('0 of 1 provider answered; not asked since the start: acme');
   const { code, stdout } = await runInside(gateway, ['doctor', '--json', '--rpc-host', '127.0.0.1', '--rpc-port', '9']);
   expect(code).toBe(1);
-  const found = JSON.parse(stdout) as {
-    healthy: boolean;
-    checks: { check: string; outcome: string; detail: string }[];
-  };
+  const found = JSON.parse(stdout) as { healthy: boolean; checks: NamedCheck[] };
   expect(found.checks.find(({ check }) => check === 'gateway')).toMatchObject({
     outcome: 'failed',
     detail: expect.stringContaining('No gateway answers on 127.0.0.1:9'),
   });
+});
+
+test('doctor reports a changed and a broken file of the gateway, and providers that answer only errors', async () => {
+  const run = async (): Promise<Record<string, NamedCheck>> => {
+    const { stdout } = await runInside(gateway, ['doctor', '--json']);
+    const { checks } = JSON.parse(stdout) as { checks: NamedCheck[] };
+    return Object.fromEntries(checks.map(check => [check.check, check]));
+  };
+  try {
+    writeFileSync(file, `${config}retries: 3\n`);
+    expect((await run())['configuration']).toMatchObject({
+      outcome: 'warning',
+      detail: expect.stringMatching(/has changed since it was read: run `tollgate config diff .*`tollgate reload`$/),
+    });
+    writeFileSync(file, `${config}retries: many\n`);
+    expect((await run())['configuration']).toMatchObject({
+      outcome: 'failed',
+      detail: expect.stringContaining('1 problem'),
+    });
+  } finally {
+    writeFileSync(file, config);
+  }
+  const tested = await runInside(gateway, ['provider', 'test', 'acme', '--json']);
+  expect(tested.code).toBe(1);
 });
 
 test('a key is found by its label or its last characters, and an update changes only the given fields', async () => {

@@ -21,6 +21,7 @@ const answers: Readonly<Record<string, Json>> = {
     usage: { prompt_tokens: 3, total_tokens: 3 },
   },
   'of rerank': { results: [{ index: 0, relevance_score: 1 }] },
+  'of gemini': { candidates: [{ content: { parts: [{ text: 'Yes.' }] }, finishReason: 'STOP' }] },
   'of images': { created: 1, data: [{ b64_json: pixel }] },
 };
 
@@ -35,6 +36,10 @@ const paths = {
   messages: { path: '/v1/messages', body: { max_tokens: 16, messages: [{ role: 'user', content: 'of messages' }] } },
   embeddings: { path: '/v1/embeddings', body: { input: 'of embeddings' } },
   rerank: { path: '/v1/rerank', body: { query: 'of rerank', documents: ['one'] } },
+  gemini: {
+    path: '/v1beta/models/gemini:generateContent',
+    body: { model: undefined, contents: [{ role: 'user', parts: [{ text: 'of gemini' }] }] },
+  },
   images: { path: '/v1/images/generations', body: { prompt: 'of images' } },
 } as const satisfies Readonly<Record<string, Path>>;
 type PathName = keyof typeof paths;
@@ -48,7 +53,7 @@ beforeAll(async () => {
   const base = upstream.url;
   const priced = (id: string, price: string, more = ''): string =>
     `  - { id: ${id}, ${more} pricing: { ${price} }, routes: [{ provider: ${id}, model: m }] }`;
-  const text = 'context_length: 100000, max_output_tokens: 100,';
+  const text = 'context_length: 100000, max_output_tokens: 100, capabilities: { function_call: true },';
   gateway = await startGateway({
     config: [
       'simulator: { enabled: false }',
@@ -56,10 +61,11 @@ beforeAll(async () => {
       `  chat: { protocol: chat, base_url: "${base}/v1", api_key: k }`,
       `  responses: { protocol: responses, base_url: "${base}/v1", api_key: k }`,
       `  messages: { protocol: messages, base_url: "${base}", api_key: k }`,
+      `  gemini: { protocol: gemini, base_url: "${base}", api_key: k }`,
       `  images: { protocol: images, base_url: "${base}/v1", api_key: k }`,
       'models:',
       priced('chat', 'input: 1, output: 1', `${text} endpoints: [/v1/chat/completions, /v1/completions],`),
-      ...['responses', 'messages'].map(id => priced(id, 'input: 1, output: 1', text)),
+      ...['responses', 'messages', 'gemini'].map(id => priced(id, 'input: 1, output: 1', text)),
       '  - { id: embeddings, endpoints: [/v1/embeddings], pricing: { input: 1 }, routes: [{ provider: chat, model: m }] }',
       '  - { id: rerank, endpoints: [/v1/rerank], pricing: { input: 1 }, routes: [{ provider: chat, model: m }] }',
       '  - { id: images, endpoints: [/v1/images/generations], pricing: { image: 0.01 }, routes: [{ provider: images, model: m }] }',
@@ -112,6 +118,46 @@ describe.each(Object.keys(paths) as PathName[])('%s', name => {
     const { status } = await send(name, { chat_template_kwargs: { documents: ['word '.repeat(100_000)] } }, 0.005);
     expect([400, 429]).toContain(status);
     expect(upstream.bodies).toHaveLength(before);
+  });
+});
+
+describe('gemini', () => {
+  const config = (members: Json): Json[] => [{ generationConfig: members }, { generation_config: members }];
+  test.each<readonly [string, Json]>([
+    ...config({ responseModalities: ['TEXT', 'IMAGE'] }).map(body => ['responseModalities', body] as const),
+    ...config({ response_modalities: ['AUDIO'] }).map(body => ['modalities', body] as const),
+    ...config({ speechConfig: { languageCode: 'de-DE' } }).map(body => ['speechConfig', body] as const),
+    ...config({ image_config: { image_size: '4K' } }).map(body => ['image_config', body] as const),
+    ...config({ imageConfig: { imageSize: '4K' } }).map(body => ['imageConfig', body] as const),
+    ...config({ routing_config: { auto_mode: {} } }).map(body => ['routing_config', body] as const),
+    ...config({ modelSelectionConfig: {} }).map(body => ['modelSelectionConfig', body] as const),
+    ['cachedContent', { cachedContent: 'cachedContents/x' }],
+    ['cached', { cached_content: 'cachedContents/x' }],
+    ['model_armor_config', { model_armor_config: { prompt_template_name: 't' } }],
+    ['serviceTier', { serviceTier: 'turbo' }],
+    ['serviceTier', { service_tier: 'ULTRA' }],
+  ])('%s of %o would cost what nobody pays, and is refused', async (param, members) => {
+    const before = upstream.bodies.length;
+    const { status, error } = await send('gemini', members);
+    expect(status).toBe(400);
+    expect(JSON.stringify(error)).toContain(param);
+    expect(upstream.bodies).toHaveLength(before);
+  });
+
+  test('members with the values that cost nothing are sent, and tools without a price are left out', async () => {
+    const before = upstream.bodies.length;
+    const search = [{ google_search: {}, code_execution: {}, url_context: {} }, { enterpriseWebSearch: {} }];
+    const { error } = await send('gemini', {
+      generation_config: { response_modalities: ['TEXT'] },
+      cachedContent: '',
+      serviceTier: 'STANDARD',
+      tools: search,
+    });
+    expect(error).toEqual({});
+    expect(upstream.bodies[before]).toMatchObject({
+      generation_config: { response_modalities: ['TEXT'] },
+      tools: [{ url_context: {} }],
+    });
   });
 });
 

@@ -119,7 +119,29 @@ const messages = (usage: Json) => ({
   },
 });
 
+const queries = (...texts: string[]): Json => ({ groundingMetadata: { webSearchQueries: texts } });
+/** Answers of Gemini: its model searches, runs code, then says a word. A stream repeats what was searched. */
+const gemini = (modelVersion: string, ...searched: string[]) => {
+  const candidate = (part: Json, more: Json = {}): Json => ({ content: { role: 'model', parts: [part] }, ...more });
+  const ran = { executableCode: { language: 'PYTHON', code: '1' } };
+  const usageMetadata = { promptTokenCount: 10, candidatesTokenCount: 2, totalTokenCount: 12 };
+  const last = candidate({ text: 'Found.' }, { finishReason: 'STOP', ...queries(...searched) });
+  return {
+    frames: [
+      dataFrame({ candidates: [candidate(ran, queries('a'))], modelVersion, usageMetadata }),
+      dataFrame({ candidates: [last], modelVersion, usageMetadata }),
+    ],
+    whole: {
+      candidates: [{ ...last, content: { role: 'model', parts: [ran, { text: 'Found.' }] } }],
+      modelVersion,
+      usageMetadata,
+    },
+  };
+};
+
 const scripts = {
+  'gemini three': gemini('gemini-3.5-flash', 'a', 'b', 'c'),
+  'gemini two': gemini('gemini-2.5-flash', 'a', 'b'),
   'chat silent': chat(chatUsage),
   'chat reports': chat({ ...chatUsage, num_search_queries: 3 }),
   'grok reasons': grok,
@@ -154,9 +176,10 @@ beforeAll(async () => {
       `  chat: { protocol: chat, base_url: "${base}/v1", api_key: k }`,
       `  responses: { protocol: responses, base_url: "${base}/v1", api_key: k }`,
       `  messages: { protocol: messages, base_url: "${base}", api_key: k }`,
+      `  gemini: { protocol: gemini, base_url: "${base}", api_key: k }`,
       `  x-ai: { protocol: chat, base_url: "${base}/v1", api_key: k }`,
       'models:',
-      ...['chat', 'responses', 'messages'].map(name => model(name, name, `${free}, ${tools}`)),
+      ...['chat', 'responses', 'messages', 'gemini'].map(name => model(name, name, `${free}, ${tools}`)),
       model('few', 'messages', `${free}, ${tools}, tool_calls: 2`),
       model('text', 'messages', `input: 1, output: 1, ${tools}`),
       model('plain', 'chat', free),
@@ -251,6 +274,26 @@ describe.each([false, true])('streamed: %s', stream => {
       expect(await readDollars(gateway, payer.managementKey)).toBeCloseTo(1 - calls * 0.01, 9);
     },
   );
+});
+
+test.each([
+  ['gemini three', { tools: [{ googleSearch: {} }] }, { web_search: 3 }],
+  ['gemini three', { tools: [{ google_search: {}, code_execution: {} }] }, { web_search: 3, code_execution: 1 }],
+  ['gemini two', { tools: [{ googleSearch: {} }, { codeExecution: {} }] }, { web_search: 1, code_execution: 1 }],
+  ['gemini two', { tools: { code_execution: {} } }, { code_execution: 1 }],
+])('what “%s” searched and ran is charged, requested with %o, streamed or not', async (word, members, calls) => {
+  for (const method of ['generateContent', 'streamGenerateContent?alt=sse']) {
+    const payer = await makePayer(1);
+    const response = await fetch(`${gateway.url}/v1beta/models/gemini:${method}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${payer.key}` },
+      body: JSON.stringify({ contents: [{ role: 'user', parts: [{ text: word }] }], ...members }),
+    });
+    await response.text();
+    const { buckets } = await receipt(payer, response.headers.get('x-request-id') ?? '');
+    const paid = buckets.filter(({ kind }) => kind.includes('search') || kind.includes('code'));
+    expect(Object.fromEntries(paid.map(({ kind, tokens }) => [kind, tokens]))).toEqual(calls);
+  }
 });
 
 test('a provider’s tools are held as far as funds reach, and refused only if the first pass can’t be paid', async () => {

@@ -174,8 +174,25 @@ describe('`tollgate provider test`', () => {
   test('reports the failing step, and names the existing providers', async () => {
     const refused = await gateway.cli(['provider', 'test', 'refused', '--json']);
     expect([refused.code, refused.json]).toMatchObject([
-      0,
+      1,
       { ok: false, error: expect.stringContaining('status 401') },
+    ]);
+    expect(refused.stderr).toMatch(/^Provider refused does not answer: .*status 401/);
+    const { code, stdout } = await gateway.cli(['provider', 'test', 'slow', '--model', 'fast']);
+    expect(code).toBe(0);
+    expect(stdout.split('\n').map(line => line.replace(/ {2,}/, ': '))).toMatchObject([
+      'provider: slow',
+      'model: fast',
+      'answer: yes',
+      expect.stringMatching(/^first_event: \d+ ms$/),
+      expect.stringMatching(/^whole_answer: \d+ ms$/),
+      'reports_usage: yes',
+      'tools: yes',
+      'json_schema: yes',
+      'images: no: status 400: image input is not supported',
+      'models: 2: fast, slow',
+      'keys: 1 working',
+      '',
     ]);
     const unknown = await gateway.cli(['provider', 'test', 'nobody']);
     expect([unknown.code, unknown.stderr]).toEqual([

@@ -359,7 +359,7 @@ test('pipelined requests are answered in order, also streams', async () => {
   expect(text.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(3);
 });
 
-test('if a connection is closed, all requests that were pipelined on it end', async () => {
+test('of pipelined requests one is answered at a time, and if the connection is closed, the others never begin', async () => {
   const { generate, seen } = endless();
   let streams = 0;
   const listener = await startListener({
@@ -370,10 +370,39 @@ test('if a connection is closed, all requests that were pipelined on it end', as
   });
   const connection = new Connection(listener.port);
   connection.send(rawChat({ stream: true }).repeat(3));
-  await eventually(() => streams === 3);
+  await connection.until(/"content":"x+"[^]*"content":"x+"/);
+  expect(streams).toBe(1);
   connection.socket.destroy();
   await eventually(() => listener.app.openAnswers() === 0);
-  expect(seen.aborted).toBe(true);
+  expect([streams, seen.aborted]).toEqual([1, true]);
+});
+
+test('however many requests are pipelined, those of another connection are answered between them', async () => {
+  const listener = await startListener();
+  const many = new Connection(listener.port);
+  const few = new Connection(listener.port);
+  const health = 'GET /healthz HTTP/1.1\r\nhost: gateway\r\n\r\n';
+  const countAnswers = ({ text }: Connection): number => text.split('"ok"').length - 1;
+  many.send(health.repeat(2_000));
+  await eventually(() => countAnswers(many) > 0);
+  for (let round = 1; round <= 5; round += 1) {
+    few.send(health);
+    await eventually(() => countAnswers(few) === round);
+  }
+  expect(countAnswers(many)).toBeLessThan(1_000);
+  await eventually(() => countAnswers(many) === 2_000);
+});
+
+test('a connection with pipelined requests is closed after a 401', async () => {
+  const listener = await startListener();
+  const connection = new Connection(listener.port);
+  connection.send(rawChat().replace(/sk-tg-\w+/, `sk-tg-${'z'.repeat(43)}`) + rawChat().repeat(5));
+  await eventually(
+    () => connection.closed,
+    () => connection.text,
+  );
+  expect(connection.text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 401']);
+  expect(listener.requests).toEqual([]);
 });
 
 test('a connection can be reused after a stream, an error and a whole answer', async () => {

@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { openApiText } from '../../scripts/openapi-doc.ts';
 import { endGateway } from '../gateway.ts';
 import { startGateway } from '../hosted-gateway.ts';
+import { frozenForm } from './frozen-form.ts';
 import { type Documented, type Json, listOperations, Schemas } from './schemas.ts';
 
 const gateway = await startGateway({
@@ -174,6 +175,10 @@ function keyFor({ security }: Documented): string | undefined {
   return 'managementKey' in first ? managementKey : apiKey;
 }
 
+/** The operations whose answers are recorded, and what they answered. */
+const isFrozen = /^\/v1\/(?:account|keys?|models|me)(?:\/|$)/;
+const answers: Record<string, unknown> = {};
+
 /** Content types of answers that are neither JSON nor events. */
 const otherTypes = /^(?:text\/html|text\/plain|image\/|application\/(?:x-)?jsonl)/;
 
@@ -182,11 +187,12 @@ describe.each(operations)('$method $path', operation => {
   const form = requestBody?.content['multipart/form-data']?.example;
   const examples = Object.entries(requestBody?.content['application/json']?.examples ?? { none: { value: undefined } });
 
-  test.each(examples)('%s', async (_name, { value }) => {
+  test.each(examples)('%s', async (name, { value }) => {
     const named = value !== undefined && 'input_file_id' in value ? { ...value, input_file_id: await upload() } : value;
     const sent = form === undefined ? named : toForm(form);
     const { status, type, json } = await send(method.toUpperCase(), await filled(path), keyFor(operation), sent);
     expect({ status, json }).toMatchObject({ status: expect.toSatisfy((each: number) => each < 300) });
+    if (isFrozen.test(path)) answers[`${method} ${path} ${name}`] = [status, frozenForm(json)];
     const isStream = value?.['stream'] === true;
     if (isStream) expect(type).toMatch(/^text\/event-stream/);
     if (isStream || otherTypes.test(type)) {
@@ -218,5 +224,11 @@ describe.each(operations)('$method $path', operation => {
       expect(answer.status).toBeGreaterThanOrEqual(400);
       expect([answer.json, schemas.findAnswerFaults(operation, answer.status, answer.json)]).toEqual([answer.json, []]);
     }
+    const errors = refused.flatMap(answer => (answer === undefined ? [] : [[answer.status, frozenForm(answer.json)]]));
+    if (isFrozen.test(path)) answers[`${method} ${path} errors`] = errors;
   });
+});
+
+test('answers and errors of accounts, keys and models have the recorded form', async () => {
+  await expect(`${JSON.stringify(answers, null, 1)}\n`).toMatchFileSnapshot('frozen/answers.snap');
 });

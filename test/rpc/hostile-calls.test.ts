@@ -17,9 +17,9 @@ import { start, until } from './probe-listener.ts';
 const check = '/grpc.health.v1.Health/Check';
 const count = '/tollgate.v1.GenerationService/CountTokens';
 
-/** Sends one Connect call over HTTP/1.1. */
+/** Sends one Connect call over HTTP/1.1. `cpuMs` is the CPU time of this process, of which the listener is a part, so that it does not depend on what else the machine does. */
 async function send(port: number, path: string, { body, headers }: { body: Buffer; headers?: Record<string, string> }) {
-  const beganMs = performance.now();
+  const before = process.cpuUsage();
   const reply = await new Promise<{ status: number; body: string; headers: Record<string, unknown> }>(
     (done, failed) => {
       const request = httpRequest(
@@ -41,7 +41,8 @@ async function send(port: number, path: string, { body, headers }: { body: Buffe
       request.end(body);
     },
   );
-  return { ...reply, ms: performance.now() - beganMs };
+  const { user, system } = process.cpuUsage(before);
+  return { ...reply, cpuMs: (user + system) / 1_000 };
 }
 
 function rssMegabytes(): number {
@@ -79,7 +80,7 @@ test('methods without a credential accept no compression and at most 4 kB, so th
   expect([compressed.status, compressed.body.includes('unknown compression')]).toEqual([501, true]);
   const large = await send(port, check, { body: unknownFields(4_098) });
   expect([large.status, JSON.parse(large.body)]).toMatchObject([429, { code: 'resource_exhausted' }]);
-  expect(compressed.ms + large.ms).toBeLessThan(1_000);
+  expect(compressed.cpuMs + large.cpuMs).toBeLessThan(500);
   expect(rssMegabytes() - before).toBeLessThan(50);
   const small = await send(port, check, { body: unknownFields(3_000) });
   expect([small.status, small.headers['cache-control'], small.headers['x-content-type-options']]).toEqual([
@@ -154,9 +155,9 @@ test('the decompressed size of a message is limited, in bytes and in elements, o
       await send(port, count, { body: packed, headers: { ...type, 'content-encoding': 'br' } }),
       await send(port, count, { body: gzipSync(bomb), headers: { ...type, 'content-encoding': 'gzip' } }),
     ];
-    for (const { status, body, ms } of attempts) {
+    for (const { status, body, cpuMs } of attempts) {
       expect([name, [400, 422, 413, 429].includes(status), body.includes('"code"')]).toEqual([name, true, true]);
-      expect(ms).toBeLessThan(1_000);
+      expect(cpuMs).toBeLessThan(500);
     }
     if (isJson) continue;
     for (const body of [envelope(bomb), envelope(packed, 1)]) {

@@ -89,6 +89,24 @@ describe('the line of Claude Code that changes with every request', () => {
     expect(ofSystem(system)).toContain('You help.');
   });
 
+  const ofMessages = (model: string, system: unknown): unknown => {
+    const request = decode(messagesCodec, { max_tokens: 9, system, messages: [user] } as JsonObject);
+    return messagesCodec.encodeRequest({ request, model, maxOutputTokens: 9, stream: false }).body['system'];
+  };
+
+  test('does not reach a Messages provider with models of others; Anthropic’s get it', () => {
+    const blocks = [text(line), text('You help.')];
+    expect(ofMessages('deepseek-chat', blocks)).toEqual([text('You help.')]);
+    expect(ofMessages('deepseek-chat', `${line}\nYou help.`)).toBe('You help.');
+    expect(ofMessages('deepseek-chat', [{ ...text(`${line}\nYou help.`), cache_control: null }])).toEqual([
+      { ...text('You help.'), cache_control: null },
+    ]);
+    expect(ofMessages('deepseek-chat', line)).toBeUndefined();
+    expect(ofMessages('deepseek-chat', [text(line)])).toBeUndefined();
+    expect(ofMessages('deepseek-chat', [text('You help.'), text(line)])).toEqual([text('You help.'), text(line)]);
+    expect(ofMessages('anthropic.claude-opus-4-6-v1', blocks)).toEqual(blocks);
+  });
+
   test('is all that is removed', () => {
     expect(ofSystem(line)).toBe(JSON.stringify([user]));
     expect(ofSystem([text('You help.'), text(line)])).toContain('cch=');

@@ -59,10 +59,12 @@ beforeAll(async () => {
 expose_route: true
 providers:
   all: { protocols: ${protocols}, api_key: secret }
+  two: { protocols: { responses: "${origin}/v1", chat: "${origin}/v1" }, api_key: secret }
   chosen: { protocol: chat, protocols: ${protocols}, api_key: secret }
 models:
 ${['a/large', 'a/gpt-5.4', 'a/gpt-5.6-sol'].map(id => model(id, 'all')).join('\n')}
 ${model('b/large', 'chosen')}
+${['o/gpt-4o', 'o/gpt-5.4', 'o/gpt-4o-mini'].map(id => model(id, 'two')).join('\n')}
 `,
   });
 });
@@ -118,6 +120,26 @@ const refused: readonly (readonly [model: string, body: Json, path: string])[] =
 
 test.each(refused)('Chat for %s with %j takes %s', async (model, body, path) => {
   expect(await pathOf('/v1/chat/completions', { model, messages, ...body })).toBe(path);
+});
+
+const forms: readonly (readonly [model: string, path: string, body: Json, taken: string])[] = [
+  ['o/gpt-4o', '/v1/messages', { max_tokens: 50, stop_sequences: ['END'] }, '/v1/chat/completions'],
+  ['o/gpt-4o', '/v1/messages', { max_tokens: 50, stop_sequences: ['END'], stream: true }, '/v1/chat/completions'],
+  ['o/gpt-4o', '/v1/messages', { max_tokens: 50, stop_sequences: [] }, '/v1/responses'],
+  // A reasoning model refuses `stop` in Chat: the gateway cuts its answer.
+  ['o/gpt-5.4', '/v1/messages', { max_tokens: 50, stop_sequences: ['END'] }, '/v1/responses'],
+];
+
+test.each(forms)('a client of another protocol: %s, %s with %j takes %s', async (model, path, body, taken) => {
+  expect(await pathOf(path, { model, messages, ...body })).toBe(taken);
+  if (taken === '/v1/chat/completions') expect(calls[0]?.body['stop']).toEqual(['END']);
+});
+
+test('candidates of a Gemini client take Chat, because Responses gives one', async () => {
+  const contents = [{ role: 'user', parts: [{ text: 'hi' }] }];
+  const body = { contents, generationConfig: { candidateCount: 2 } };
+  await post(gateway, '/v1beta/models/o/gpt-4o:generateContent', body);
+  expect([calls[0]?.path, calls[0]?.body['n']]).toEqual(['/v1/chat/completions', 2]);
 });
 
 test('choices of a model that gives one per call are counted in the protocol that is taken', async () => {

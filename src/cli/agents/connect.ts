@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { KeyState } from '../../gen/tollgate/v1/admin_pb.ts';
-import { idArgument, nameArgument, portArgument } from '../arguments.ts';
+import { nameArgument, portArgument } from '../arguments.ts';
 import { CommandFailure } from '../failure.ts';
 import { askGateway, type GatewayClients, type GatewayOptions } from '../gateway.ts';
 import type { RemotePorts } from '../remote.ts';
@@ -9,9 +9,10 @@ import { type ClientName, clientNames } from './client-names.ts';
 import type { ClientProgram } from './clients.ts';
 import { readSettings, restoreSettings, writeSettings } from './settings-file.ts';
 import { makeTestCall } from './test-call.ts';
+import { accountArgument, findAccountId, type ObjectName } from '../names.ts';
 
 interface ConnectOptions extends GatewayOptions {
-  readonly account: bigint;
+  readonly account: bigint | ObjectName;
   readonly key?: string;
   readonly model?: string;
   readonly url?: string;
@@ -45,7 +46,7 @@ export function connectCommand(program: Command, ports: RemotePorts): void {
     .option('--model <id>', 'the model to use (default: the first that can call tools)')
     .option('--key <key>', 'an API key to use (default: a new one)')
     .addOption(
-      new Option('--account <account_id>', 'the account of the new key').argParser(idArgument).default(1n, '1'),
+      new Option('--account <account>', 'the account of the new key').argParser(accountArgument).default(1n, '1'),
     )
     .option('--url <url>', 'the gateway’s public address (default: the one that the gateway reports)')
     .option('--rpc-host <host>', 'the gateway’s internal listener (default: TOLLGATE_RPC_HOST, else 127.0.0.1)')
@@ -105,13 +106,17 @@ const makeLabel = (name: string): string => `connect: ${name}`;
 async function makeKey({ name, options, ask }: Pick<Connecting, 'name' | 'options' | 'ask'>): Promise<string> {
   await revokeKeys({ name, options, ask });
   const settings = { label: makeLabel(name) };
-  const { key } = await ask(({ admin }) => admin.createApiKey({ accountId: options.account, settings }));
+  const { key } = await ask(async ({ admin }) =>
+    admin.createApiKey({ accountId: await findAccountId(admin, options.account), settings }),
+  );
   if (key === undefined) throw new Error('the gateway answered without the key');
   return key.key;
 }
 
 async function revokeKeys({ name, options, ask }: Pick<Connecting, 'name' | 'options' | 'ask'>): Promise<number> {
-  const { keys } = await ask(({ admin }) => admin.listApiKeys({ accountId: options.account }));
+  const { keys } = await ask(async ({ admin }) =>
+    admin.listApiKeys({ accountId: await findAccountId(admin, options.account) }),
+  );
   const own = keys.filter(({ label }) => label === makeLabel(name));
   for (const { apiKeyId } of own) await ask(({ admin }) => admin.setApiKeyState({ apiKeyId, state: KeyState.REVOKED }));
   return own.length;

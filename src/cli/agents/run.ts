@@ -4,19 +4,20 @@ import { type Command, Option } from 'commander';
 import { KeyState, type ModelUsage } from '../../gen/tollgate/v1/admin_pb.ts';
 import { isoTime, systemClock } from '../../lib/clock.ts';
 import { dollarsText } from '../../lib/dollars.ts';
-import { balanceArgument, idArgument, portArgument, spanArgument } from '../arguments.ts';
+import { balanceArgument, portArgument, spanArgument } from '../arguments.ts';
 import { CommandFailure } from '../failure.ts';
 import { askGateway, type GatewayClients, type GatewayOptions } from '../gateway.ts';
 import { tableText } from '../output.ts';
 import type { CommandLinePorts } from '../ports.ts';
 import { type Access, findAccess } from './access.ts';
 import { programCommand, programEnvironment } from './environment.ts';
+import { accountArgument, findAccountId, type ObjectName } from '../names.ts';
 
 /** What `run` needs from its environment. */
 export type RunPorts = Pick<CommandLinePorts, 'streams' | 'environment' | 'runProgram'>;
 
 interface RunOptions extends GatewayOptions {
-  readonly account: bigint;
+  readonly account: bigint | ObjectName;
   readonly budget?: bigint;
   readonly for: number;
   readonly model?: string;
@@ -47,7 +48,7 @@ export function runCommand(program: Command, ports: RunPorts, exitWith: (code: n
     .addOption(
       new Option('--for <span>', 'how long the key is valid at most').argParser(spanArgument).default(twoHoursMs, '2h'),
     )
-    .addOption(new Option('--account <account_id>', 'the account that pays').argParser(idArgument).default(1n, '1'))
+    .addOption(new Option('--account <account>', 'the account that pays').argParser(accountArgument).default(1n, '1'))
     .option('--url <url>', 'the gateway’s public address (default: the one that the gateway reports)')
     .option('--rpc-host <host>', 'the gateway’s internal listener (default: TOLLGATE_RPC_HOST, else 127.0.0.1)')
     .option('--rpc-port <port>', 'its port (default: TOLLGATE_RPC_PORT, else 9090)', portArgument)
@@ -75,8 +76,9 @@ async function run(command: readonly string[], options: RunOptions, ports: RunPo
 async function makeKey(
   clients: GatewayClients,
   command: readonly string[],
-  { account: accountId, budget, for: spanMs, ...target }: RunOptions,
+  { account, budget, for: spanMs, ...target }: RunOptions,
 ): Promise<MadeKey> {
+  const accountId = await findAccountId(clients.admin, account);
   const found = await findAccess(clients, target);
   const expiresAtMs = systemClock.now() + spanMs;
   const { key } = await clients.admin.createApiKey({
@@ -107,7 +109,11 @@ async function end({ keyId, expiresAtMs }: MadeKey, { ask, options, streams }: E
   try {
     await ask(({ admin }) => admin.setApiKeyState({ apiKeyId: keyId, state: KeyState.REVOKED }));
     const models = await settledUsage(() =>
-      ask(async ({ admin }) => (await admin.getApiKeyUsage({ accountId: options.account, apiKeyId: keyId })).models),
+      ask(
+        async ({ admin }) =>
+          (await admin.getApiKeyUsage({ accountId: await findAccountId(admin, options.account), apiKeyId: keyId }))
+            .models,
+      ),
     );
     streams.err(summary(models, options.budget));
   } catch (error) {

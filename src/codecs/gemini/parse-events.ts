@@ -97,11 +97,23 @@ export class GeminiStreamParser implements EventParser {
   #count(members: JsonObject | undefined, events: GenerationEvent[]): void {
     if (members === undefined) return;
     Object.assign(this.#usage, members);
-    const tier = parseServiceTier(members['serviceTier'], 'standard');
+    const tier = parseTier(members);
     if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
     const usage = parseUsage(this.#usage);
     if (usage !== undefined) events.push(usageReported(usage));
   }
+}
+
+/** Vertex reports the tier as the type of traffic; other traffic is charged as requested. Source: the types of `@google/genai` 3.3 (`TrafficType`). */
+const trafficTiers: Readonly<Record<string, string>> = {
+  ON_DEMAND: 'standard',
+  PROVISIONED_THROUGHPUT: 'standard',
+  ON_DEMAND_PRIORITY: 'priority',
+  ON_DEMAND_FLEX: 'flex',
+};
+
+function parseTier({ serviceTier, trafficType }: JsonObject): ServiceTier {
+  return parseServiceTier(serviceTier ?? trafficTiers[textIn(trafficType)], 'standard');
 }
 
 /** The members of a response that other events have. */

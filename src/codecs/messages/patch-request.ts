@@ -1,4 +1,5 @@
 import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { cutBillingLine } from '../../generation/portable/billing-line.ts';
 import type { EncodeInput, Json, JsonObject } from '../codec.ts';
 import type { Drops } from '../drops.ts';
 import { listIn, objectIn, textIn } from '../json.ts';
@@ -25,6 +26,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   for (const [name, value] of Object.entries(body)) if (value === null && knownMembers.has(name)) delete body[name];
   body['model'] = model;
   if (maxOutputTokens !== undefined) body['max_tokens'] = maxOutputTokens;
+  if (!isAnthropics.test(model)) patchSystem(body);
   patchFormat(body);
   patchRefusedPairs(body, findTraits(model), drops);
   patchThinking(body, drops);
@@ -33,6 +35,23 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   if (stream) body['stream'] = true;
   else delete body['stream'];
   return sent;
+}
+
+/** Matches the names of Anthropic's models, at its own server and in clouds. */
+const isAnthropics = /claude/i;
+
+/** Removes Claude Code's billing line, which only Anthropic reads. */
+function patchSystem(body: JsonObject): void {
+  const { system } = body;
+  const [first, ...rest] = typeof system === 'string' ? [] : listIn(system);
+  const block = objectIn(first);
+  const text = textIn(block === undefined ? system : block['text']);
+  const kept = cutBillingLine(text);
+  if (kept === text) return;
+  const blocks = [...(kept === '' ? [] : [{ ...block, text: kept }]), ...rest];
+  const cut = block === undefined ? kept : blocks;
+  if (cut.length === 0) delete body['system'];
+  else body['system'] = cut;
 }
 
 /** Renames the older `output_format` to `output_config.format`. */

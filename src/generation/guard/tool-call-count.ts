@@ -6,6 +6,7 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { ToolCharge } from '../price.ts';
 import { nameFeature } from '../priced-features.ts';
 import { readToolTerms, type ToolTerm } from '../tool-terms.ts';
+import { GroundingCount } from './grounding-count.ts';
 
 const none: readonly ToolCharge[] = [];
 
@@ -24,6 +25,7 @@ export class ToolCallCount {
   readonly #candidates: number;
   /** Undefined: none. */
   #items: Map<string, number> | undefined;
+  #grounding = new GroundingCount();
   /** Fields of the request that the upstream did not get. */
   #dropped: readonly string[] = [];
   /** The counts of earlier attempts of the same answer, which was continued after a pause. */
@@ -42,8 +44,9 @@ export class ToolCallCount {
   /** Counts the tool calls in events as they came from the upstream. */
   count(events: readonly GenerationEvent[]): void {
     if (this.#terms.length === 0) return;
-    for (const { event } of events) {
+    for (const { choice, event } of events) {
       if (event.case === 'started') this.#dropped = event.value.warnings.flatMap(listDropped);
+      if (event.case === 'extension') this.#grounding.take(choice, event.value.extra);
       if (event.case !== 'itemOpened') continue;
       const content = event.value.content?.content;
       const feature = content?.case === 'serverTool' ? findPricedFeature(content.value) : undefined;
@@ -56,6 +59,7 @@ export class ToolCallCount {
   /** Forgets the calls of an attempt whose output was not delivered. */
   restart(): void {
     this.#items = undefined;
+    this.#grounding = new GroundingCount();
   }
 
   /** Keeps the counts of an attempt that has ended, because the answer continues in another attempt. */
@@ -71,7 +75,7 @@ export class ToolCallCount {
     const candidates = this.#candidates;
     const readCount = reportedCountReader(extra);
     return this.#terms.flatMap(({ tool, nanoUsd, callsMax = callsPerRequestMax, member }) => {
-      const seen = this.#items?.get(tool) ?? 0;
+      const seen = (this.#items?.get(tool) ?? 0) + this.#grounding.calls(tool);
       const reportedCount = readCount(tool);
       const isSure = member !== undefined && !isEmpty && !this.#dropped.includes(member);
       const least = isSure ? candidates : 0;
@@ -93,6 +97,7 @@ function listDropped(warning: string): string[] {
 function findPricedFeature({ protocol, json }: ServerTool): string | undefined {
   const item = JSON.parse(json) as Record<string, unknown>;
   const { type, name, action } = item;
+  if (protocol === Protocol.GEMINI) return 'executableCode' in item ? 'code_execution' : undefined;
   if (protocol === Protocol.MESSAGES) {
     if (type !== 'server_tool_use' || typeof name !== 'string') return undefined;
     // Anthropic's code-execution tools have several names.

@@ -7,6 +7,11 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
  */
 const billingLine = /^x-anthropic-billing-header:[^\n]*\n?/;
 
+/** Returns the system text without that line. */
+export function cutBillingLine(text: string): string {
+  return text.replace(billingLine, '');
+}
+
 /** Returns the items of a request without that line; the same list if there is none. For providers of other protocols than Messages. */
 export function withoutBillingLine({ source, items }: GenerateRequest): readonly Item[] {
   const [first] = items;
@@ -15,7 +20,7 @@ export function withoutBillingLine({ source, items }: GenerateRequest): readonly
   const [part] = message.parts;
   if (message.role !== Role.SYSTEM || part?.content.case !== 'text') return items;
   const { text } = part.content.value;
-  const rest = text.replace(billingLine, '');
+  const rest = cutBillingLine(text);
   if (rest === text) return items;
   const kept = { ...part, content: { ...part.content, value: { ...part.content.value, text: rest } } };
   const parts = [...(rest === '' ? [] : [kept]), ...message.parts.slice(1)];

@@ -18,7 +18,7 @@ import { type Stored, toRow } from './to-row.ts';
 /** A key as it is stored: without the fields that are computed, or stored in another form. */
 type KeyRecord = Omit<
   KeyRow,
-  ViewedField | 'allowedModels' | 'disabled' | 'paused' | 'useSubsFirst' | 'fallbackToPayg' | 'tags'
+  ViewedField | 'allowedModels' | 'disabled' | 'revoked' | 'paused' | 'useSubsFirst' | 'fallbackToPayg' | 'tags'
 > & {
   readonly tags: string;
   readonly state: KeyState;
@@ -81,7 +81,10 @@ export class Accounts {
   readonly #plans: Plans;
   readonly #list: Query<[], Stored<AccountRow>>;
   readonly #one: Query<[number], Stored<AccountRow>>;
-  readonly #keys: Query<[KeyValues & { label: string; limit: number; offset: number }], Stored<KeyRecord>>;
+  readonly #keys: Query<
+    [KeyValues & { label: string; revoked: number; limit: number; offset: number }],
+    Stored<KeyRecord>
+  >;
   readonly #key: Query<[KeyValues], Stored<KeyRecord>>;
   readonly #keyOwner: Query<[number], { account_id: bigint }>;
   readonly #fields: Query<[number], Stored<FieldRecord>>;
@@ -104,7 +107,7 @@ export class Accounts {
     this.#list = db.prepare(`${accountSelect} ORDER BY id`);
     this.#one = db.prepare(`${accountSelect} WHERE id = ?`);
     this.#keys = db.prepare(
-      `${minuteWith} ${keySelect} WHERE account_id = @account AND state <> 'revoked' AND (@id = 0 OR group_id = @id)
+      `${minuteWith} ${keySelect} WHERE account_id = @account AND (state <> 'revoked' OR @revoked = 1) AND (@id = 0 OR group_id = @id)
          AND instr(lower(label), lower(@label)) > 0 ORDER BY id LIMIT @limit OFFSET @offset`,
     );
     this.#key = db.prepare(`${minuteWith} ${keySelect} WHERE id = @id`);
@@ -149,12 +152,12 @@ export class Accounts {
     return record === undefined ? undefined : accountRow(record);
   }
 
-  /** Returns the keys of an account that are not revoked and match the filter, oldest first. */
+  /** Returns the keys of an account that match the filter, oldest first. */
   keys({ accountId, ...filter }: KeyFilter & { readonly accountId: number }, nowMs: number): KeyRow[] {
-    const { limit = Number.MAX_SAFE_INTEGER, offset = 0, label = '', groupId = 0 } = filter;
+    const { limit = Number.MAX_SAFE_INTEGER, offset = 0, label = '', groupId = 0, revoked = false } = filter;
     const fields = Map.groupBy(this.#fields.all(accountId).map(fieldRecord), ({ keyId }) => keyId);
     return this.#keys
-      .all({ ...keyValues({ account: accountId, id: groupId }, nowMs), label, limit, offset })
+      .all({ ...keyValues({ account: accountId, id: groupId }, nowMs), label, revoked: revoked ? 1 : 0, limit, offset })
       .map(record => keyRow(record, fields.get(Number(record.keyId)) ?? []));
   }
 
@@ -273,6 +276,7 @@ function keyRow(record: Stored<KeyRecord>, fields: readonly FieldRecord[]): KeyR
     useSubsFirst: row.useSubsFirst === 1,
     fallbackToPayg: row.fallbackToPayg === 1,
     disabled: state !== 'enabled',
+    revoked: state === 'revoked',
     paused: row.paused === 1,
     tags: JSON.parse(row.tags) as Tags,
     minuteLimit: toNumber(readValue('minute_limit')),

@@ -2,7 +2,7 @@ import { dollarsText } from '../../lib/dollars.ts';
 import { isoTime } from '../../lib/clock.ts';
 import type { Actor, RecordedAction } from '../history.ts';
 import type { Account, Group, Key, Limit, ManagementKey, Rows } from '../rows.ts';
-import type { AdminCall } from './administration.ts';
+import type { AdminCall, AdminCommands } from './administration.ts';
 import { hashAudit } from './audit-hash.ts';
 import { fieldValue } from './limit-commands.ts';
 
@@ -111,7 +111,7 @@ export function audited<Reply>(rows: Rows, call: AdminCall, nowMs: number, work:
   const made: Resource[] = [{ type: described.type, id: described.id ?? reply }];
   if (call.name === 'bootstrap') made.push({ type: 'api_key', id: 1 }, { type: 'management_key', id: 1 });
   for (const resource of made) {
-    const after = describe(rows, resource);
+    const after = call.name === 'rotateKey' ? describeRotation(rows, call.command, nowMs) : describe(rows, resource);
     if (before === after) continue;
     const action =
       resource.type === described.type ? described.action : (bootstrapActions[resource.type] ?? described.action);
@@ -126,6 +126,12 @@ const bootstrapActions: Partial<Record<ResourceType, string>> = {
   api_key: 'key.create',
   management_key: 'management_key.create',
 };
+
+/** Returns a key after its rotation, as JSON, with the time until which its old secret stays valid; null: it has ended. */
+function describeRotation(rows: Rows, { keyId, overlapMs }: AdminCommands['rotateKey'], nowMs: number): string | null {
+  const overlap_ends_at = toTime(overlapMs > 0 ? nowMs + overlapMs : null);
+  return toJson(rows.keys.get(keyId), key => ({ ...describeKey(rows, key), overlap_ends_at }));
+}
 
 /** Adds a row to the end of a chain. */
 function addAudit(

@@ -44,7 +44,7 @@ export const priced: Readonly<Record<string, ReadonlySet<string>>> = {
 export const refused: ReadonlySet<string> = words(`
   audio modalities voice speed inference_geo container memory_limit best_of partial_images frame_count svg svg_usage billing_policy bill_to
   fallback_credit_token user_profile_id workspace_id fallbacks thread responseModalities speechConfig imageConfig routingConfig modelSelectionConfig
-  cachedContent retrieval audio_tokens
+  cachedContent modelArmorConfig retrieval audio_tokens
 `);
 
 /** Members that can't change a bill, by client. Text and settings of a request among them are counted as input with the member that holds them. */
@@ -102,7 +102,7 @@ export const free: Readonly<Record<string, ReadonlySet<string>>> = {
     imageOutputOptions imageSearch imageSearchQueries imageSize imageUri includeServerSideToolInvocations includeThoughts index items jsonPath key labels
     language languageAuto languageCode languageCodes languageHints lastPage latLng latitude level license llmRanker logProbability logProbabilitySum
     logprobs logprobsResult longitude manualMode maps maxItems maxLength maxProperties maxResults maximum maximumRemoteCalls mcpServers mediaId
-    mediaProcessing message metadata metadataFilter method mimeType minItems minLength minProperties minimum modality mode model modelArmorConfig
+    mediaProcessing message metadata metadataFilter method mimeType minItems minLength minProperties minimum modality mode model
     modelName modelRoutingPreference modelStage modelStatus modelVersion month multiSpeakerVoiceConfig name nullValue nullable numHits numTokens
     numberValue numericValue oauthConfig oidcConfig outcome output outputCompressionQuality outputDimensionality outputMimeType outputUriPrefix
     overwrittenThreshold pageNumber pageSpan parameters parametersJsonSchema partIndex partMetadata partialArgs parts pattern personGeneration photoUri

@@ -1,4 +1,4 @@
-import { Rotation } from '../lib/rotation.ts';
+import { Rotation } from './rotation.ts';
 
 /** How much work starts in one turn of the event loop, and how much may wait. */
 export interface FairLimits {
@@ -6,6 +6,8 @@ export interface FairLimits {
   readonly sliceMs: number;
   /** The most jobs of one owner that may wait. */
   readonly waitingMax: number;
+  /** The most jobs that start in one turn, for jobs that do most of their work after they have returned; absent: no limit. */
+  readonly jobsMax?: number;
 }
 
 type Job = () => void;
@@ -19,6 +21,7 @@ export class FairQueue<Owner> {
   readonly #nowMs: () => number;
   readonly #waiting = new Rotation<Owner, Job>();
   #spentMs = 0;
+  #started = 0;
   #isScheduled = false;
 
   constructor(limits: () => FairLimits, nowMs: () => number) {
@@ -28,13 +31,12 @@ export class FairQueue<Owner> {
 
   /** Runs a job now or in a later turn. Returns false if too many jobs of its owner already wait; the job then never runs. */
   run(owner: Owner, job: Job): boolean {
-    const { sliceMs, waitingMax } = this.#limits();
     this.#schedule();
-    if (this.#waiting.size === 0 && this.#spentMs < sliceMs) {
+    if (this.#waiting.size === 0 && this.#hasRoom()) {
       this.#execute(job);
       return true;
     }
-    if (this.#waiting.countOf(owner) >= waitingMax) return false;
+    if (this.#waiting.countOf(owner) >= this.#limits().waitingMax) return false;
     this.#waiting.add(owner, job);
     return true;
   }
@@ -48,8 +50,8 @@ export class FairQueue<Owner> {
   #nextTurn(): void {
     this.#isScheduled = false;
     this.#spentMs = 0;
-    const { sliceMs } = this.#limits();
-    while (this.#spentMs < sliceMs) {
+    this.#started = 0;
+    while (this.#hasRoom()) {
       const job = this.#waiting.takeNext();
       if (job === undefined) return;
       this.#execute(job);
@@ -57,7 +59,14 @@ export class FairQueue<Owner> {
     this.#schedule();
   }
 
+  /** Returns whether one more job may start in this turn. */
+  #hasRoom(): boolean {
+    const { sliceMs, jobsMax = Infinity } = this.#limits();
+    return this.#spentMs < sliceMs && this.#started < jobsMax;
+  }
+
   #execute(job: Job): void {
+    this.#started += 1;
     const beganMs = this.#nowMs();
     try {
       job();

@@ -1,9 +1,9 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { FairQueue } from './fair-queue.ts';
+import { type FairLimits, FairQueue } from './fair-queue.ts';
 
 /** Returns a queue whose jobs take a millisecond each, and a list of the jobs that it has run. */
-function setUp(limits = { sliceMs: 2, waitingMax: 100 }) {
+function setUp(limits: FairLimits = { sliceMs: 2, waitingMax: 100 }) {
   let nowMs = 0;
   const done: string[] = [];
   const queue = new FairQueue<string>(
@@ -26,6 +26,14 @@ test('jobs that fit into a turn begin at once, all others in later turns', async
   expect(done).toHaveLength(4);
   for (let count = 0; count < 4; count += 1) await turn();
   expect(done).toHaveLength(7);
+});
+
+test('if a turn may start a number of jobs, all others begin in later turns', async () => {
+  const { run, done } = setUp({ sliceMs: 100, waitingMax: 100, jobsMax: 3 });
+  for (let count = 0; count < 7; count += 1) run('a');
+  expect(done).toHaveLength(3);
+  await turn();
+  expect(done).toHaveLength(6);
 });
 
 test('accounts take turns, however many requests one of them sends', async () => {
