@@ -1,6 +1,7 @@
 import type { ConditionalPrice, ModelPrice, Provider, TieredPrices } from '@pydantic/genai-prices';
 import { scaledInteger } from './decimal.ts';
 import { cachingMember, listedModel } from './listed-model.ts';
+import { embeddingPaths } from './model-kind.ts';
 import { presetModels } from './preset-models.ts';
 import { type Preset, presets } from './presets.ts';
 import type { Config, ModelSettings, PricingSettings } from './settings.ts';
@@ -35,7 +36,7 @@ function toModels(preset: Preset, provider: Provider): ModelSettings[] {
     const contextLength = facts.contextLength ?? found.context_window;
     const known = { ...facts, name: found.name ?? found.id, contextLength, pricing };
     const vectors = dimensions ? { dimensions } : {};
-    const embeddingFields = embeds ? { ...vectors, endpoints: ['/v1/embeddings'] as const } : {};
+    const embeddingFields = embeds ? { ...vectors, endpoints: embeddingPaths } : {};
     return [Object.freeze({ ...listedModel(preset, model, known), ...embeddingFields })];
   });
 }

@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { decodeEmbedRequest } from '../codecs/embeddings/decode-request.ts';
 import { renderEmbedAnswer } from '../codecs/embeddings/render-answer.ts';
 import { decodeRerankRequest } from '../codecs/rerank/decode-request.ts';
@@ -35,8 +35,10 @@ interface DirectAnswer {
 
 /** A path whose answers are not streamed. */
 export interface DirectRoute<Request extends DirectRequest, Answer extends DirectAnswer> {
-  /** Decodes a body. Throws `validation_error` that names the field. */
-  decode(body: unknown): Request;
+  /** The path in log and metrics; absent: the one that is registered. */
+  readonly shownUrl?: string;
+  /** Decodes the body of a request. Throws `validation_error` that names the field. */
+  decode(body: unknown, request: FastifyRequest): Request;
   /** Calls the core. */
   ask(request: Request, options: CallOptions): Promise<Answer>;
   /** Returns the JSON of an answer. */
@@ -60,7 +62,7 @@ export function registerDirect<Request extends DirectRequest, Answer extends Dir
   url: string,
   route: DirectRoute<Request, Answer>,
 ): void {
-  const routeOptions = { url };
+  const routeOptions = { url: route.shownUrl ?? url };
   app.post(url, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
     reply.hijack();
     void answerDirectly(new Exchange(edge, request, reply, routeOptions), route);
@@ -75,7 +77,7 @@ async function answerDirectly<Request extends DirectRequest, Answer extends Dire
   const { edge, request, call, facts } = exchange;
   try {
     const body = await readJsonBody(edge, exchange.bodyOptions);
-    const requested = route.decode(body.value);
+    const requested = route.decode(body.value, request);
     requested.strict = edge.isStrict(request.raw.headers);
     attribute(requested, request.raw.headers);
     call.setFingerprint(request, body);

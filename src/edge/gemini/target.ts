@@ -10,6 +10,8 @@ export const geminiRoutes = {
   generateContent: '/v1beta/models/{model}::generateContent',
   streamGenerateContent: '/v1beta/models/{model}::streamGenerateContent',
   countTokens: '/v1beta/models/{model}::countTokens',
+  embedContent: '/v1beta/models/{model}::embedContent',
+  batchEmbedContents: '/v1beta/models/{model}::batchEmbedContents',
   list: '/v1beta/models',
   model: '/v1beta/models/{model}',
 } as const;
@@ -37,6 +39,8 @@ const methodRoutes: Readonly<Record<string, string>> = {
   generateContent: geminiRoutes.generateContent,
   streamGenerateContent: geminiRoutes.streamGenerateContent,
   countTokens: geminiRoutes.countTokens,
+  embedContent: geminiRoutes.embedContent,
+  batchEmbedContents: geminiRoutes.batchEmbedContents,
 };
 
 /** The methods of models, in the order of the documents. */
