@@ -3,6 +3,8 @@
  */
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { type ProviderError, providerErrors } from '../src/codecs/provider-errors.ts';
+import type { FailureMeaning } from '../src/generation/failure-meaning.ts';
 import { type ErrorFacets, errorTable } from '../src/errors/error-table.ts';
 import { errorType } from '../src/errors/error-type.ts';
 
@@ -11,7 +13,7 @@ export const errorsDocPath = resolve(import.meta.dirname, '../docs/errors.md');
 
 const introduction = `# Errors
 
-<!-- Written by scripts/errors-doc.ts from src/errors/error-table.ts: change the table, then run \`node scripts/errors-doc.ts\`. -->
+<!-- Written by scripts/errors-doc.ts from src/errors/error-table.ts and src/codecs/provider-errors.ts: change the tables, then run \`node scripts/errors-doc.ts\`. -->
 
 ## The envelope
 
@@ -48,13 +50,35 @@ limits and \`concurrent\`.
 
 A provider's error is mapped to a code once, when its answer is parsed. Its message may reach the client; its credentials, address, headers and charges never do.
 If the provider refused the content of the request, the code is 400 \`upstream_rejected\`, or \`context_length_exceeded\` if the provider reports that. Every
-other error is 502, after other keys and routes were tried: [Routing](architecture.md#routing).
+other error is 502, after other keys and routes were tried: [Routing](architecture.md#routing). Messages about the operator's keys, bill and models are not shown to clients.
 
-## Codes
+What an error means is decided by its status: 400, 413 and 422 blame the request, 401 the key, 402 the bill, 403 the key's permission for the model, 404 the model; 429 is a rate limit; 408, 409 and 498 are temporary; 5xx is a failure.
+These errors mean something else (\`src/codecs/provider-errors.ts\`, the first that matches):
+
+| means | sent by | source |
+| --- | --- | --- |
+`;
+
+const codesIntroduction = `## Codes
 
 "Retry" is the header \`x-should-retry\`, which the official clients follow: *no* stops their retries, *theirs* leaves the decision to them (they retry 408,
 409, 429 and 5xx). A 429 for a minute limit or for \`concurrent\` is an exception: the header is *true*, with \`retry-after\`.
 `;
+
+/** What the page says of each meaning. */
+const meaningTexts: Readonly<Record<FailureMeaning, string>> = {
+  request: 'the request is refused',
+  too_long: 'the input is too long',
+  key: 'the key is wrong',
+  billing: 'the bill is not paid',
+  permission: 'the key may not use the model',
+  model: 'the provider lacks the model',
+  limit: 'a rate limit',
+  quota: 'a rate limit, with a message that is not shown',
+  loading: 'the model is being loaded',
+  temporary: 'temporary',
+  server: 'a failure',
+};
 
 function retryText(retry: boolean | undefined): string {
   if (retry === undefined) return 'theirs';
@@ -66,14 +90,18 @@ function row(code: string, { meaning, http, rpc, retry, tip }: ErrorFacets): str
   return `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }
 
-/** Returns the page: one row per code, in the order of the table. */
+function meaningRow({ means, sent, source }: ProviderError): string {
+  return `| ${meaningTexts[means]} | ${sent} | ${source} |`;
+}
+
+/** Returns the page: a row for each error of providers and for each code, in the order of the tables. */
 export function errorsDoc(): string {
   const rows = Object.entries(errorTable).map(([code, facets]) => row(code, facets));
   const head = [
     '| code | HTTP | type | gRPC | retry | what happened | what to do |',
     '| --- | --- | --- | --- | --- | --- | --- |',
   ];
-  return `${introduction}\n${[...head, ...rows].join('\n')}\n`;
+  return `${introduction}${providerErrors.map(meaningRow).join('\n')}\n\n${codesIntroduction}\n${[...head, ...rows].join('\n')}\n`;
 }
 
 if (import.meta.main) writeFileSync(errorsDocPath, errorsDoc());

@@ -4,14 +4,7 @@ import type { UpstreamFailure } from '../generation/upstream.ts';
 import { sseData } from '../lib/sse.ts';
 import type { Json } from './codec.ts';
 import { objectIn } from './json.ts';
-import {
-  errorFacts,
-  type ErrorFacts,
-  readErrorBody,
-  makeReportedFailure,
-  statusIn,
-  type TooLong,
-} from './upstream-error.ts';
+import { errorFacts, type ErrorFacts, readErrorBody, makeReportedFailure, statusIn } from './upstream-error.ts';
 
 /** Errors of Chat Completions and of the older Completions: renders the frame for clients, and parses the errors of upstreams. Source: docs/errors.md "The envelope". */
 
@@ -30,16 +23,9 @@ export function errorFrame(error: GatewayError, requestId: string): string {
   );
 }
 
-/** How upstreams report that the input is too long. They have no common code for it. */
-const tooLong: TooLong = {
-  code: /context_(length|window)_exceeded|context_length/,
-  message:
-    /context[ _-]?(length|window|size)|maximum (context|prompt|input)|max_model_len|(prompt|input|request) (is|was) too (long|large)|too many (input )?tokens|exceeds? .{0,40}tokens/i,
-};
-
 /** Parses an error body; returns an empty object for a web page or an empty body. Never throws. */
-export function parseError(_status: number, body: string): ErrorFacts {
-  return readErrorBody(body, value => errorFacts(value, tooLong));
+export function parseError(status: number, body: string): ErrorFacts {
+  return readErrorBody(body, value => errorFacts(value, status));
 }
 
 /** Returns the failure that the upstream reports inside its answer. */
@@ -47,5 +33,5 @@ export function toReportedFailure(value: Json): UpstreamFailure {
   const body = objectIn(value);
   const error = objectIn(body?.['error']) ?? body;
   const status = statusIn([error?.['status'], error?.['status_code'], error?.['code']]);
-  return makeReportedFailure(errorFacts(value, tooLong), status);
+  return makeReportedFailure(errorFacts(value, status), status);
 }

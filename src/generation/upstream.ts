@@ -1,5 +1,6 @@
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
+import type { FailureMeaning } from './failure-meaning.ts';
 import type { Hold } from './hold.ts';
 
 /** Observes an attempt for its trace. The events of the answer go to the receiver, not to this. */
@@ -142,16 +143,8 @@ export interface UpstreamFailureFacts {
   readonly param?: string;
   /** The error code in `error.details` of the Messages interface, which its clients read: letters, digits and underscores. */
   readonly detailCode?: string;
-  /** True if the upstream reports that the input is too long for the model. */
-  readonly contextLengthExceeded?: boolean;
-  /** True if the upstream rejects the content of the request, with any status, so that no other attempt would succeed. */
-  readonly blamesContent?: boolean;
-  /** True if the model is still being loaded, so that the same request may succeed later. */
-  readonly isLoading?: boolean;
-  /**
-   * True if the failure is about the operator's account with the provider (quota, credit): no other request with that key can succeed. Clients do not see the message.
-   */
-  readonly billing?: boolean;
+  /** What the error's body says that the error means; absent: its status decides (`readMeaning`). */
+  readonly meaning?: FailureMeaning;
   /** The wait that the upstream requests (`retry-after`), in ms. */
   readonly retryAfterMs?: number;
   /** True if the request itself asked for this failure with a `!sim` line; it does not count for the circuit breaker. */

@@ -27,7 +27,7 @@ const runsInOneGo = 32;
 function tooLong(contextLength: number): UpstreamFailure {
   return new UpstreamFailure('status', {
     status: 400,
-    contextLengthExceeded: true,
+    meaning: 'too_long',
     message: `The input is longer than this model's context length of ${contextLength} tokens.`,
   });
 }

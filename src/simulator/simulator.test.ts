@@ -114,7 +114,7 @@ describe('an answer', () => {
     for (const text of ['word '.repeat(200_000), 'x'.repeat(20_000_000)]) {
       const { failure } = await askToFail(simulator, { items: [user(text)] });
       expect(failure).toBeInstanceOf(UpstreamFailure);
-      expect(failure).toMatchObject({ kind: 'status', facts: { status: 400, contextLengthExceeded: true } });
+      expect(failure).toMatchObject({ kind: 'status', facts: { status: 400, meaning: 'too_long' } });
     }
     expect(process.cpuUsage(start).user / 1_000).toBeLessThan(3_000);
   });

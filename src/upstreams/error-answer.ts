@@ -42,11 +42,6 @@ export function readRequestId(headers: ResponseHead['headers']): string | undefi
   return undefined;
 }
 
-/** Statuses that may be about the operator's account with the provider, and words in messages about its bill. */
-const accountStatuses: ReadonlySet<number> = new Set([401, 402, 403, 429]);
-const billingWords =
-  /\b(?:quotas?|billing|billed|credits?|balance|payments?|prepaid|invoices?|subscriptions?|spend(?:ing)?)\b/i;
-
 /** Converts an answer with an error status to a failure, with the upstream's texts. */
 export function statusFailure(
   { status, headers }: ResponseHead,
@@ -55,8 +50,7 @@ export function statusFailure(
 ): UpstreamFailure {
   const said = codec.parseError(status, body);
   const wait = retryAfterMs(headers, clock);
-  const billing = accountStatuses.has(status) && billingWords.test(said.message ?? '') ? true : undefined;
-  return new UpstreamFailure('status', { status, ...said, ...defined({ retryAfterMs: wait, billing }) });
+  return new UpstreamFailure('status', { status, ...said, ...defined({ retryAfterMs: wait }) });
 }
 
 /** Returns the same failure with its texts cleaned for clients. */

@@ -287,7 +287,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     const body = Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
     const failure = this.#withLogMessage(statusFailure(head, body, { codec, clock: this.#target.runtime }));
     if (this.#target.keys.learn(keyUser, model, this.#keyIndex, failure)) this.#send();
-    else if (head.status === 503 && failure.facts.isLoading === true) this.#awaitModel(failure);
+    else if (failure.facts.meaning === 'loading') this.#awaitModel(failure);
     else this.#fail(failure);
   }
 

@@ -1,7 +1,8 @@
 import { type OutgoingBody, outgoingBody } from './outgoing-json.ts';
 import { createHash } from 'node:crypto';
 import { encodeEdit, encodeForm, encodeGeneration } from '../codecs/images/encode-request.ts';
-import { parseAnswer, type ParsedImage, parseError } from '../codecs/images/parse-answer.ts';
+import { parseAnswer, type ParsedImage } from '../codecs/images/parse-answer.ts';
+import { parseError } from '../codecs/openai-error.ts';
 import { detectImageType } from '../generation/images/image-type.ts';
 import type { Drawing, DrawnImage, ImageCall, ImageUpstream } from '../generation/images/image-upstream.ts';
 import { type KeysHealth, UpstreamFailure } from '../generation/upstream.ts';

@@ -152,7 +152,7 @@ test('an error about the provider’s bill counts as a refused key, whatever its
   const keys = ring('a', 'b');
   const request = hold();
   picked(keys, request);
-  expect(keys.learn(request, 'm', 0, new UpstreamFailure('status', { status: 400, billing: true }))).toBe(true);
+  expect(keys.learn(request, 'm', 0, new UpstreamFailure('status', { status: 400, meaning: 'billing' }))).toBe(true);
   expect([keys.health().map(({ state }) => state), picked(keys, hold())]).toEqual([['resting', 'working'], 'b']);
 });
 

@@ -111,8 +111,8 @@ export class KeyRing {
    * Records that a call with this key failed. Returns whether the key user should try another key immediately. Some upstreams return 404 if a key can't use a model, so a 404 counts only for this key user and model.
    */
   learn(keyUser: object, model: string, index: number, failure: UpstreamFailure): boolean {
-    const { status = 0, billing = false } = failure.facts;
-    const isRefused = status === 401 || status === 403 || (billing && status !== 429);
+    const { status = 0, meaning } = failure.facts;
+    const isRefused = status === 401 || status === 403 || meaning === 'key' || meaning === 'billing';
     if (!isRefused && status !== 404 && status !== 429) {
       // An error of the upstream itself says nothing about the key; a rejected request shows that the key was accepted.
       if (status < 500) this.works(keyUser, index);

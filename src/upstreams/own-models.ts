@@ -8,9 +8,9 @@ import type { UpstreamProtocol } from './protocols.ts';
 /** The most bytes of a list of models. No real list is that long. */
 const bytesMax = 8 * 1024 ** 2;
 
-/** Reads errors as all protocols do. The pattern of "input too long" never matches, because a request for a list has no input. */
+/** Reads errors as all protocols do. */
 const codec = {
-  parseError: (_: number, body: string) => readErrorBody(body, value => errorFacts(value, { message: /(?!)/ })),
+  parseError: (status: number, body: string) => readErrorBody(body, value => errorFacts(value, status)),
 };
 
 /**

@@ -4,7 +4,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decodeEdit, decodeEditForm, decodeGeneration } from '../../src/codecs/images/decode-request.ts';
 import { encodeEdit, encodeForm, encodeGeneration } from '../../src/codecs/images/encode-request.ts';
-import { parseAnswer, parseError } from '../../src/codecs/images/parse-answer.ts';
+import { parseAnswer } from '../../src/codecs/images/parse-answer.ts';
+import { parseError } from '../../src/codecs/openai-error.ts';
 import { ImageAnswerFold } from '../../src/codecs/images/render-answer.ts';
 import {
   type ImageAnswer,

@@ -427,7 +427,7 @@ describe('failures', () => {
     [
       'an input that is too long',
       frame({ error: { message: 'x', code: 'context_length_exceeded' } }),
-      { message: 'x', contextLengthExceeded: true },
+      { message: 'x', meaning: 'too_long' },
     ],
   ])('%s is reported with the upstream’s message', (_, reported, facts) => {
     const failure = catchFailure(() => events(chunk({ content: 'a' }), reported, finish('stop'), done));
@@ -531,17 +531,17 @@ describe('an error body', () => {
     [
       'OpenAI’s length',
       '{"error":{"message":"x","code":"context_length_exceeded"}}',
-      { message: 'x', contextLengthExceeded: true },
+      { message: 'x', meaning: 'too_long' },
     ],
     [
       'vLLM’s length',
       '{"message":"This model\'s maximum context length is 4096 tokens."}',
-      { message: "This model's maximum context length is 4096 tokens.", contextLengthExceeded: true },
+      { message: "This model's maximum context length is 4096 tokens.", meaning: 'too_long' },
     ],
     [
       'Anthropic’s length',
       '{"error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}',
-      { message: 'prompt is too long: 210000 tokens > 200000 maximum', contextLengthExceeded: true },
+      { message: 'prompt is too long: 210000 tokens > 200000 maximum', meaning: 'too_long' },
     ],
     ['another limit', '{"error":{"message":"max_tokens is too large"}}', { message: 'max_tokens is too large' }],
   ])('%s', (_, body, facts) => {

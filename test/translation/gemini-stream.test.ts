@@ -311,6 +311,7 @@ describe('errors', () => {
     const details = [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '34.5s' }];
     expect(error(429, { error: { code: 429, message: 'quota', status: 'RESOURCE_EXHAUSTED', details } })).toEqual({
       message: 'quota',
+      meaning: 'quota',
       retryAfterMs: 34_500,
     });
   });
@@ -322,7 +323,7 @@ describe('errors', () => {
 
   test('because of a too long input are recognized', () => {
     const message = 'The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).';
-    expect(error(400, { error: { code: 400, message } })).toEqual({ message, contextLengthExceeded: true });
+    expect(error(400, { error: { code: 400, message } })).toEqual({ message, meaning: 'too_long' });
   });
 
   test('may be a web page, an empty body, a list or a text', () => {

@@ -304,7 +304,7 @@ describe('an error status', () => {
 
   test('is reported as a too long input if the upstream says so', async () => {
     const upstream = await upstreamThat(refuses(400, { code: 'context_length_exceeded' }));
-    expect((await collectAnswer(chatUpstream(upstream.baseUrl))).failure?.facts.contextLengthExceeded).toBe(true);
+    expect((await collectAnswer(chatUpstream(upstream.baseUrl))).failure?.facts.meaning).toBe('too_long');
   });
 
   test('is reported even if its body breaks off, never ends, is huge or is not JSON', async () => {

@@ -8,7 +8,6 @@ import {
   readErrorBody,
   makeReportedFailure,
   statusIn,
-  type TooLong,
 } from '../upstream-error.ts';
 
 /**
@@ -16,23 +15,19 @@ import {
  * troubleshooting.
  */
 
-const tooLong: TooLong = {
-  message: /input token count .{0,60}exceeds|exceeds the maximum number of tokens|(prompt|input|request) is too long/i,
-};
-
 /** Parses an error body; returns an empty object for a web page or an empty body. Never throws. */
-export function parseError(_status: number, body: string): ErrorFacts {
-  return readErrorBody(body, errorFacts);
+export function parseError(status: number, body: string): ErrorFacts {
+  return readErrorBody(body, value => errorFacts(value, status));
 }
 
 /** Reads an error; the result has `status` and `retryAfterMs` if the body is more specific than the response head. */
-function errorFacts(value: Json): ErrorFacts {
+function errorFacts(value: Json, status: number | undefined): ErrorFacts {
   const details = objectsIn(errorIn(value)?.['details']);
   // Gemini reports a wrong key with status 400, which would otherwise count as the client's error.
   const isKeyWrong = details.some(({ reason }) => /^API_KEY_(INVALID|EXPIRED)$/.test(textIn(reason)));
   const waits = details.map(detail => parseDuration(textIn(detail['retryDelay'])));
   return {
-    ...sharedFacts(value, tooLong),
+    ...sharedFacts(value, status),
     ...defined({ status: isKeyWrong ? 401 : undefined, retryAfterMs: waits.find(each => each !== undefined) }),
   };
 }
@@ -45,6 +40,7 @@ function parseDuration(duration: string): number | undefined {
 
 /** Returns the failure that the upstream reports inside its answer. */
 export function toReportedFailure(body: JsonObject): UpstreamFailure {
-  const facts = errorFacts(body);
-  return makeReportedFailure(facts, facts.status ?? statusIn([objectIn(body['error'])?.['code']]));
+  const named = statusIn([objectIn(body['error'])?.['code']]);
+  const facts = errorFacts(body, named);
+  return makeReportedFailure(facts, facts.status ?? named);
 }

@@ -1,4 +1,4 @@
-import { UpstreamFailure, type UpstreamFailureFacts } from '../../generation/upstream.ts';
+import { UpstreamFailure } from '../../generation/upstream.ts';
 import { decodeBase64, parseDataUrl } from '../../generation/media.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { listIn, objectIn, textIn, unknownMembers } from '../json.ts';
@@ -65,20 +65,4 @@ function collectExtra(value: JsonObject, known: ReadonlySet<string>): string {
 
 function malformed(what: string, cause?: unknown): UpstreamFailure {
   return new UpstreamFailure('malformed', { cause: cause ?? new Error(`the answer has ${what}`) });
-}
-
-/** Parses an error body; returns an empty object for a web page or an empty body. Never throws. */
-export function parseError(_status: number, body: string): Pick<UpstreamFailureFacts, 'message' | 'param'> {
-  let value: Json;
-  try {
-    value = JSON.parse(body) as Json;
-  } catch {
-    const text = body.trim();
-    return text === '' || text.startsWith('<') ? {} : { message: text.slice(0, 2_000) };
-  }
-  const outer = objectIn(value);
-  const error = objectIn(outer?.['error']) ?? outer;
-  const message = textIn(error?.['message']) || textIn(outer?.['error']) || textIn(outer?.['detail']);
-  const param = textIn(error?.['param']);
-  return { ...(message === '' ? {} : { message: message.slice(0, 2_000) }), ...(param === '' ? {} : { param }) };
 }

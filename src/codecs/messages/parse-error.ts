@@ -8,16 +8,9 @@ import {
   readErrorBody,
   makeReportedFailure,
   statusIn,
-  type TooLong,
 } from '../upstream-error.ts';
 
 /** Upstream errors. Source: docs/errors.md "Errors of providers". */
-
-/** How upstreams report that the input is too long. The protocol has no code for it, but compatible servers do. */
-const tooLong: TooLong = {
-  code: /^context_length_exceeded$/,
-  message: /prompt is too long|context[ _-]?(length|window|limit)|input (is|was) too long|too many (input )?tokens/i,
-};
 
 /** HTTP statuses by the type of an error in a stream. */
 const statusByType: Readonly<Record<string, number>> = {
@@ -34,20 +27,18 @@ const statusByType: Readonly<Record<string, number>> = {
 };
 
 /** Parses an error body; returns an empty object for a web page or an empty body. Never throws. */
-export function parseError(_status: number, body: string): ErrorFacts {
-  return readErrorBody(body, errorFacts);
+export function parseError(status: number, body: string): ErrorFacts {
+  return readErrorBody(body, value => errorFacts(value, status));
 }
 
-function errorFacts(value: Json): ErrorFacts {
+function errorFacts(value: Json, status: number | undefined): ErrorFacts {
   const detailCode = textIn(objectIn(errorIn(value)?.['details'])?.['error_code']);
-  return { ...sharedFacts(value, tooLong), ...(/^\w{1,64}$/.test(detailCode) ? { detailCode } : {}) };
+  return { ...sharedFacts(value, status), ...(/^\w{1,64}$/.test(detailCode) ? { detailCode } : {}) };
 }
 
 /** Returns the failure that the upstream reports inside its answer. */
 export function toReportedFailure(value: Json): UpstreamFailure {
   const error = objectIn(objectIn(value)?.['error']);
-  return makeReportedFailure(
-    errorFacts(value),
-    statusIn([error?.['status_code']]) ?? statusByType[textIn(error?.['type'])],
-  );
+  const status = statusIn([error?.['status_code']]) ?? statusByType[textIn(error?.['type'])];
+  return makeReportedFailure(errorFacts(value, status), status);
 }

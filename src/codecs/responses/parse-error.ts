@@ -1,22 +1,9 @@
 import type { UpstreamFailure } from '../../generation/upstream.ts';
 import type { Json } from '../codec.ts';
 import { objectIn, textIn } from '../json.ts';
-import {
-  errorFacts,
-  type ErrorFacts,
-  readErrorBody,
-  makeReportedFailure,
-  statusIn,
-  type TooLong,
-} from '../upstream-error.ts';
+import { errorFacts, type ErrorFacts, readErrorBody, makeReportedFailure, statusIn } from '../upstream-error.ts';
 
 /** Upstream errors. Source: docs/errors.md "Errors of providers". */
-
-const tooLong: TooLong = {
-  code: /context_(length|window)/,
-  message:
-    /context[ _-]?(length|window|size)|maximum (context|prompt|input)|(prompt|input|request) (is|was) too (long|large)|too many (input )?tokens|exceeds? .{0,40}tokens/i,
-};
 
 /** HTTP statuses by the code or type of an error in a stream. */
 const statusByCode: Readonly<Record<string, number>> = {
@@ -33,8 +20,8 @@ const statusByCode: Readonly<Record<string, number>> = {
 };
 
 /** Parses an error body; returns an empty object for a web page or an empty body. Never throws. */
-export function parseError(_status: number, body: string): ErrorFacts {
-  return readErrorBody(body, value => errorFacts(value, tooLong));
+export function parseError(status: number, body: string): ErrorFacts {
+  return readErrorBody(body, value => errorFacts(value, status));
 }
 
 /** Returns the failure that the upstream reports inside its answer: an `error` event, or a response that failed. */
@@ -43,8 +30,6 @@ export function toReportedFailure(value: Json): UpstreamFailure {
   const error = objectIn(body?.['error']) ?? body ?? {};
   const { code, type } = error;
   const named = statusIn([error['status_code'], error['status'], code]);
-  return makeReportedFailure(
-    errorFacts(value, tooLong),
-    named ?? statusByCode[textIn(code)] ?? statusByCode[textIn(type)],
-  );
+  const status = named ?? statusByCode[textIn(code)] ?? statusByCode[textIn(type)];
+  return makeReportedFailure(errorFacts(value, status), status);
 }

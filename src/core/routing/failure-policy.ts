@@ -1,4 +1,5 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
+import { type FailureMeaning, readMeaning } from '../../generation/failure-meaning.ts';
 import type { UpstreamFailure, UpstreamFailureKind } from '../../generation/upstream.ts';
 import { defined } from '../../lib/defined.ts';
 
@@ -12,17 +13,29 @@ export interface Verdict {
   readonly counts: boolean;
 }
 
-const rejections: ReadonlySet<number> = new Set([400, 413, 422]);
-/** Statuses that mean that the provider refused the gateway's key or model. */
-const refusals: ReadonlySet<number> = new Set([401, 402, 403, 404]);
-const retriedBelow500: ReadonlySet<number> = new Set([408, 409, 429]);
+/** What follows a failure of each meaning. The upstream has already tried all of the provider's keys, and has waited for a model that is being loaded. */
+const verdicts: Readonly<Record<FailureMeaning, Verdict>> = {
+  request: { retry: 'rejected', counts: false },
+  too_long: { retry: 'rejected', counts: false },
+  key: { retry: 'next_route', counts: false },
+  billing: { retry: 'next_route', counts: false },
+  permission: { retry: 'next_route', counts: false },
+  model: { retry: 'next_route', counts: false },
+  limit: { retry: 'same_route', counts: false },
+  quota: { retry: 'same_route', counts: false },
+  temporary: { retry: 'same_route', counts: false },
+  loading: { retry: 'next_route', counts: false },
+  server: { retry: 'same_route', counts: true },
+};
 
-function statusVerdict(status: number): Verdict {
-  if (rejections.has(status)) return { retry: 'rejected', counts: false };
-  if (status >= 500) return { retry: 'same_route', counts: true };
-  if (retriedBelow500.has(status)) return { retry: 'same_route', counts: false };
-  // The upstream has already tried all of the provider's keys.
-  return { retry: 'next_route', counts: false };
+/** Meanings that concern only the operator, so that clients do not see the provider's message. */
+const operators: ReadonlySet<FailureMeaning | undefined> = new Set(['key', 'billing', 'permission', 'model'] as const);
+
+/** Returns what a failure means; undefined if it is none that the upstream has reported, or if the report has neither a status nor a known text. */
+function findMeaning({ kind, facts: { status, meaning } }: UpstreamFailure): FailureMeaning | undefined {
+  if (kind === 'status') return readMeaning(status ?? 500, meaning);
+  if (kind !== 'reported') return undefined;
+  return status === undefined ? meaning : readMeaning(status, meaning);
 }
 
 /** What follows a failure without a status, and the client's error message. Breakers count all of these failures. */
@@ -46,33 +59,13 @@ const kinds: Readonly<
   },
 };
 
-function kindVerdict({ kind, facts }: UpstreamFailure): Verdict {
-  const { status } = facts;
-  // The provider's account can't pay. That does not depend on the key or the request, so the next route is tried.
-  if (facts.billing === true && status !== 429) return { retry: 'next_route', counts: false };
-  if (kind === 'status' || kind === 'reported') {
-    if (isRequestsFault(facts)) return { retry: 'rejected', counts: false };
-    // The upstream has already waited for the model to load: see `HttpAttempt`.
-    if (status === 503 && facts.isLoading === true) return { retry: 'next_route', counts: false };
-    if (kind === 'status' || status !== undefined) return statusVerdict(status ?? 500);
-  }
-  return { retry: kinds[kind].retry, counts: true };
-}
-
-/** Statuses that never mean that the request is at fault: they are about credentials and load. */
-const notTheRequests: ReadonlySet<number> = new Set([401, 403, 408, 429, 503, 529]);
-
-/**
- * Returns true if the upstream rejects the content of the request, even with a status above 499. Otherwise such a request would be tried on every route, and open the breakers for other requests.
- */
-function isRequestsFault({ status, contextLengthExceeded, blamesContent }: UpstreamFailure['facts']): boolean {
-  if (status !== undefined && notTheRequests.has(status)) return false;
-  return contextLengthExceeded === true || blamesContent === true;
-}
-
 /** Decides what follows a failure. `delivered`: events of the attempt were sent to the client and can't be taken back. */
 export function toVerdict(failure: UpstreamFailure, delivered: boolean): Verdict {
-  const verdict = kindVerdict(failure);
+  const meaning = findMeaning(failure);
+  const verdict =
+    meaning !== undefined
+      ? verdicts[meaning]
+      : { retry: failure.kind === 'status' ? 'next_route' : kinds[failure.kind].retry, counts: true };
   return {
     retry: delivered ? 'never' : verdict.retry,
     counts: verdict.counts && failure.facts.requested !== true,
@@ -91,31 +84,26 @@ export function providersBusy(model: string): GatewayError {
   return new GatewayError('overloaded', message, { retryAfterMs: 1_000 });
 }
 
-/** Returns the client's message for a status. `own`: the provider's message; it is left out if the provider refused the gateway's key, which concerns only the operator. */
-function statusMessage(status: number, own: string | undefined): string {
-  if (refusals.has(status)) return 'The model’s provider refused the gateway’s request.';
+/** Returns the client's message for an error that the upstream has reported. The provider's own message is left out if it concerns only the operator. */
+function reportedMessage(failure: UpstreamFailure): string {
+  const { status, message } = failure.facts;
+  const meaning = findMeaning(failure);
+  if (meaning === 'loading') return 'The model’s provider is still loading the model.';
+  if (operators.has(meaning)) return 'The model’s provider refused the gateway’s request.';
   const what =
-    status === 429 || status === 503 || status === 529
+    meaning === 'limit' || meaning === 'quota' || status === 503 || status === 529
       ? 'The model’s provider is overloaded'
-      : `The model’s provider failed with status ${status}`;
-  return own === undefined ? `${what}.` : `${what}: ${own}`;
+      : status === undefined
+        ? 'The model’s provider reported an error'
+        : `The model’s provider failed with status ${status}`;
+  return message === undefined || meaning === 'quota' ? `${what}.` : `${what}: ${message}`;
 }
 
 function rejection(failure: UpstreamFailure): GatewayError {
   const { message = 'The model’s provider refused the request.', param, detailCode } = failure.facts;
-  const isTooLong = failure.facts.contextLengthExceeded === true;
   const facts = { cause: failure, ...defined({ param, detailCode }) };
-  return new GatewayError(isTooLong ? 'context_length_exceeded' : 'upstream_rejected', message, facts);
-}
-
-function upstreamMessage({ kind, facts }: UpstreamFailure): string {
-  const { status } = facts;
-  const message = facts.billing === true ? undefined : facts.message;
-  if (status === 503 && facts.isLoading === true) return 'The model’s provider is still loading the model.';
-  if (kind === 'status') return statusMessage(status ?? 500, message);
-  if (kind !== 'reported') return kinds[kind].message;
-  if (status !== undefined && status >= 400) return statusMessage(status, message);
-  return message === undefined ? kinds.reported.message : `The model’s provider reported an error: ${message}`;
+  const code = findMeaning(failure) === 'too_long' ? 'context_length_exceeded' : 'upstream_rejected';
+  return new GatewayError(code, message, facts);
 }
 
 /**
@@ -124,7 +112,9 @@ function upstreamMessage({ kind, facts }: UpstreamFailure): string {
 export function clientError(failure: UpstreamFailure, delivered: boolean): GatewayError {
   if (toVerdict(failure, delivered).retry === 'rejected') return rejection(failure);
   const { retryAfterMs, detailCode } = failure.facts;
-  const code = failure.kind.endsWith('_timeout') ? 'upstream_timeout' : 'upstream_error';
+  const { kind } = failure;
+  const message = kind === 'status' || kind === 'reported' ? reportedMessage(failure) : kinds[kind].message;
+  const code = kind.endsWith('_timeout') ? 'upstream_timeout' : 'upstream_error';
   const facts = { cause: failure, ...defined({ retryAfterMs, detailCode }) };
-  return new GatewayError(code, upstreamMessage(failure), facts);
+  return new GatewayError(code, message, facts);
 }

@@ -273,7 +273,7 @@ describe('the error that the client gets', () => {
     [status(413), 'upstream_rejected', 'status 413'],
     [status(422), 'upstream_rejected', 'status 422'],
     [new UpstreamFailure('status', { status: 400 }), 'upstream_rejected', 'The model’s provider refused the request.'],
-    [status(400, { message: 'too long', contextLengthExceeded: true }), 'context_length_exceeded', 'too long'],
+    [status(400, { message: 'too long', meaning: 'too_long' }), 'context_length_exceeded', 'too long'],
     [status(401), 'upstream_error', 'The model’s provider refused the gateway’s request.'],
     [status(403), 'upstream_error', 'The model’s provider refused the gateway’s request.'],
     [status(404), 'upstream_error', 'The model’s provider refused the gateway’s request.'],
