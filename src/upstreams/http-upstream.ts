@@ -352,11 +352,14 @@ function asksForTimings({ source }: GenerateRequest): boolean {
   return Buffer.from(buffer, byteOffset, length).includes('"timings_per_token"');
 }
 
+/** The protocols whose providers decide themselves which calls need results. */
+const checksCalls: ReadonlySet<Protocol> = new Set([Protocol.RESPONSES, Protocol.GEMINI]);
+
 /**
  * Returns the unchanged request, for an upstream with the protocol of the client. Throws for calls without results, unless the upstream checks that.
  */
 function keepUnchanged(request: GenerateRequest, protocol: Protocol): PortableRequest {
-  if (protocol !== Protocol.RESPONSES) checkCalls(request.items, request.endpoint);
+  if (!checksCalls.has(protocol)) checkCalls(request.items, request.endpoint);
   return { request, dropped: [], calls: undefined };
 }
 

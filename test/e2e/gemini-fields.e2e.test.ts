@@ -344,6 +344,93 @@ describe('errors', () => {
   });
 });
 
+describe('a Gemini provider gets the client’s bytes', () => {
+  const call = { functionCall: { id: 'c1', name: 'f', args: { n: 1 } }, thoughtSignature: 'QUJD' };
+  test.each<[string, Json]>([
+    ['one answer asked for', { contents: [user('Hi')], generationConfig: { candidateCount: 1, maxOutputTokens: 64 } }],
+    [
+      'snake case',
+      {
+        contents: [user('Hi')],
+        generation_config: { candidate_count: 1, max_output_tokens: 64, top_k: 3 },
+        safety_settings: [],
+      },
+    ],
+    [
+      'one object where a list is meant',
+      {
+        contents: { parts: { text: 'Hi' } },
+        systemInstruction: { parts: { text: 'Be brief.' } },
+        tools: { functionDeclarations: { name: 'f' } },
+        generationConfig: { maxOutputTokens: 64 },
+      },
+    ],
+    [
+      'unknown members everywhere',
+      {
+        contents: [{ role: 'user', parts: [{ text: 'Hi', future: 1 }], future: [] }],
+        future: { a: 1e21 },
+        generationConfig: { future: 'x', maxOutputTokens: 64 },
+        toolConfig: { future: null },
+      },
+    ],
+    [
+      'a call without a result',
+      {
+        contents: [user('Add'), { role: 'model', parts: [call] }, user('5')],
+        generationConfig: { maxOutputTokens: 64 },
+      },
+    ],
+    [
+      'a mode in small letters',
+      {
+        contents: [user('Hi')],
+        tools: [{ functionDeclarations: [{ name: 'f' }] }],
+        toolConfig: { functionCallingConfig: { mode: 'any' } },
+        generationConfig: { maxOutputTokens: 64 },
+      },
+    ],
+    [
+      'parts of Google’s own',
+      {
+        contents: [
+          {
+            role: 'user',
+            parts: [
+              { fileData: { fileUri: 'gs://b/a.mp4', mimeType: 'video/mp4' }, videoMetadata: { fps: 1 } },
+              { inlineData: { mimeType: 'audio/wav', data: 'UklGRg==' } },
+            ],
+          },
+          {
+            role: 'model',
+            parts: [
+              { executableCode: { language: 'PYTHON', code: '1' } },
+              { codeExecutionResult: { outcome: 'OUTCOME_OK', output: '1' } },
+            ],
+          },
+          user('And?'),
+        ],
+        generationConfig: { maxOutputTokens: 64 },
+      },
+    ],
+  ])('%s', async (_name, body) => {
+    for (const method of methods) {
+      const reply = await askGemini(gateway, geminiPath('up/gemini', method), body);
+      expect([reply.status, reply.error, warningsOf(reply)]).toEqual([200, undefined, null]);
+      expect(upstreams.seen.at(-1)?.raw).toBe(JSON.stringify(body));
+    }
+  });
+});
+
+test('a mode in small letters means the same for other providers', async () => {
+  const body = {
+    tools: [{ functionDeclarations: [{ name: 'f' }] }],
+    toolConfig: { functionCallingConfig: { mode: 'any' } },
+  };
+  expect((await ask('chat', body)).status).toBe(200);
+  expect(lastBody()['tool_choice']).toBe('required');
+});
+
 describe('fields for other protocols', () => {
   const others = protocols.filter(name => name !== 'gemini');
 

@@ -13,6 +13,9 @@ const withheld = [
   'CLAUDE_CODE_USE_BEDROCK',
   'CLAUDE_CODE_USE_VERTEX',
   'CLAUDE_CODE_USE_FOUNDRY',
+  'GOOGLE_API_KEY',
+  'GOOGLE_GENAI_USE_VERTEXAI',
+  'GOOGLE_GENAI_USE_GCA',
 ];
 
 /** Returns the environment of a program that must use the gateway. */
@@ -36,7 +39,7 @@ function outerPath(path: string): string {
   return folders.join(delimiter);
 }
 
-/** Returns the variables that make clients of OpenAI's and Anthropic's interfaces use the gateway. */
+/** Returns the variables that make clients of OpenAI's, Anthropic's and Google's interfaces use the gateway. */
 export function accessVariables({ url, key, model }: Access): Record<string, string> {
   return {
     OPENAI_BASE_URL: `${url}/v1`,
@@ -51,6 +54,11 @@ export function accessVariables({ url, key, model }: Access): Record<string, str
     ANTHROPIC_DEFAULT_HAIKU_MODEL: model,
     ANTHROPIC_DEFAULT_SONNET_MODEL: model,
     ANTHROPIC_DEFAULT_OPUS_MODEL: model,
+    GOOGLE_GEMINI_BASE_URL: url,
+    GEMINI_API_KEY: key,
+    GEMINI_MODEL: model,
+    // Gemini CLI asks how to sign in unless a way is chosen.
+    GEMINI_DEFAULT_AUTH_TYPE: 'gemini-api-key',
     OPENCODE_CONFIG_CONTENT: JSON.stringify(opencodeSettings({ url, key, model })),
   };
 }
