@@ -82,7 +82,7 @@ describe('finish reasons', () => {
       'Well',
     ],
     ['a limit', 'messages', messagesFrames([textBlock('Well')], 'max_tokens'), 'MAX_TOKENS', 'Well'],
-  ])('%s of %s', async (_name, protocol, frames, expected, text) => {
+  ])('%s of %s', async (...[, protocol, frames, expected, text]) => {
     upstreams.frames = frames;
     for (const method of methods) {
       const reply = await ask(protocol, { generationConfig: { stopSequences: ['END'] } }, method);
@@ -266,7 +266,7 @@ describe('errors', () => {
       'PERMISSION_DENIED',
       'permission_denied',
     ],
-  ])('%s', async (_name, send, status, word, reason) => {
+  ])('%s', async (...[, send, status, word, reason]) => {
     const reply = await send();
     expect([reply.status, reply.error?.code, reply.error?.status, reply.reason]).toEqual([
       status,

@@ -37,6 +37,12 @@ const call = (name: string, index: number): Json => ({
   function: { name, arguments: '{"a":1}' },
 });
 
+/** Returns the blocks of the second message of a Messages request. */
+function readBlocks(body: Json): Json[] {
+  const [, answer] = body['messages'] as { content: Json[] }[];
+  return answer?.content ?? [];
+}
+
 /** For each protocol that seals its reasoning: an answer with reasoning, text and two calls, and what must come back. */
 const thoughtful: Readonly<
   Record<
@@ -97,7 +103,7 @@ const thoughtful: Readonly<
       ],
       'tool_use',
     ),
-    backIn: body => ((body['messages'] as Json[])[1]?.['content'] as Json[]).filter(({ type }) => type === 'thinking'),
+    backIn: body => readBlocks(body).filter(({ type }) => type === 'thinking'),
     expected: [{ type: 'thinking', thinking: 'Because.', signature: 'sig+/==' }],
   },
 };
@@ -161,7 +167,7 @@ describe.each(['chat', 'responses', 'messages'] as const)('signatures of %s', pr
     expect(backIn(lastBody())).toEqual(expected);
     if (protocol === 'messages') {
       expect(lastBody()['messages']).toHaveLength(3);
-      expect(((lastBody()['messages'] as Json[])[1]?.['content'] as Json[])[0]?.['type']).toBe('thinking');
+      expect(readBlocks(lastBody())[0]?.['type']).toBe('thinking');
     }
   });
 

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { endGateway, type Gateway } from '../gateway.ts';
 import { startGateway } from '../hosted-gateway.ts';
 import { askGemini, geminiPath, type GeminiReply } from './gemini-caller.ts';
@@ -181,7 +182,7 @@ export async function startUpstreams(more = ''): Promise<Upstreams> {
       seen.push({ protocol, path, raw, body: JSON.parse(raw) as Json });
       answer.writeHead(200, { 'content-type': 'text/event-stream' });
       for (const frame of upstreams.frames ?? plain[protocol]) {
-        if (upstreams.delayMs > 0) await new Promise(resolve => setTimeout(resolve, upstreams.delayMs));
+        if (upstreams.delayMs > 0) await sleep(upstreams.delayMs);
         answer.write(frame);
       }
       answer.end();

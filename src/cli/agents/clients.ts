@@ -31,6 +31,33 @@ type Variables = Readonly<Record<string, string | undefined>>;
 
 const nothing = (): readonly string[] => [];
 
+/** Clients whose settings are not in a file. */
+const editors = {
+  cline: {
+    title: 'Cline',
+    files: [],
+    steps: ({ url, key, model }: Access) => [
+      'Settings, API Configuration: API Provider "OpenAI Compatible"',
+      `Base URL: ${url}/v1`,
+      `API Key: ${key}`,
+      `Model ID: ${model}`,
+    ],
+    uses: 'chat',
+  },
+  cursor: {
+    title: 'Cursor',
+    files: [],
+    steps: ({ url, key, model }: Access) => [
+      'Cursor sends requests from its own servers: the gateway needs an address that the internet can reach (public_url).',
+      'Settings, Models, API Keys:',
+      `OpenAI API Key: ${key}`,
+      `Override OpenAI Base URL: ${url}/v1`,
+      `Add model: ${model}`,
+    ],
+    uses: 'chat',
+  },
+} satisfies Partial<Record<ClientName, ClientProgram>>;
+
 /** Returns the programs by their names in `connect`. `variables`: environment variables, which say where some programs look for their settings. */
 export function clientPrograms(variables: Variables): Readonly<Record<ClientName, ClientProgram>> {
   const home = variables['HOME'] ?? homedir();
@@ -86,29 +113,7 @@ export function clientPrograms(variables: Variables): Readonly<Record<ClientName
       steps: nothing,
       uses: 'chat',
     },
-    cline: {
-      title: 'Cline',
-      files: [],
-      steps: ({ url, key, model }) => [
-        'Settings, API Configuration: API Provider "OpenAI Compatible"',
-        `Base URL: ${url}/v1`,
-        `API Key: ${key}`,
-        `Model ID: ${model}`,
-      ],
-      uses: 'chat',
-    },
-    cursor: {
-      title: 'Cursor',
-      files: [],
-      steps: ({ url, key, model }) => [
-        'Cursor sends requests from its own servers: the gateway needs an address that the internet can reach (public_url).',
-        'Settings, Models, API Keys:',
-        `OpenAI API Key: ${key}`,
-        `Override OpenAI Base URL: ${url}/v1`,
-        `Add model: ${model}`,
-      ],
-      uses: 'chat',
-    },
+    ...editors,
   };
 }
 

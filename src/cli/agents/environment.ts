@@ -22,13 +22,25 @@ const withheld = [
 export function programEnvironment(
   own: Readonly<Record<string, string | undefined>>,
   access: Access,
+  command: readonly string[],
 ): Record<string, string> {
   const environment: Record<string, string> = {};
   for (const [name, value] of Object.entries(own)) {
     if (value !== undefined && !withheld.includes(name)) environment[name] = value;
   }
   const { PATH: path } = environment;
-  return { ...environment, ...(path === undefined ? {} : { PATH: outerPath(path) }), ...accessVariables(access) };
+  return {
+    ...environment,
+    ...(path === undefined ? {} : { PATH: outerPath(path) }),
+    ...accessVariables(access),
+    ...programVariables(access, command),
+  };
+}
+
+/** Returns the variables that only one program needs: Gemini CLI refuses a base URL in its variables unless it is in Vertex mode, which needs no settings file. */
+function programVariables({ url, key }: Access, command: readonly string[]): Record<string, string> {
+  if (programName(command) !== 'gemini') return {};
+  return { GOOGLE_GENAI_USE_VERTEXAI: 'true', GOOGLE_VERTEX_BASE_URL: url, GOOGLE_API_KEY: key };
 }
 
 /** The folder of the gateway's own programs, which npx puts at the front of PATH. It is removed, because its pinned Node.js is not the one that agents expect. */
@@ -57,8 +69,6 @@ export function accessVariables({ url, key, model }: Access): Record<string, str
     GOOGLE_GEMINI_BASE_URL: url,
     GEMINI_API_KEY: key,
     GEMINI_MODEL: model,
-    // Gemini CLI asks how to sign in unless a way is chosen.
-    GEMINI_DEFAULT_AUTH_TYPE: 'gemini-api-key',
     OPENCODE_CONFIG_CONTENT: JSON.stringify(opencodeSettings({ url, key, model })),
   };
 }
@@ -82,13 +92,23 @@ export function opencodeSettings({ url, key, model }: Access) {
 /** Programs that start the program in their arguments. */
 const starters = new Set(['npx', 'bunx', 'pnpx']);
 
-/** Returns the command with added arguments, for agents that can't be configured by variables: Codex reads its provider only from arguments. */
-export function programCommand(command: readonly string[], { url, model }: Access): string[] {
-  const at = command.findIndex(
+/** Returns the place of the program in a command. */
+function programAt(command: readonly string[]): number {
+  return command.findIndex(
     (word, index) => (index === 0 || !word.startsWith('-')) && !(index === 0 && starters.has(basename(word))),
   );
-  const name = basename(command[at] ?? '').replace(/@[^@]*$/, '');
-  if (name !== 'codex') return [...command];
+}
+
+/** Returns the name of the program in a command, without its version; a package that is named after its program counts as it. */
+function programName(command: readonly string[]): string {
+  const name = basename(command[programAt(command)] ?? '').replace(/@[^@]*$/, '');
+  return name === 'gemini-cli' ? 'gemini' : name;
+}
+
+/** Returns the command with added arguments, for agents that can't be configured by variables: Codex reads its provider only from arguments. */
+export function programCommand(command: readonly string[], { url, model }: Access): string[] {
+  const at = programAt(command);
+  if (programName(command) !== 'codex') return [...command];
   const settings = [
     'model_provider="tollgate"',
     `model=${JSON.stringify(model)}`,
