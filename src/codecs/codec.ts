@@ -60,6 +60,8 @@ export interface ClientCodec {
   renderStream(decoded: DecodedRequest): StreamRenderer;
   /** Renders all events of a generation, `started` to `completed`, as the whole answer. */
   renderWhole(events: readonly GenerationEvent[], decoded: DecodedRequest): JsonObject;
+  /** Returns the warnings about content of an answer that the protocol has no place for; a stream has them as comments. Absent: it has a place for all. */
+  listLost?(events: readonly GenerationEvent[]): readonly string[];
 }
 
 /** The request for an upstream of the protocol. */

@@ -31,9 +31,14 @@ const known = new Set([
 export interface ChoiceReader {
   /** True once the choice has a finish reason. */
   readonly isFinished: boolean;
+  /** True if it has text, reasoning or a call. */
+  readonly hasContent: boolean;
   /** Reads a chunk's part of this choice. */
   push(choice: JsonObject, events: GenerationEvent[]): void;
-  /** Ends the choice at the end of the answer. Throws `UpstreamFailure` `malformed` if it can't end there. */
+  /**
+   * Ends the choice at the end of a complete answer, with the finish reason that its content implies if it has none. Throws `UpstreamFailure`
+   * `malformed` if it can't end there.
+   */
   end(events: GenerationEvent[]): void;
 }
 
@@ -64,8 +69,8 @@ function openChoice(index: number, { dialect, provider, answerId }: ChunkContext
 
 /**
  * Converts an upstream's chunks to events, tolerating the deviations of compatible servers. Throws `UpstreamFailure`: `reported` if the
- * stream reports a failure, `malformed` if it does not follow the protocol, `truncated` if a choice never finished (a missing `[DONE]` does not
- * matter). Source: docs/interfaces/chat-completions.md "Stream"; translation cases SS-01, US-06, US-11, US-12, FI-06, MI-07.
+ * stream reports a failure, `malformed` if it does not follow the protocol, `truncated` if a choice never finished, unless both
+ * usage and `[DONE]` came (a missing `[DONE]` alone does not matter). Source: docs/interfaces/chat-completions.md "Stream"; translation cases SS-01, US-06, US-11, US-12, FI-06, MI-07.
  */
 export class ChunkParser implements EventParser {
   readonly #dialect: ChunkDialect;
@@ -95,7 +100,7 @@ export class ChunkParser implements EventParser {
   push({ event, data }: SseMessage, events: GenerationEvent[]): void {
     if (this.#state === 'completed') return;
     const text = data.trim();
-    if (text === '[DONE]') return this.end(events);
+    if (text === '[DONE]') return this.#end(events, this.#usage !== undefined);
     const isNamed = event !== '' && event !== 'message';
     const chunk = frameJson(text, this.#isPlain);
     if (event === 'error') throw toReportedFailure(chunk ?? text);
@@ -109,9 +114,22 @@ export class ChunkParser implements EventParser {
   }
 
   end(events: GenerationEvent[]): void {
-    if (this.#state === 'completed') return;
+    if (this.#state !== 'completed') this.#end(events, false);
+  }
+
+  /** Ends an answer that was not streamed. */
+  endWhole(events: GenerationEvent[]): void {
+    this.#end(
+      events,
+      this.#choices.all().every(({ isFinished, hasContent }) => isFinished || hasContent),
+    );
+  }
+
+  /** `isComplete`: the server says that the answer is complete, even if a choice has no finish reason. */
+  #end(events: GenerationEvent[], isComplete: boolean): void {
     const choices = this.#choices.all();
-    if (choices.length === 0 || choices.some(choice => !choice.isFinished)) throw new UpstreamFailure('truncated');
+    const isWhole = isComplete || choices.every(({ isFinished }) => isFinished);
+    if (choices.length === 0 || !isWhole) throw new UpstreamFailure('truncated');
     for (const choice of choices) choice.end(events);
     this.#state = 'completed';
     events.push(completedWith(this.#usage, this.#tier));
@@ -169,7 +187,7 @@ export function parseWholeAnswer(parser: ChunkParser, answer: JsonObject): Gener
   const events: GenerationEvent[] = [];
   parser.chunk(answer, events);
   try {
-    parser.end(events);
+    parser.endWhole(events);
     return events;
   } catch (cause) {
     throw new UpstreamFailure('malformed', { cause });

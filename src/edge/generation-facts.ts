@@ -27,6 +27,8 @@ export interface AnswerMessage {
 export class GenerationFacts {
   readonly #call: Call;
   #started: Started | undefined;
+  /** Warnings about content of the answer. */
+  readonly #lost: string[] = [];
   #completed: Completed | undefined;
   #limits: readonly LimitState[] = [];
   #firstEventMs: number | undefined;
@@ -71,11 +73,17 @@ export class GenerationFacts {
     }
   }
 
+  /** Adds warnings about content of the answer, before its headers are written. */
+  addWarnings(warnings: readonly string[] = []): void {
+    this.#lost.push(...warnings);
+  }
+
   /** Adds the headers that are known before the end: rate limits, warnings, route, and whether the answer is a repeat. */
   addHeaders(headers: AnswerHeaders, nowMs: number): AnswerHeaders {
     addLimitHeaders(headers, this.#limits, nowMs);
     if (this.#started !== undefined) {
-      const { warnings, route } = this.#started;
+      const { route } = this.#started;
+      const warnings = [...this.#started.warnings, ...this.#lost];
       if (warnings.length > 0) headers['x-tollgate-warnings'] = warningsText(warnings);
       if (route !== '') headers['x-tollgate-route'] = headerText(route);
     }

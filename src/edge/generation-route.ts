@@ -41,6 +41,9 @@ function generate(exchange: Exchange, { codec, endpoint }: GenerationRoute, body
   request.call.setFingerprint(request, body);
   const sink = stream
     ? new StreamSink(exchange, eventFrames(codec.renderStream(decoded)))
-    : new WholeSink(exchange, events => codec.renderWhole(events, decoded));
+    : new WholeSink(exchange, events => {
+        exchange.facts.addWarnings(codec.listLost?.(events));
+        return codec.renderWhole(events, decoded);
+      });
   exchange.push(GenerationService.method.generate, requested, sink);
 }

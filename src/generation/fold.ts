@@ -1,16 +1,24 @@
 import assert from 'node:assert/strict';
-import type { Extra, Item, Opaque, Part, TokenLogprob } from '../gen/tollgate/v1/content_pb.ts';
-import type {
-  AnnotationAdded,
-  Completed,
-  Delta,
-  Extension,
-  Finished,
-  GenerationEvent,
-  OpaqueAdded,
-  PartClosed,
-  Started,
-  Usage,
+import {
+  type Extra,
+  type Item,
+  ItemStatus,
+  type Opaque,
+  type Part,
+  type TokenLogprob,
+} from '../gen/tollgate/v1/content_pb.ts';
+import {
+  type AnnotationAdded,
+  type Completed,
+  type Delta,
+  type Extension,
+  ExtensionScope,
+  type Finished,
+  type GenerationEvent,
+  type OpaqueAdded,
+  type PartClosed,
+  type Started,
+  type Usage,
 } from '../gen/tollgate/v1/event_pb.ts';
 
 /**
@@ -110,7 +118,8 @@ class ChoiceFold implements FoldedChoice {
         this.finished = event.value;
         return;
       case 'extension':
-        this.extensions.push(event.value);
+        if (event.value.scope === ExtensionScope.ITEM) this.#replace(event.value);
+        else this.extensions.push(event.value);
         break;
       default:
     }
@@ -144,6 +153,13 @@ class ChoiceFold implements FoldedChoice {
     const part = partAt(this.#item(number), at);
     if (part.content.case === 'unknown') part.content.value.json = extra.json;
     else addExtra(part, extra);
+  }
+
+  #replace({ item: number, extra }: Extension): void {
+    const item = this.#item(number ?? -1);
+    if (item.content.case !== 'serverTool' || extra === undefined) return;
+    item.content = { case: 'serverTool', value: { ...item.content.value, json: extra.json } };
+    item.status = ItemStatus.COMPLETED;
   }
 
   #addOpaque({ item: number, part: at, opaque }: OpaqueAdded): void {

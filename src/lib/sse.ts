@@ -27,7 +27,7 @@ const byteOrderMark = '\uFEFF';
 
 /**
  * Parses bytes to events, however the bytes are split: inside characters, between CR and LF, inside a line. Lines end
- * with LF, CRLF or CR. A byte order mark, comments, `id` and `retry` are ignored. An event without a blank line after it is
+ * with LF, CRLF or CR. A byte order mark, comments, `id` and `retry` are ignored; the field `error` is an event of that name. An event without a blank line after it is
  * returned by `end()`; its data may be incomplete. Throws `SseEventTooLarge` if an event is larger than `sizeMax`: the
  * bytes of the unfinished line plus the UTF-16 units of the finished data lines.
  */
@@ -118,10 +118,12 @@ export class SseReader implements Stepper<Uint8Array, SseMessage> {
   #line(line: string): void {
     const colon = line.indexOf(':');
     const field = colon === -1 ? line : line.slice(0, colon);
-    if (field !== 'data' && field !== 'event') return;
+    if (field !== 'data' && field !== 'event' && field !== 'error') return;
     const from = line.charCodeAt(colon + 1) === 0x20 ? colon + 2 : colon + 1;
     const value = colon === -1 ? '' : line.slice(from);
     if (field === 'event') this.#event = value;
+    // llama.cpp reports a failure in a field of its own: `error: {"code":500,"message":"…"}`.
+    else if (field === 'error') [this.#event, this.#data] = ['error', value];
     else this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`;
     this.#check();
   }

@@ -222,8 +222,8 @@ test.each([
   const response = await post(gateway, '/v1/chat/completions', body);
   await response.arrayBuffer();
   expect([200, 400, 422]).toContain(response.status);
-  // Counting the tokens of the longest in one run would take half a minute of CPU time.
-  expect(performance.now() - began).toBeLessThan(5_000);
+  // Counting the tokens of the longest in one run would take half a minute of CPU time; in parts it takes a fraction of a second, so that the machine may be busy.
+  expect(performance.now() - began).toBeLessThan(25_000);
   expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
 });
 

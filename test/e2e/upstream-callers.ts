@@ -28,7 +28,6 @@ export interface Seen {
   readonly text: string;
   readonly arguments: string;
   readonly finish: string | undefined;
-  readonly ms: number;
 }
 
 /** A way to send a request. */
@@ -99,7 +98,6 @@ function readWholeAnswer(answer: Answer): Seen {
     requestId,
     text: answer.text,
     arguments: answer.calls.map(call => call.function.arguments).join(),
-    ms: answer.ms,
   };
   if (error === undefined) return { ...seen, end: 'answer', wrong: [], finish: answer.finish };
   return { ...seen, ...refusal(answer, error, requestId), finish: undefined };
@@ -123,9 +121,9 @@ function refusal(
 }
 
 function readStreamedAnswer(answer: Streamed): Seen {
-  const { error, text, finish, ms } = answer;
+  const { error, text, finish } = answer;
   const requestId = readRequestId(answer);
-  const seen = { requestId, text, arguments: answer.calls.map(call => call.function.arguments).join(), finish, ms };
+  const seen = { requestId, text, arguments: answer.calls.map(call => call.function.arguments).join(), finish };
   if (error === undefined) return { ...seen, end: 'answer', wrong: answer.done ? [] : ['no [DONE]'] };
   if (answer.status !== 200) return { ...seen, ...refusal(answer, error, requestId) };
   const wrong = wrongIn(error, requestId, streamEnvelope);
@@ -142,9 +140,9 @@ async function readMessagesAnswer(gateway: Gateway, model: string, streamed: boo
     tools: [{ name: 'get_weather', input_schema: parameters }],
     ...(streamed ? { stream: true } : {}),
   });
-  const { text, arguments: args, finish, ms, done, status, headers } = answer;
+  const { text, arguments: args, finish, done, status, headers } = answer;
   const requestId = readRequestId(answer);
-  const seen = { requestId, text, arguments: args, finish, ms };
+  const seen = { requestId, text, arguments: args, finish };
   if (answer.error === undefined) return { ...seen, end: 'answer', wrong: done ? [] : ['no message_stop'] };
   const error = answer.error as unknown as ChatError;
   const named = status === 200 ? streamEnvelope : envelope;
@@ -165,9 +163,9 @@ async function readResponsesAnswer(gateway: Gateway, model: string, streamed: bo
     store: false,
     stream: streamed,
   });
-  const { text, arguments: args, finish, ms, status, headers } = answer;
+  const { text, arguments: args, finish, status, headers } = answer;
   const requestId = readRequestId(answer);
-  const seen = { requestId, text, arguments: args, finish, ms };
+  const seen = { requestId, text, arguments: args, finish };
   if (answer.error === undefined) return { ...seen, end: 'answer', wrong: answer.wrong };
   const error = answer.error as unknown as ChatError;
   const wrong = [...wrongIn(error, requestId, status === 200 ? streamEnvelope : envelope), ...answer.wrong];
@@ -234,7 +232,6 @@ export function rpcClient({ rpcUrl, apiKey }: Pick<Gateway, 'rpcUrl' | 'apiKey'>
 const clients = new Map<string, ReturnType<typeof rpcClient>>();
 
 async function askRpc(gateway: Gateway, model: string, delivery: Delivery): Promise<Seen> {
-  const began = performance.now();
   const client = clients.get(gateway.rpcUrl) ?? rpcClient(gateway);
   clients.set(gateway.rpcUrl, client);
   let requestId = '';
@@ -243,7 +240,6 @@ async function askRpc(gateway: Gateway, model: string, delivery: Delivery): Prom
     requestId,
     ...rpcTexts(events),
     finish: rpcFinish(events),
-    ms: performance.now() - began,
   });
   try {
     const replies = client.generate(rpcRequest(model, delivery), {

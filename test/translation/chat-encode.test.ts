@@ -501,7 +501,7 @@ describe('built messages', () => {
         content: 'a',
         reasoning_content: 'hm',
       });
-      expect(other.dropped).toEqual(['reasoning']);
+      expect(other.dropped).toEqual(['messages.reasoning']);
     }
   });
 

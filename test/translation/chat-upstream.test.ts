@@ -498,7 +498,7 @@ describe('a whole answer', () => {
     ['no object', []],
     ['no choices', { id: 'x' }],
     ['choices that are empty', answer({}, { choices: [] })],
-    ['no finish', answer({ content: 'a' }, {}, { finish_reason: null })],
+    ['neither finish nor content', answer({ content: '' }, {}, { finish_reason: null })],
   ])('with %s is malformed', (_, body) => {
     expect(catchFailure(() => fold(body)).kind).toBe('malformed');
   });

@@ -227,7 +227,7 @@ describe('signatures (RE-22)', () => {
       role: 'model',
       parts: [{ functionCall: { id: 'a', name: 'f', args: {} } }],
     });
-    expect(dropped).toEqual(['thinking']);
+    expect(dropped).toEqual(['messages.reasoning']);
   });
 });
 

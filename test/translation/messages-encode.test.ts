@@ -381,7 +381,7 @@ describe('Messages to Chat', () => {
     ];
     const { body, dropped } = toChat({ messages: [user(), { role: 'assistant', content }, user()] });
     expect((body['messages'] as JsonObject[])[1]).toEqual({ role: 'assistant', content: 'x', reasoning_content: 'hm' });
-    expect(dropped).toEqual(['reasoning']);
+    expect(dropped).toEqual(['messages.reasoning']);
   });
 });
 

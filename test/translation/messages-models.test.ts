@@ -102,7 +102,7 @@ describe('reasoning in a loop of calls, for models with a thinking budget', () =
       const detail = { ...details[0], format };
       const call = { ...calling(chatCall('a')), reasoning_details: [detail] };
       const { body, dropped } = fromChat({ messages: [user(), call, result('a')] }, { model: adaptive, limit: 8_000 });
-      expect([(body['messages'] as JsonObject[])[1]?.['content'], dropped]).toEqual([[use], ['reasoning_effort']]);
+      expect([(body['messages'] as JsonObject[])[1]?.['content'], dropped]).toEqual([[use], ['messages.reasoning']]);
     }
   });
 
@@ -118,7 +118,7 @@ describe('reasoning in a loop of calls, for models with a thinking budget', () =
   test('is left out, and listed, if no thinking is requested', () => {
     for (const more of [{}, { reasoning_effort: 'none' }]) {
       const encoded = loop(true, more);
-      expect([readContent(encoded), encoded.dropped]).toEqual([[use], ['reasoning_effort']]);
+      expect([readContent(encoded), encoded.dropped]).toEqual([[use], ['messages.reasoning']]);
     }
   });
 

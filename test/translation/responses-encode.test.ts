@@ -117,7 +117,7 @@ describe('Responses to Responses', () => {
     item.content.value.opaque = [makeOpaque('openai.encrypted', 'gBBB', 'other')];
     expect(encoded(responsesCodec, request)).toMatchObject({
       body: { input: [user()] },
-      dropped: ['reasoning.effort'],
+      dropped: ['input.reasoning'],
     });
   });
 
@@ -341,9 +341,9 @@ describe('Responses to Chat and Messages', () => {
       input: [user('a'), reasoning, { role: 'assistant', content: 'b' }, user('c')],
     });
     expect(JSON.stringify(body)).not.toContain('gAAA');
-    expect(dropped).toEqual(['reasoning.effort']);
+    expect(dropped).toEqual(['input.reasoning']);
     expect(toChat({ input: [user('a'), reasoning, { role: 'assistant', content: 'b' }, user('c')] }).dropped).toEqual([
-      'reasoning',
+      'input.reasoning',
     ]);
   });
 

@@ -1,10 +1,12 @@
 /** Items of Responses upstreams that omit indexes, repeat items or contradict themselves (docs/interfaces/responses.md "Stream"). */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/codecs/codec.ts';
+import { textIn } from '../../src/codecs/json.ts';
 import { responsesCodec } from '../../src/codecs/responses/index.ts';
 import { ItemStatus } from '../../src/gen/tollgate/v1/content_pb.ts';
 import { FinishReason } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { foldEvents } from '../../src/generation/fold.ts';
+import { Guard } from '../../src/generation/guard/guard.ts';
 import { parseChunks } from '../contracts/codec-suite.ts';
 
 const frame = (type: string, members: JsonObject): string =>
@@ -131,8 +133,127 @@ describe('a final output that differs from what was streamed', () => {
   test('that lacks a streamed item keeps it', () => {
     const search = { id: 'ws', type: 'web_search_call', status: 'in_progress' };
     const items = foldItems(added(search, { output_index: 0 }), added(call('a', 'f'), { output_index: 1 }), ended([]));
-    expect(items).toEqual(['f({})', JSON.stringify(search)]);
+    expect(items).toEqual([JSON.stringify(search), 'f({})']);
   });
+});
+
+/** Returns the events that a Responses client gets for the frames of a Responses upstream. */
+function relay(...frames: string[]): JsonObject[] {
+  const request = responsesCodec.decodeRequest({
+    body: { model: 'm', input: 'x' },
+    raw: Buffer.from('{}'),
+    headers: {},
+  });
+  const guard = new Guard(request.request, { limit: Infinity });
+  const renderer = responsesCodec.renderStream(request);
+  const events = guard.push(parseChunks(responsesCodec, 'acme', [Buffer.from(frames.join(''))]));
+  const sent = events.map(event => renderer.push(event)).join('') + renderer.end();
+  return [...sent.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json ?? '') as JsonObject);
+}
+const summarise = (events: readonly JsonObject[]): string[] =>
+  events.slice(2, -1).map(({ type, output_index }) => `${JSON.stringify(output_index)} ${textIn(type).slice(9)}`);
+const stateEvent = (name: string, id: string, index: number): string =>
+  frame(`response.${name}`, { item_id: id, output_index: index });
+
+describe('tools that the provider runs', () => {
+  // As OpenAI and xAI stream them (2026-07).
+  const search = { id: 'ws', type: 'web_search_call', status: 'in_progress' };
+  const searched = { ...search, status: 'completed', action: { type: 'search', query: 'x' } };
+
+  test('open when the provider says so, before their events', () => {
+    const events = relay(
+      added(search, { output_index: 0 }),
+      stateEvent('web_search_call.in_progress', 'ws', 0),
+      stateEvent('web_search_call.completed', 'ws', 0),
+      done(searched, { output_index: 0 }),
+      added(message('m'), { output_index: 1 }),
+      said('m', 'Hi', { output_index: 1 }),
+      done(message('m', text('Hi')), { output_index: 1 }),
+      ended([searched, message('m', text('Hi'))]),
+    );
+    expect(summarise(events).slice(0, 5)).toEqual([
+      '0 output_item.added',
+      '0 web_search_call.in_progress',
+      '0 web_search_call.completed',
+      '0 output_item.done',
+      '1 output_item.added',
+    ]);
+    expect(events[2]).toMatchObject({ item: search });
+    expect(events[5]).toMatchObject({ item: searched });
+    expect(events.at(-1)).toMatchObject({ response: { output: [searched, { type: 'message' }] } });
+  });
+
+  test('hold back neither other items nor their own events when they run at the same time', () => {
+    const [first, second] = ['a', 'b'].map(id => ({ id, type: 'mcp_list_tools', server_label: id, tools: [] }));
+    const whole = { ...first, tools: [{ name: 't' }] };
+    const events = relay(
+      added(call('c', 'f'), { output_index: 0 }),
+      added(first ?? {}, { output_index: 1 }),
+      stateEvent('mcp_list_tools.in_progress', 'a', 1),
+      done(call('c', 'f', '{"x":1}'), { output_index: 0 }),
+      added(second ?? {}, { output_index: 2 }),
+      added(message('m'), { output_index: 3 }),
+      said('m', 'Hi', { output_index: 3 }),
+      stateEvent('mcp_list_tools.completed', 'b', 2),
+      done(second ?? {}, { output_index: 2 }),
+      said('m', ' there', { output_index: 3 }),
+      ended([call('c', 'f', '{"x":1}'), whole, second ?? {}, message('m', text('Hi there'))]),
+    );
+    expect(summarise(events)).toEqual([
+      '0 output_item.added',
+      '0 function_call_arguments.delta',
+      '0 function_call_arguments.done',
+      '0 output_item.done',
+      '1 output_item.added',
+      '1 mcp_list_tools.in_progress',
+      '2 output_item.added',
+      '3 output_item.added',
+      '3 content_part.added',
+      '3 output_text.delta',
+      '2 mcp_list_tools.completed',
+      '2 output_item.done',
+      '3 output_text.delta',
+      '1 output_item.done',
+      '3 output_text.done',
+      '3 content_part.done',
+      '3 output_item.done',
+    ]);
+    expect(events.find(({ type, output_index }) => type === 'response.output_item.done' && output_index === 1)).toEqual(
+      expect.objectContaining({ item: whole }),
+    );
+  });
+});
+
+test('a part whose index does not begin at 0 is shown once, and parts are matched by their order', () => {
+  const place = { output_index: 0, content_index: 1 };
+  expect(
+    foldItems(
+      added(message('m'), place),
+      frame('response.content_part.added', { item_id: 'm', ...place, part: text('') }),
+      said('m', 'It is ', place),
+      said('m', 'Rome.', place),
+      frame('response.content_part.done', { item_id: 'm', ...place, part: text('It is Rome.') }),
+      done(message('m', text('It is Rome.')), { output_index: 0 }),
+      ended([message('m', text('It is Rome.'))]),
+    ),
+  ).toEqual(['text: It is Rome.']);
+  const second = { ...place, content_index: 2 };
+  const whole = message('m', text('One.'), text('Two.'), text('Three.'));
+  expect(
+    foldItems(added(message('m')), said('m', 'One.', place), said('m', 'Two.', second), done(whole), ended([whole])),
+  ).toEqual(['text: One., text: Two., text: Three.']);
+});
+
+test('a complete part at another index than its deltas is not another part', () => {
+  const part = { item_id: 'm', content_index: 0, part: text('Rome.') };
+  expect(
+    foldItems(
+      added(message('m')),
+      said('m', 'Ro', { content_index: 1 }),
+      frame('response.content_part.done', part),
+      ended([message('m', text('Rome.'))]),
+    ),
+  ).toEqual(['text: Rome.']);
 });
 
 test('a call without arguments is incomplete at the end of a cut answer, and complete elsewhere', () => {

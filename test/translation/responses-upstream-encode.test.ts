@@ -91,13 +91,13 @@ describe('Chat and Messages to Responses', () => {
       messages: [user('a'), { role: 'assistant', content: 'b', reasoning_content: 'hm' }, user('c')],
     });
     expect(JSON.stringify(body)).not.toContain('hm');
-    expect(dropped).toEqual(['reasoning_effort']);
+    expect(dropped).toEqual(['messages.reasoning']);
     const thinking = { type: 'thinking', thinking: 'hm', signature: 'sig' };
     const signed = fromMessages({
       messages: [user('a'), { role: 'assistant', content: [thinking, { type: 'text', text: 'b' }] }, user('c')],
     });
     expect(JSON.stringify(signed.body)).not.toContain('sig');
-    expect(signed.dropped).toEqual(['thinking']);
+    expect(signed.dropped).toEqual(['messages.reasoning']);
   });
 
   test('EF-05: a budget becomes the nearest effort, and visible reasoning is requested', () => {

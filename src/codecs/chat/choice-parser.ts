@@ -5,7 +5,7 @@ import * as emit from '../../generation/events.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import * as make from '../content.ts';
 import { extend } from '../extras.ts';
-import { listIn, objectIn, textIn } from '../json.ts';
+import { listIn, objectIn, objectsIn, textIn } from '../json.ts';
 import { parseTokens } from '../logprobs.ts';
 import type { ChoiceContext, ChoiceReader } from '../openai-stream.ts';
 import { malformed } from '../upstream-error.ts';
@@ -28,6 +28,7 @@ const knownDeltaMembers = new Set([
   'reasoning_text',
   'reasoning_details',
   'annotations',
+  'images',
 ]);
 
 /** Returns whether a choice has only known members, and no content except text. */
@@ -69,6 +70,7 @@ export class ChoiceParser implements ChoiceReader {
   /** Undefined until a call comes. */
   #calls: ToolCallsParser | undefined;
   #items = 0;
+  #hasDeltas = false;
   #open: OpenItem | undefined;
   /** The upstream's latest finish reason; undefined until the first one. */
   #native: string | undefined;
@@ -82,21 +84,35 @@ export class ChoiceParser implements ChoiceReader {
     return this.#native !== undefined;
   }
 
+  get hasContent(): boolean {
+    return this.#items > 0 || (this.#calls?.count ?? 0) > 0;
+  }
+
   /**
    * Ends the choice. Throws `UpstreamFailure` `malformed` if its finish reason says that there are tool calls but none came: the client
    * would wait for them (translation case FI-12).
    */
   end(events: GenerationEvent[]): void {
-    const native = this.#native ?? '';
-    this.#close(parseFinishReason(native), events);
-    if (parseFinishReason(native) === FinishReason.TOOL_CALLS && (this.#calls?.count ?? 0) === 0) {
-      throw malformed(`finish_reason ${native} without a call`);
+    const calls = this.#calls?.count ?? 0;
+    if (this.#native === undefined) {
+      this.#close(FinishReason.STOP, events);
+      const reason = calls > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP;
+      events.push(emit.finished(this.#index, reason, { native: '' }));
+      return;
+    }
+    const reason = parseFinishReason(this.#native);
+    this.#close(reason, events);
+    if (reason === FinishReason.TOOL_CALLS && calls === 0) {
+      throw malformed(`finish_reason ${this.#native} without a call`);
     }
   }
 
   push(choice: JsonObject, events: GenerationEvent[]): void {
     if (choice['error'] != null) throw toReportedFailure(choice['error']);
-    const written = objectIn(choice['delta']) ?? objectIn(choice['message']);
+    const delta = objectIn(choice['delta']);
+    // Some servers repeat the whole message beside each delta.
+    if (delta !== undefined) this.#hasDeltas = true;
+    const written = delta ?? (this.#hasDeltas ? undefined : objectIn(choice['message']));
     extend(events, this.#index, ExtensionScope.CHOICE, extras.unknown(choice, knownChoiceMembers));
     const logprobs = objectIn(choice['logprobs']);
     if (written !== undefined) this.#delta(written, logprobs, events);
@@ -111,10 +127,13 @@ export class ChoiceParser implements ChoiceReader {
     this.#write(DeltaKind.REFUSAL, textIn(written['refusal']), events, tokensIn(logprobs, 'refusal'));
     const annotations = written['annotations'];
     if (annotations !== undefined) this.#annotate(listIn(annotations), events);
+    if (written['images'] != null) this.#images(objectsIn(written['images']), events);
     const calls = written['tool_calls'];
     if (calls != null) this.#pushCalls(listIn(calls), events);
     const legacy = objectIn(written['function_call']);
-    if (legacy !== undefined) this.#pushCalls([{ index: 0, function: legacy }], events);
+    if (legacy !== undefined && (this.#calls !== undefined || textIn(legacy['name']) !== '')) {
+      this.#pushCalls([{ index: 0, function: legacy }], events);
+    }
   }
 
   #pushCalls(entries: readonly Json[], events: GenerationEvent[]): void {
@@ -129,6 +148,16 @@ export class ChoiceParser implements ChoiceReader {
       return this.#nextItem();
     };
     return new ToolCallsParser({ choice: index, provider, answerId, openItem });
+  }
+
+  /** Reads the images that a model made (OpenRouter). */
+  #images(images: readonly JsonObject[], events: GenerationEvent[]): void {
+    for (const image of images) {
+      this.#closeOpen(ItemStatus.COMPLETED, events);
+      const item = this.#nextItem();
+      events.push(emit.itemOpened(this.#index, item, make.makeItem(extras.serverTool(image), 0)));
+      events.push(emit.itemClosed(this.#index, item));
+    }
   }
 
   #annotate(annotations: readonly Json[], events: GenerationEvent[]): void {

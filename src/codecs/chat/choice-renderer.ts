@@ -5,6 +5,7 @@ import {
   ItemStatus,
   type Opaque,
   type Part,
+  type ServerTool,
   type TokenLogprob,
   ToolKind,
 } from '../../gen/tollgate/v1/content_pb.ts';
@@ -23,6 +24,7 @@ import { renderAnnotation } from './annotation.ts';
 import type { ChunkFrame } from './chunk-frame.ts';
 import { renderFinishReason } from './finish-reason.ts';
 import { renderTokens } from './logprobs.ts';
+import { renderImage } from './made-images.ts';
 import { renderBlobDetails, detailType, placeMember } from './reasoning-details.ts';
 import { extras } from './extras.ts';
 import { callMembers, signatureMembers } from './tool-call.ts';
@@ -59,6 +61,7 @@ export class ChoiceRenderer {
   #begun = false;
   #calls = 0;
   #reasoningItems = 0;
+  #images = 0;
   /** UTF-16 units of the text so far. */
   #textLength = 0;
   #finished: Finished | undefined;
@@ -129,6 +132,14 @@ export class ChoiceRenderer {
     this.#chunk(`"tool_calls":[${exactText({ index: item.index, ...members })}]`);
   }
 
+  /** Writes a chunk with the image of an item, if it has one. */
+  addImage(item: Pick<ServerTool, 'protocol' | 'json'>): void {
+    const image = renderImage(item, this.#images);
+    if (image === undefined) return;
+    this.#images += 1;
+    this.#chunk(`"images":[${exactText(image)}]`);
+  }
+
   /** Writes a chunk with only the waiting unknown members. */
   flush(): void {
     this.begin();
@@ -185,6 +196,7 @@ export class ChoiceRenderer {
     };
     this.#items.set(number, open);
     if (content.case === 'reasoning') this.#reasoningItems += 1;
+    if (content.case === 'serverTool') this.addImage(content.value);
     if (!isCall) return;
     this.#calls += 1;
     if (open.callForm === 'legacy') {

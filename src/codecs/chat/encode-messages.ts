@@ -11,6 +11,7 @@ import {
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { type Drops, unsupportedContent, unsupportedItem, unsupportedPart } from '../drops.ts';
+import { reasoningName } from '../../generation/check/field-names.ts';
 import { callIdFor } from '../../generation/call-id.ts';
 import { searchResultText } from '../search-result.ts';
 import { renderItemDetails, readReasoningText } from './reasoning-details.ts';
@@ -169,7 +170,7 @@ class MessageEncoder {
       if (item.content.case !== 'reasoning') continue;
       const { parts, opaque } = item.content.value;
       const readable = opaque.filter(blob => this.#canRead(blob));
-      if (readable.length < opaque.length) this.#drops.add('reasoning');
+      if (readable.length < opaque.length) this.#drops.add(reasoningName(this.#request.endpoint));
       hasBlobs ||= readable.length > 0;
       text += parts.map(readReasoningText).join('');
       details.push(...renderItemDetails(item, index, { opaque: readable }));

@@ -1,5 +1,5 @@
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import type { Json } from '../codec.ts';
+import type { Json, JsonObject } from '../codec.ts';
 import { listIn, objectIn } from '../json.ts';
 import { type ChunkDialect, ChunkParser, parseWholeAnswer } from '../openai-stream.ts';
 import { malformed } from '../upstream-error.ts';
@@ -20,15 +20,25 @@ export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   if (answer === undefined) throw malformed('the answer is not a JSON object');
   return parseWholeAnswer(openStream(provider), {
     ...answer,
-    choices: listIn(answer['choices']).map(withNumberedCalls),
+    choices: listIn(answer['choices']).map(toMessageChoice),
   });
 }
 
-/** Returns a choice of a whole answer whose calls are numbered by their position, whatever index they have. */
-function withNumberedCalls(value: Json): Json {
+/** Returns a choice of a whole answer, of which the message counts, and not the delta that Perplexity sends beside it (2025-01). Its calls are numbered by their position, whatever index they have. */
+function toMessageChoice(value: Json): Json {
   const choice = objectIn(value);
   const message = objectIn(choice?.['message']);
-  if (choice === undefined || message === undefined || !Array.isArray(message['tool_calls'])) return value;
-  const calls = message['tool_calls'].map((call, index) => ({ ...objectIn(call), index }));
-  return { ...choice, message: { ...message, tool_calls: calls } };
+  if (choice === undefined || message === undefined) return value;
+  const { delta: _, ...rest } = choice;
+  if (!Array.isArray(message['tool_calls'])) return rest;
+  const calls = message['tool_calls'].map((call, index) => ({ ...withOneObject(objectIn(call) ?? {}), index }));
+  return { ...rest, message: { ...message, tool_calls: calls } };
+}
+
+/** Returns a call without the empty object that some vLLM servers put before the arguments (OpenRouter's Venice, 2025-10). */
+function withOneObject(call: JsonObject): JsonObject {
+  const called = objectIn(call['function']);
+  const written = called?.['arguments'];
+  if (typeof written !== 'string' || !/^\{\}\s*\{/.test(written)) return call;
+  return { ...call, function: { ...called, arguments: written.slice(2) } };
 }

@@ -85,6 +85,10 @@ export class ChatStreamRenderer implements StreamRenderer {
 
   /** Keeps unknown members for the next chunk. If others already wait, those are first sent in a separate chunk. */
   #extend(index: number, { scope, extra, item }: Extension): void {
+    if (scope === ExtensionScope.ITEM) {
+      if (extra !== undefined) this.#choice(index).addImage(extra);
+      return;
+    }
     if (item !== undefined) return this.#choice(index).extendCall(item, extras.members(extra));
     if (extra === undefined || extra.protocol !== Protocol.CHAT || extra.json.length < 3) return;
     const members = `,${extra.json.slice(1, -1)}`;

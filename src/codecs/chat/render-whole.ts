@@ -7,6 +7,7 @@ import { renderAnnotation } from './annotation.ts';
 import { renderFinishReason } from './finish-reason.ts';
 import { toIdentity } from './identity.ts';
 import { renderTokens } from './logprobs.ts';
+import { renderImage } from './made-images.ts';
 import { renderItemDetails, readReasoningText, type ReasoningPlace } from './reasoning-details.ts';
 import { extras } from './extras.ts';
 import { callMembers } from './tool-call.ts';
@@ -69,6 +70,19 @@ function isCall({ content }: Item): boolean {
   return content.case === 'toolCall';
 }
 
+function isServerTool({ content }: Item): boolean {
+  return content.case === 'serverTool';
+}
+
+function listImages(items: readonly Item[]): JsonObject[] {
+  const images: JsonObject[] = [];
+  for (const { content } of items) {
+    const image = content.case === 'serverTool' ? renderImage(content.value, images.length) : undefined;
+    if (image !== undefined) images.push(image);
+  }
+  return images;
+}
+
 function isReasoning({ content }: Item): boolean {
   return content.case === 'reasoning';
 }
@@ -103,6 +117,8 @@ function renderMessage(items: readonly Item[], parts: readonly Part[], legacy: b
   };
   if (items.some(isReasoning)) Object.assign(message, renderReasoning(items));
   if (annotations.length > 0) message['annotations'] = annotations;
+  const images = items.some(isServerTool) ? listImages(items) : [];
+  if (images.length > 0) message['images'] = images;
   return calls.length === 0 ? message : Object.assign(message, renderCalls(calls, legacy));
 }
 

@@ -83,13 +83,14 @@ export class ToolCallsParser {
   }
 
   #add(entry: JsonObject, position: number | undefined, events: GenerationEvent[]): void {
-    const made = objectIn(entry['custom']) ?? objectIn(entry['function']) ?? {};
+    const custom = customIn(entry);
+    const made = custom ?? objectIn(entry['function']) ?? {};
     const name = textIn(made['name']);
     const added = argumentsIn(made['arguments'] ?? made['input']);
     const call = this.#find(entry, { name, added, position });
     if (call.id === '') call.id = textIn(entry['id']);
     if (call.name === '') call.name = name;
-    if (entry['type'] === 'custom' || objectIn(entry['custom']) !== undefined) call.isCustom = true;
+    if (entry['type'] === 'custom' || custom !== undefined) call.isCustom = true;
     if (call.isClosed) {
       if (added.trim() === '') return;
       throw malformed('more arguments for a call that was complete');
@@ -191,6 +192,11 @@ export class ToolCallsParser {
  */
 function startsAnew(call: Call, { name, added }: { readonly name: string; readonly added: string }): boolean {
   return name !== '' && call.name !== '' && (name !== call.name || added !== '') && isWholeJson(call.arguments);
+}
+
+/** Returns the custom call of an entry; undefined if it has none. Some servers send an empty one beside each function call. */
+function customIn(entry: JsonObject): JsonObject | undefined {
+  return entry['type'] === 'function' && entry['function'] != null ? undefined : objectIn(entry['custom']);
 }
 
 /** Returns the text of the arguments; some servers send them as a JSON value instead. */

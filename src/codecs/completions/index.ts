@@ -1,4 +1,5 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import { warnOfImages } from '../../generation/made-image.ts';
 import type { ClientCodec, UpstreamCodec } from '../codec.ts';
 import { parseError } from '../openai-error.ts';
 import { decodeRequest } from './decode-request.ts';
@@ -13,6 +14,7 @@ export const completionsCodec: ClientCodec & UpstreamCodec = {
   decodeRequest,
   renderStream: decoded => new CompletionsStreamRenderer(decoded),
   renderWhole,
+  listLost: events => warnOfImages(events, Protocol.COMPLETIONS),
   encodeRequest,
   parseStream: openStream,
   parseWhole,

@@ -33,6 +33,10 @@ class CompletionChoice implements ChoiceReader {
     return this.#native !== undefined;
   }
 
+  get hasContent(): boolean {
+    return this.#isOpen;
+  }
+
   push(choice: JsonObject, events: GenerationEvent[]): void {
     const text = textIn(choice['text']);
     const carried = choice['logprobs'] === null ? { ...choice, logprobs: undefined } : choice;
@@ -45,7 +49,9 @@ class CompletionChoice implements ChoiceReader {
     if (native !== '' && !this.#isClosed) this.#finish(native, events);
   }
 
-  end(): void {}
+  end(events: GenerationEvent[]): void {
+    if (!this.isFinished) this.#finish('', events);
+  }
 
   #open(events: GenerationEvent[]): void {
     if (this.#isOpen) return;
@@ -55,7 +61,7 @@ class CompletionChoice implements ChoiceReader {
   }
 
   #finish(native: string, events: GenerationEvent[]): void {
-    const reason = byNative[native] ?? FinishReason.OTHER;
+    const reason = native === '' ? FinishReason.STOP : (byNative[native] ?? FinishReason.OTHER);
     const wasCut = reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
     if (this.#isOpen) {
       events.push(emit.partClosed(this.#index, [0, 0]));

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import type { GatewayError } from '../../errors/gateway-error.ts';
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import {
   type Completed,
   type Extension,
   ExtensionScope,
   type GenerationEvent,
 } from '../../gen/tollgate/v1/event_pb.ts';
+import { lostImageComment } from '../../generation/made-image.ts';
 import { sseComment, sseData } from '../../lib/sse.ts';
 import type { DecodedRequest, JsonObject, StreamRenderer } from '../codec.ts';
 import { errorFrame } from '../openai-error.ts';
@@ -28,7 +30,11 @@ export class CompletionsStreamRenderer implements StreamRenderer {
     this.#includeUsage = decoded.includeUsage;
   }
 
-  push({ choice, event }: GenerationEvent): string {
+  push(event: GenerationEvent): string {
+    return lostImageComment(event, Protocol.COMPLETIONS) + this.#render(event);
+  }
+
+  #render({ choice, event }: GenerationEvent): string {
     switch (event.case) {
       case 'started':
         this.#identity = renderIdentity(event.value);

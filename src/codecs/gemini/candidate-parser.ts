@@ -11,6 +11,7 @@ import { makeCallId } from './call-id.ts';
 import { extras } from './extras.ts';
 import { isFailure, parseFinishReason } from './finish-reason.ts';
 import { parseLogprobs } from './logprobs.ts';
+import { GroundingReader } from './read-grounding.ts';
 import { partSignatureKind, reasoningSignatureKind } from './signature.ts';
 
 /** What a candidate's parser needs to know about the answer. */
@@ -27,6 +28,7 @@ export interface CandidateContext {
  */
 export class CandidateParser {
   readonly #context: CandidateContext;
+  readonly #grounding = new GroundingReader();
   #items = 0;
   #calls = 0;
   #open: 'text' | 'reasoning' | undefined;
@@ -43,9 +45,14 @@ export class CandidateParser {
     return this.#reason !== undefined;
   }
 
-  /** Closes the item that is open at the end of the answer, if any. */
-  closeAtEnd(events: GenerationEvent[]): void {
+  get hasContent(): boolean {
+    return this.#items > 0;
+  }
+
+  /** Ends the candidate at the end of a complete answer, with the finish reason that its content implies if it has none. */
+  end(events: GenerationEvent[]): void {
     this.#closeOpen(statusAt(this.#reason), events);
+    if (!this.isFinished) this.#emitFinished(parseFinishReason('STOP', this.#calls > 0), '', events);
     extend(events, this.#context.index, ExtensionScope.CHOICE, this.#lastMembers);
   }
 
@@ -61,6 +68,7 @@ export class CandidateParser {
     if (isLast) this.#lastMembers = members;
     else extend(events, index, ExtensionScope.CHOICE, members);
     extend(events, index, ExtensionScope.DELTA, extras.unknown(content, knownContentMembers));
+    this.#grounding.read(objectIn(candidate['groundingMetadata']));
     const logprobs = parseLogprobs(candidate['logprobsResult']);
     for (const part of parts) {
       const isText = part['thought'] !== true && textIn(part['text']) !== '';
@@ -106,6 +114,7 @@ export class CandidateParser {
     this.#closeOpen(ItemStatus.COMPLETED, events);
     const [item, part] = kind === 'text' ? emptyMessage() : emptyReasoning();
     this.#open = kind;
+    if (kind === 'text') this.#grounding.beginPart();
     events.push(emit.itemOpened(index, this.#nextItem(), item), emit.partOpened(index, [this.#items - 1, 0], part));
   }
 
@@ -128,7 +137,17 @@ export class CandidateParser {
     const { index } = this.#context;
     if (text === '') return;
     const deltaKind = kind === 'text' ? DeltaKind.TEXT : DeltaKind.SUMMARY;
+    if (kind === 'text') this.#grounding.addText(text);
     events.push(emit.delta(index, [this.#items - 1, 0], { kind: deltaKind, text, logprobs }));
+  }
+
+  /** Adds the citations of the text that is open. `isLast`: the candidate ends. */
+  #cite(isLast: boolean, events: GenerationEvent[]): void {
+    if (this.#open !== 'text') return;
+    const { index } = this.#context;
+    for (const citation of this.#grounding.take(isLast)) {
+      events.push(emit.annotationAdded(index, [this.#items - 1, 0], citation));
+    }
   }
 
   /** Adds a signature and closes its item, because the signature does not cover later content. */
@@ -164,6 +183,7 @@ export class CandidateParser {
 
   #closeOpen(status: ItemStatus, events: GenerationEvent[]): void {
     if (this.#open === undefined) return;
+    this.#cite(false, events);
     this.#open = undefined;
     const item = this.#items - 1;
     events.push(emit.partClosed(this.#context.index, [item, 0]), emit.itemClosed(this.#context.index, item, status));
@@ -178,6 +198,7 @@ export class CandidateParser {
   }
 
   #emitFinished(reason: FinishReason, native: string, events: GenerationEvent[]): void {
+    this.#cite(true, events);
     this.#closeOpen(statusAt(reason), events);
     events.push(emit.finished(this.#context.index, reason, { native, protocol: Protocol.GEMINI }));
     this.#reason = reason;

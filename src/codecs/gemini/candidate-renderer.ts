@@ -6,6 +6,7 @@ import {
   type MediaSource,
   type Opaque,
   type Part,
+  type ServerTool,
   type TokenLogprob,
   ToolKind,
 } from '../../gen/tollgate/v1/content_pb.ts';
@@ -17,6 +18,7 @@ import {
   type GenerationEvent,
   type OpaqueAdded,
 } from '../../gen/tollgate/v1/event_pb.ts';
+import { readMadeImage } from '../../generation/made-image.ts';
 import { SurrogateGate } from '../../lib/surrogates.ts';
 import type { JsonObject } from '../codec.ts';
 import { makePart, reasoningTextContent, summaryTextContent } from '../content.ts';
@@ -73,6 +75,8 @@ export class CandidateRenderer {
   #logprobCount = 0;
   #hasRefusal = false;
   #hasContent = false;
+  /** True if the upstream's own grounding was passed on. */
+  #isGrounded = false;
   #finished: Finished | undefined;
 
   constructor(index: number, showsThoughts: boolean) {
@@ -87,6 +91,7 @@ export class CandidateRenderer {
 
   /** Adds members that only this protocol has. */
   extend(members: JsonObject): void {
+    if (members['groundingMetadata'] !== undefined) this.#isGrounded = true;
     Object.assign(this.#members, members);
   }
 
@@ -144,7 +149,7 @@ export class CandidateRenderer {
     assert(this.#finished !== undefined, `candidate ${this.#index} never finished`);
     this.#flushSeal();
     const grounding = this.#grounding.render(this.#text);
-    if (grounding !== undefined) this.#members['groundingMetadata'] ??= grounding;
+    if (grounding !== undefined && !this.#isGrounded) this.#members['groundingMetadata'] = grounding;
     if (this.#logprobCount > 0) this.#members['avgLogprobs'] ??= this.#logprobSum / this.#logprobCount;
     const { content, ...members } = this.take(true) ?? {};
     return {
@@ -168,8 +173,14 @@ export class CandidateRenderer {
     const texts = { kind: DeltaKind.UNSPECIFIED, arguments: '', extra };
     this.#items.set(number, { content, gate, reasoning: [], blobs: [], ...texts });
     if (content.content.case !== 'serverTool') return;
-    const own = extras.own(content.content.value);
+    const own = extras.own(content.content.value) ?? toImagePart(content.content.value);
     if (own !== undefined) this.#push(own, number);
+  }
+
+  /** Adds the image of an item of a tool that another provider ran, if it has one. */
+  addImage(number: number, item: Pick<ServerTool, 'protocol' | 'json'>): void {
+    const image = toImagePart(item);
+    if (image !== undefined) this.#push(image, number);
   }
 
   #openPart(number: number, part: Part | undefined): void {
@@ -350,4 +361,11 @@ function renderMedia(source: MediaSource | undefined): JsonObject | undefined {
     default:
       return undefined;
   }
+}
+
+function toImagePart(item: Pick<ServerTool, 'protocol' | 'json'>): JsonObject | undefined {
+  const image = readMadeImage(item);
+  if (image === undefined) return undefined;
+  const { mediaType: mimeType, base64: data, url } = image;
+  return data === '' ? { fileData: { mimeType, fileUri: url } } : { inlineData: { mimeType, data } };
 }

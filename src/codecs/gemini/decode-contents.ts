@@ -1,6 +1,6 @@
 import { type Item, type Opaque, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
-import { fieldName } from '../../generation/check/field-names.ts';
+import { reasoningName } from '../../generation/check/field-names.ts';
 import type { JsonObject } from '../codec.ts';
 import * as make from '../content.ts';
 import { objectIn } from '../json.ts';
@@ -136,7 +136,7 @@ export class ContentsDecoder {
   #signature({ thoughtSignature }: GeminiClientPart, { path, turn }: Place): Opaque | undefined {
     if (thoughtSignature == null || thoughtSignature === '') return undefined;
     if (placeholders.has(thoughtSignature)) {
-      this.#unknown.paths.push(fieldName(Endpoint.GEMINI, 'past_reasoning'));
+      this.#unknown.paths.push(reasoningName(Endpoint.GEMINI));
       return undefined;
     }
     const sealed = openSeal(thoughtSignature);

@@ -7,7 +7,7 @@ import {
   type ToolResult,
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
-import { fieldName } from '../../generation/check/field-names.ts';
+import { fieldName, reasoningName } from '../../generation/check/field-names.ts';
 import type { JsonObject } from '../codec.ts';
 import { type Drops, unsupportedItem } from '../drops.ts';
 import { objectIn, exactJson } from '../json.ts';
@@ -139,7 +139,7 @@ class ContentsEncoder {
   }
 
   #dropReasoning(): void {
-    this.#drops.add(fieldName(this.#request.endpoint, 'past_reasoning'));
+    this.#drops.add(reasoningName(this.#request.endpoint));
   }
 
   /** Sends a signature whose call never came as a separate part, as upstreams do. */

@@ -36,6 +36,7 @@ export class GeminiStreamParser implements EventParser {
   push({ event, data }: SseMessage, events: GenerationEvent[]): void {
     if (this.#state === 'completed' || data.trim() === '') return;
     const body = objectIn(frameJson(data, isPlain));
+    if (event === 'error') throw toReportedFailure(body?.['error'] == null ? { error: body ?? data } : body);
     if (body !== undefined) return this.response(body, events);
     // A proxy between the provider and the gateway may send other events.
     if (event !== '' && event !== 'message') return;
@@ -43,12 +44,18 @@ export class GeminiStreamParser implements EventParser {
   }
 
   end(events: GenerationEvent[]): void {
-    if (this.#state === 'completed') return;
+    if (this.#state !== 'completed') this.#end(events, ({ isFinished }) => isFinished);
+  }
+
+  /** Ends an answer that was not streamed. */
+  endWhole(events: GenerationEvent[]): void {
+    this.#end(events, ({ isFinished, hasContent }) => isFinished || hasContent);
+  }
+
+  #end(events: GenerationEvent[], isComplete: (candidate: CandidateParser) => boolean): void {
     const candidates = [...this.#candidates.values()];
-    if (candidates.length === 0 || candidates.some(({ isFinished }) => !isFinished)) {
-      throw new UpstreamFailure('truncated');
-    }
-    for (const candidate of candidates) candidate.closeAtEnd(events);
+    if (candidates.length === 0 || !candidates.every(isComplete)) throw new UpstreamFailure('truncated');
+    for (const candidate of candidates) candidate.end(events);
     this.#state = 'completed';
     events.push(completedWith(parseUsage(this.#usage), this.#tier));
   }
@@ -136,7 +143,8 @@ export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const events: GenerationEvent[] = [];
   for (const response of responses) parser.response(response, events);
   try {
-    parser.end(events);
+    if (Array.isArray(body)) parser.end(events);
+    else parser.endWhole(events);
     return events;
   } catch (cause) {
     throw new UpstreamFailure('malformed', { cause });

@@ -1,5 +1,5 @@
 import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
-import { fieldName } from '../../generation/check/field-names.ts';
+import { reasoningName } from '../../generation/check/field-names.ts';
 import type { EncodeInput, Json, JsonObject } from '../codec.ts';
 import type { Drops } from '../drops.ts';
 import { findToolFeature } from '../../generation/priced-features.ts';
@@ -39,7 +39,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   splitTools(body);
   const { checksSignatures } = findTraits(model);
   const contents = body['contents'];
-  const onDrop = (): void => drops.add(fieldName(request.endpoint, 'past_reasoning'));
+  const onDrop = (): void => drops.add(reasoningName(request.endpoint));
   const patch = (content: Json): Json => withoutSeals(content, checksSignatures, onDrop);
   body['contents'] = Array.isArray(contents) ? contents.map(patch) : patch(contents ?? null);
   return sent;

@@ -40,7 +40,12 @@ export class AnswerRenderer {
       case 'usageReported':
         break;
       case 'extension': {
-        const members = extras.members(event.value.extra);
+        const { scope, extra, item } = event.value;
+        if (scope === ExtensionScope.ITEM) {
+          if (extra !== undefined && item !== undefined) this.#candidate(choice).addImage(item, extra);
+          return;
+        }
+        const members = extras.members(extra);
         if (event.value.scope === ExtensionScope.RESPONSE) this.#extend(members);
         else if (event.value.scope === ExtensionScope.CHOICE) this.#candidate(choice).extend(members);
         else if (event.value.scope === ExtensionScope.DELTA) {

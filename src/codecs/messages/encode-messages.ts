@@ -8,7 +8,7 @@ import {
   type ToolResult,
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
-import { fieldName } from '../../generation/check/field-names.ts';
+import { fieldName, reasoningName } from '../../generation/check/field-names.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { cacheMember } from '../cache-hint.ts';
 import { type Drops, unsupportedItem } from '../drops.ts';
@@ -150,7 +150,7 @@ class MessageEncoder {
 
   #call(item: Item, call: ToolCall): JsonObject {
     // Messages has no field for a call's signature.
-    if (call.signature !== undefined) this.#drops.add(fieldName(this.#request.endpoint, 'past_reasoning'));
+    if (call.signature !== undefined) this.#drops.add(reasoningName(this.#request.endpoint));
     return {
       type: 'tool_use',
       id: this.#ids.ofCall(call.callId),
@@ -187,7 +187,7 @@ class MessageEncoder {
     const signature = own.find(({ kind }) => kind === signatureKind)?.data;
     const hidden = own.filter(({ kind }) => kind === redactedKind);
     if (own.length < opaque.length || (signature === undefined && hidden.length === 0)) {
-      this.#drops.add(fieldName(this.#request.endpoint, 'past_reasoning'));
+      this.#drops.add(reasoningName(this.#request.endpoint));
     }
     if (signature === undefined && hidden.length === 0) return;
     const { blocks } = this.#message('assistant', item.turn);

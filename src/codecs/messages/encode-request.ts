@@ -8,7 +8,7 @@ import {
   type ToolChoice,
   ToolChoiceMode,
 } from '../../gen/tollgate/v1/request_pb.ts';
-import { fieldName } from '../../generation/check/field-names.ts';
+import { fieldName, reasoningName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
 import { cacheMember } from '../cache-hint.ts';
 import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent, unsupportedTool } from '../drops.ts';
@@ -163,7 +163,7 @@ function thinkingInLoop(request: GenerateRequest, { requested, messages }: LoopT
   if (request.source === undefined) return requested;
   const isOn = isThinking(requested);
   if (isOn ? !lacksReasoning(messages) : !dropLoopReasoning(messages)) return requested;
-  drops.add(fieldName(request.endpoint, 'reasoning'));
+  drops.add(isOn ? fieldName(request.endpoint, 'reasoning') : reasoningName(request.endpoint));
   return isOn ? {} : requested;
 }
 

@@ -1,4 +1,5 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import { warnOfImages } from '../../generation/made-image.ts';
 import type { ClientCodec, UpstreamCodec } from '../codec.ts';
 import { decodeRequest } from './decode-request.ts';
 import { encodeRequest } from './encode-request.ts';
@@ -16,6 +17,7 @@ export const messagesCodec: ClientCodec & UpstreamCodec = {
   decodeRequest,
   renderStream: decoded => new MessagesStreamRenderer(decoded),
   renderWhole,
+  listLost: events => warnOfImages(events, Protocol.MESSAGES),
   encodeRequest,
   parseStream: provider => new MessagesStreamParser(provider),
   parseWhole,

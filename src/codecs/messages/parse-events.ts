@@ -62,6 +62,7 @@ export class MessagesStreamParser implements EventParser {
       if (data.trim() === '' || data.trim() === '[DONE]') return;
       throw malformed('the data of an event is not a JSON object');
     }
+    if (event === 'error') throw toReportedFailure(body['error'] == null ? { error: body } : body);
     this.#event(textIn(body['type']) || event, body, events);
   }
 
@@ -80,9 +81,7 @@ export class MessagesStreamParser implements EventParser {
     }
     const { stop_reason = null, stop_sequence = null, stop_details = null } = message;
     this.#finish({ stop_reason, stop_sequence, stop_details }, undefined, events);
-    if (this.#state !== 'finished') {
-      throw malformed('the answer has no stop_reason');
-    }
+    if (this.#state !== 'finished') this.#finishByContent(message, events);
     this.#complete(events);
     return events;
   }
@@ -158,6 +157,16 @@ export class MessagesStreamParser implements EventParser {
         ...(reason === FinishReason.OTHER ? { protocol: Protocol.MESSAGES } : {}),
       }),
     );
+    this.#state = 'finished';
+  }
+
+  /** Ends a whole answer that has no stop reason. */
+  #finishByContent(message: JsonObject, events: GenerationEvent[]): void {
+    if (listIn(message['content']).length === 0) throw malformed('the answer has neither content nor a stop_reason');
+    const reason = this.#blocks.hasCalls ? FinishReason.TOOL_CALLS : FinishReason.STOP;
+    this.#blocks.end(false, events);
+    events.push(finished(0, reason, { native: '' }));
+    this.#reason = reason;
     this.#state = 'finished';
   }
 

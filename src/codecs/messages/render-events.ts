@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { GatewayError } from '../../errors/gateway-error.ts';
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import {
   type Completed,
   type Extension,
@@ -9,6 +10,7 @@ import {
   type Started,
 } from '../../gen/tollgate/v1/event_pb.ts';
 import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { lostImageComment } from '../../generation/made-image.ts';
 import { exactText } from '../../lib/exact-json.ts';
 import { sseEvent } from '../../lib/sse.ts';
 import type { DecodedRequest, JsonObject, StreamRenderer } from '../codec.ts';
@@ -48,7 +50,11 @@ export class MessagesStreamRenderer implements StreamRenderer {
     this.#stopOptions = decoded.ownStopReasons === true ? { ownStopReasons: true } : {};
   }
 
-  push({ event }: GenerationEvent): string {
+  push(event: GenerationEvent): string {
+    return lostImageComment(event, Protocol.MESSAGES) + this.#render(event);
+  }
+
+  #render({ event }: GenerationEvent): string {
     switch (event.case) {
       case 'started':
         return this.#start(event.value);

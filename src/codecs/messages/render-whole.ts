@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Item, Opaque, Part } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Item, ItemStatus, type Opaque, type Part } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { foldEvents } from '../../generation/fold.ts';
 import type { DecodedRequest, JsonObject } from '../codec.ts';
@@ -49,6 +49,8 @@ function renderBlocks(item: Item): JsonObject[] {
     case 'reasoning':
       return renderReasoningBlocks(item);
     case 'toolCall': {
+      // A client could run a call of which only the beginning came.
+      if (item.status === ItemStatus.INCOMPLETE) return [];
       const { callId: id, name, signature } = content.value;
       // As in a stream, another protocol's signature of the call precedes the call.
       return [

@@ -4,12 +4,12 @@ import { countIn, objectIn } from '../json.ts';
 import { malformedAnswer, parseAnswerJson } from '../vector-answer.ts';
 
 /**
- * Parses an answer, with usage as Cohere (`meta.billed_units`), Jina, vLLM or another Tollgate reports it. Throws `UpstreamFailure`
+ * Parses an answer, with usage as Cohere (`meta.billed_units`), Jina, vLLM or another Tollgate reports it; Voyage calls the results `data`. Throws `UpstreamFailure`
  * `malformed` if it is not valid.
  */
 export function parseRerankAnswer(text: string): Omit<Reranked, 'dropped'> {
   const body = objectIn(parseAnswerJson(text));
-  const results = body?.['results'];
+  const results = body?.['results'] ?? body?.['data'];
   if (!Array.isArray(results)) throw malformedAnswer('no list of results');
   const usage = objectIn(body?.['usage']);
   const meta = objectIn(body?.['meta']);

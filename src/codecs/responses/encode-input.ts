@@ -10,7 +10,7 @@ import {
   type ToolResult,
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
-import { fieldName } from '../../generation/check/field-names.ts';
+import { fieldName, reasoningName } from '../../generation/check/field-names.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { checkToolName, type Drops, unsupportedContent, unsupportedItem } from '../drops.ts';
 import { compactionKind, encryptedKind, itemIdKind } from './blobs.ts';
@@ -138,7 +138,7 @@ export class InputEncoder {
     );
     const isReadable = content.length > 0 && opaque.length === 0 && !isForeign(this.#request);
     if (ours.length < opaque.length || (sealed === undefined && !isReadable)) {
-      this.#drops.add(fieldName(this.#request.endpoint, 'past_reasoning'));
+      this.#drops.add(reasoningName(this.#request.endpoint));
     }
     if (sealed === undefined && !isReadable) return undefined;
     const summary = parts.flatMap(part =>

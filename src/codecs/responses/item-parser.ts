@@ -7,7 +7,7 @@ import {
   Role,
   ToolKind,
 } from '../../gen/tollgate/v1/content_pb.ts';
-import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { DeltaKind, ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import * as emit from '../../generation/events.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import * as make from '../content.ts';
@@ -17,7 +17,14 @@ import { parseAnnotation } from './annotation.ts';
 import { compactionKind, encryptedKind, itemIdKind } from './blobs.ts';
 import { extras } from './extras.ts';
 import { parseTokens } from '../logprobs.ts';
-import { type ItemKind, type ItemPlace, type OpenItem, OpenItems, type OpenPart } from './open-items.ts';
+import {
+  type ItemKind,
+  type ItemPlace,
+  type OpenItem,
+  OpenItems,
+  type OpenPart,
+  type PartPlace,
+} from './open-items.ts';
 
 const shared = ['type', 'id', 'status'] as const;
 const knownMembers: Readonly<Record<Exclude<ItemKind, 'server'>, ReadonlySet<string>>> = {
@@ -27,12 +34,6 @@ const knownMembers: Readonly<Record<Exclude<ItemKind, 'server'>, ReadonlySet<str
   custom: new Set([...shared, 'call_id', 'name', 'namespace', 'input']),
   compaction: new Set([...shared, 'encrypted_content']),
 };
-
-/** The list of its item that a part is in, its index there, and its type. */
-interface PartPlace {
-  readonly list: 'content' | 'summary';
-  readonly index: number;
-}
 
 /**
  * Parses an upstream's items. Servers send different subsets of the interface's events. Content that did not come in deltas is therefore
@@ -62,7 +63,7 @@ export class ItemParser {
   numberAt(at: ItemPlace, body: JsonObject): number | undefined {
     const item = objectIn(body['item']);
     const open = item === undefined ? this.#items.findNamed(at) : this.#items.findBegun(item, at.index);
-    return open === undefined || open.isDone || open.kind === 'server' ? undefined : open.number;
+    return open === undefined || open.isDone ? undefined : open.number;
   }
 
   /** Starts a part; does nothing if it has already begun. */
@@ -111,7 +112,7 @@ export class ItemParser {
 
   /** Reads a complete item, emits what has not come before, and closes the item. */
   done(index: number | undefined, item: JsonObject, events: GenerationEvent[]): void {
-    const open = this.#items.findEnded(item, index) ?? this.#start(index, item, events);
+    const open = this.#items.findEnded(item, index) ?? this.#start(index, item, events, true);
     if (!open.isDone) this.#done(open, item, events);
   }
 
@@ -120,9 +121,9 @@ export class ItemParser {
     for (const [index, item] of output.entries()) {
       const open = this.#items.confirm(item, index);
       if (open === undefined) {
-        const added = this.#start(index, item, events);
+        const added = this.#start(index, item, events, true);
         added.isConfirmed = true;
-        this.#done(added, item, events);
+        if (!added.isDone) this.#done(added, item, events);
       } else if (open.isDone) this.#addMissing(open, item, events);
       else this.#done(open, item, events);
     }
@@ -135,13 +136,18 @@ export class ItemParser {
     for (const open of this.#items.all()) if (!open.isDone) this.#close(open, { status, item: open.begun }, events);
   }
 
-  #start(index: number | undefined, item: JsonObject, events: GenerationEvent[]): OpenItem {
+  /** Opens an item. `isWhole`: it is complete; a tool's is then closed. */
+  #start(index: number | undefined, item: JsonObject, events: GenerationEvent[], isWhole = false): OpenItem {
     this.#endEmpty(ItemStatus.COMPLETED, events);
     const open = this.#items.open(item, index);
     const { kind } = open;
     if (kind === 'call' || kind === 'custom') this.hasCalls = true;
-    // The item of a tool that the upstream runs is emitted when it is done, because only then it is complete.
     if (kind !== 'server') events.push(emit.itemOpened(0, open.number, itemFrom(kind, item)));
+    else {
+      events.push(emit.itemOpened(0, open.number, make.makeItem(extras.serverTool(item), 0)));
+      events.push(emit.itemClosed(0, open.number, isWhole ? ItemStatus.COMPLETED : ItemStatus.IN_PROGRESS));
+      open.isDone = isWhole;
+    }
     return open;
   }
 
@@ -154,11 +160,11 @@ export class ItemParser {
     const known = open.parts.get(key);
     if (known?.kind === kind) return known;
     // Content of another kind at the same place is another part.
-    const other = known === undefined ? undefined : open.parts.get(`${key} ${kind}`);
-    if (other !== undefined) return other;
+    const other = known === undefined ? findWritten(open, place, part) : open.parts.get(`${key} ${kind}`);
+    if (other?.kind === kind) return other;
     for (const each of open.parts.values()) this.#closePart(open, each, events);
     if (content.case === 'refusal') this.hasRefusal = true;
-    const opened = { number: open.parts.size, kind, text: '', annotations: 0, isClosed: false, begun: part };
+    const opened = { number: open.parts.size, place, kind, text: '', annotations: 0, isClosed: false, begun: part };
     open.parts.set(known === undefined ? key : `${key} ${kind}`, opened);
     const extra = content.case === 'unknown' ? undefined : extras.unknown(part, knownPartMembers);
     events.push(emit.partOpened(0, [open.number, opened.number], make.makePart(content, extra)));
@@ -179,7 +185,7 @@ export class ItemParser {
     const known = this.#part(open, place, part, events);
     if (known === undefined || known.isClosed) return;
     if (known.kind === DeltaKind.UNSPECIFIED) return this.#closePart(open, known, events, part);
-    const text = textIn(part['text']) || textIn(part['refusal']);
+    const text = readText(part);
     const rest = text.startsWith(known.text) ? text.slice(known.text.length) : '';
     // Log probabilities came with the deltas; if there were no deltas, the complete part has them.
     this.#add(open, known, { text: rest, logprobs: known.text === '' ? part['logprobs'] : [] }, events);
@@ -188,9 +194,23 @@ export class ItemParser {
     this.#closePart(open, known, events, part);
   }
 
+  /** Reads the parts of a complete item. A part is the one with its index; by its order if the upstream numbered its events otherwise. */
+  #wholeParts(open: OpenItem, item: JsonObject, events: GenerationEvent[]): void {
+    const parts = partsIn(item);
+    for (const list of ['summary', 'content'] as const) {
+      const whole = parts.filter(({ place }) => place.list === list);
+      const streamed = [...open.parts.values()].filter(({ place }) => place.list === list);
+      const isShifted = streamed.some(({ place, text }) => !readText(whole[place.index]?.part).startsWith(text));
+      for (const [order, { part }] of whole.entries()) {
+        const index = isShifted ? (streamed[order]?.place.index ?? whole.length + order) : order;
+        this.#wholePart(open, { list, index }, part, events);
+      }
+    }
+  }
+
   #done(open: OpenItem, item: JsonObject, events: GenerationEvent[]): void {
     const status = item['status'] === 'incomplete' ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;
-    for (const { place, part } of partsIn(item)) this.#wholePart(open, place, part, events);
+    this.#wholeParts(open, item, events);
     if (open.kind === 'call' || open.kind === 'custom') {
       this.#wholeArguments(open, textIn(item['arguments']) || textIn(item['input']), events);
       if (open.kind === 'call' && open.text === '' && status === ItemStatus.COMPLETED) {
@@ -254,10 +274,9 @@ export class ItemParser {
     open.isDone = true;
     const { number, kind } = open;
     if (kind === 'server') {
-      events.push(
-        emit.itemOpened(0, number, make.makeItem(extras.serverTool(item), 0)),
-        emit.itemClosed(0, number, status),
-      );
+      const whole = emit.extension(0, ExtensionScope.ITEM, extras.of(item));
+      if (whole.event.case === 'extension') whole.event.value.item = number;
+      events.push(whole);
       return;
     }
     for (const part of open.parts.values()) this.#closePart(open, part, events);
@@ -314,6 +333,19 @@ function itemFrom(kind: Exclude<ItemKind, 'server'>, item: JsonObject): Item {
 }
 
 /** Returns the parts of a complete item, with their places. */
+/** Returns the text of a complete part; '' if it has none. */
+function readText(part: JsonObject = {}): string {
+  return textIn(part['text']) || textIn(part['refusal']);
+}
+
+/** Returns the part that is being written, if a complete part at another index continues its text. */
+function findWritten(open: OpenItem, { list }: PartPlace, part: JsonObject): OpenPart | undefined {
+  const text = readText(part);
+  return [...open.parts.values()].find(
+    each => !each.isClosed && each.place.list === list && each.text !== '' && text.startsWith(each.text),
+  );
+}
+
 function partsIn(item: JsonObject): { readonly place: PartPlace; readonly part: JsonObject }[] {
   return (['summary', 'content'] as const).flatMap(list =>
     listIn(item[list]).map((part, index) => ({ place: { list, index }, part: objectIn(part) ?? {} })),

@@ -84,6 +84,8 @@ export class ItemRenderer {
   readonly #emit: Emit;
   #shown = 0;
   #open: OpenItem | undefined;
+  /** The items of tools that the upstream still runs, by their numbers in the generation's events. */
+  readonly #running = new Map<number, ShownItem>();
   /** Messages that are complete, but whose phase is not known yet. */
   #waiting: ShownItem[] = [];
 
@@ -108,6 +110,7 @@ export class ItemRenderer {
       case 'itemClosed':
         return this.#closeItem();
       case 'finished':
+        this.#endRunning();
         return this.#endConfirmed();
       default:
     }
@@ -118,12 +121,23 @@ export class ItemRenderer {
    * belongs to no open item.
    */
   placeIn(members: JsonObject, item: number | undefined): JsonObject {
-    const open = this.#open;
-    if (item === undefined || open?.number !== item) return {};
+    const shown = item === undefined ? undefined : this.#shownAt(item);
+    if (shown === undefined) return {};
     return {
-      ...(members['item_id'] === undefined ? {} : { item_id: open.item.id }),
-      ...(members['output_index'] === undefined ? {} : { output_index: open.outputIndex }),
+      ...(members['item_id'] === undefined ? {} : { item_id: renderItem(shown.item)['id'] ?? members['item_id'] }),
+      ...(members['output_index'] === undefined ? {} : { output_index: shown.outputIndex }),
     };
+  }
+
+  /** Emits the end of an item of a tool that the upstream ran, of which the fold now has the complete form. */
+  endTool(item: number): void {
+    const shown = this.#running.get(item);
+    this.#running.delete(item);
+    if (shown !== undefined) this.#done(shown);
+  }
+
+  #shownAt(item: number): ShownItem | undefined {
+    return this.#open?.number === item ? this.#open : this.#running.get(item);
   }
 
   /** Closes everything that is still open when the generation breaks off. */
@@ -138,7 +152,12 @@ export class ItemRenderer {
       this.#closeItem();
     }
     this.#fold.settle();
+    this.#endRunning();
     this.#endConfirmed();
+  }
+
+  #endRunning(): void {
+    for (const item of this.#running.keys()) this.endTool(item);
   }
 
   #openItem(number: number): void {
@@ -253,7 +272,11 @@ export class ItemRenderer {
     const open = this.#open;
     if (open === undefined) return;
     this.#open = undefined;
-    const { content } = open.item;
+    const { content, status } = open.item;
+    if (content.case === 'serverTool' && status === ItemStatus.IN_PROGRESS) {
+      this.#running.set(open.number, open);
+      return;
+    }
     if (content.case === 'message') {
       this.#waiting.push(open);
       // If the upstream gives the phase, the message need not wait, unless an earlier message waits.

@@ -2,7 +2,7 @@ import type { DeltaKind } from '../../gen/tollgate/v1/event_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { objectsIn, textIn } from '../json.ts';
 
-/** The kind of an item. Items of the kind `server` (every type that is not listed below) are taken whole when they are done; all others are assembled from their deltas. */
+/** The kind of an item. Items of the kind `server` (every type that is not listed below) are replaced by their complete form when they are done; all others are assembled from their deltas. */
 export type ItemKind = 'message' | 'reasoning' | 'call' | 'custom' | 'compaction' | 'server';
 
 const kinds: Readonly<Record<string, ItemKind>> = {
@@ -18,9 +18,16 @@ export function findItemKind(item: JsonObject): ItemKind {
   return kinds[textIn(item['type'])] ?? 'server';
 }
 
+/** The list of its item that a part is in, and its index there. */
+export interface PartPlace {
+  readonly list: 'content' | 'summary';
+  readonly index: number;
+}
+
 /** A part of an item, and the text that it has received so far. */
 export interface OpenPart {
   readonly number: number;
+  readonly place: PartPlace;
   /** UNSPECIFIED if `DeltaKind` has no value for this part. */
   readonly kind: DeltaKind;
   /** The part as it was when it began. */

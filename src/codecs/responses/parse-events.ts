@@ -6,7 +6,7 @@ import type { SseMessage } from '../../lib/sse.ts';
 import type { EventParser, Json, JsonObject } from '../codec.ts';
 import { completedWith } from '../completed-with.ts';
 import { extend, extendFrame } from '../extras.ts';
-import { countIn, defined, frameJson, objectIn, objectsIn, textIn } from '../json.ts';
+import { countIn, defined, frameJson, listIn, objectIn, objectsIn, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
 import { findUnknownMembers, type Shape, makeShape } from '../unknown-members.ts';
 import { malformed } from '../upstream-error.ts';
@@ -55,6 +55,7 @@ export class ResponsesStreamParser implements EventParser {
       if (isOther || data.trim() === '' || data.trim() === '[DONE]') return;
       throw malformed('the data of an event is not a JSON object');
     }
+    if (event === 'error') throw toReportedFailure(body);
     this.#event(textIn(body['type']) || event, body, events);
   }
 
@@ -65,7 +66,8 @@ export class ResponsesStreamParser implements EventParser {
   /** Converts an answer that was not streamed to the events of a stream. */
   whole(response: JsonObject): GenerationEvent[] {
     const events: GenerationEvent[] = [];
-    this.#terminal(textIn(response['status']), response, events);
+    const isAnswer = listIn(response['output']).length > 0;
+    this.#terminal(textIn(response['status']) || (isAnswer ? 'completed' : ''), response, events);
     return events;
   }
 

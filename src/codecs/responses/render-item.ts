@@ -7,10 +7,12 @@ import {
   Protocol,
   type Reasoning,
   Role,
+  type ServerTool,
   type ToolCall,
   ToolKind,
   type ToolResult,
 } from '../../gen/tollgate/v1/content_pb.ts';
+import { readMadeImage } from '../../generation/made-image.ts';
 import { parseExact } from '../../lib/exact-json.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { envelopeIn } from './blobs.ts';
@@ -20,10 +22,11 @@ import { renderInputPart, renderOutputPart, renderReasoningPart } from './render
 
 /** Renders items of the contract as items of Responses. Source: docs/interfaces/responses.md "Response", "Stream"; translation cases TR-07, RP-17. */
 
-/** Returns whether Responses can show an item. It can't show tools that an upstream of another protocol ran, nor unknown items of another protocol. */
+/** Returns whether Responses can show an item. Of tools that an upstream of another protocol ran it can only show images, and of unknown items of another protocol nothing. */
 export function isShown({ content }: Item): boolean {
   const isCarried = content.case === 'serverTool' || content.case === 'unknown';
-  return !isCarried || content.value.protocol === Protocol.RESPONSES;
+  if (!isCarried || content.value.protocol === Protocol.RESPONSES) return true;
+  return content.case === 'serverTool' && (readMadeImage(content.value)?.base64 ?? '') !== '';
 }
 
 /** Renders an item of the output or the input with all its fields; an empty object if it can't be shown (`isShown`). */
@@ -45,11 +48,21 @@ export function renderItem(item: Item): JsonObject {
     case 'reference':
       return { type: 'item_reference', id: content.value.id };
     case 'serverTool':
+      return renderServerTool(item.id, content.value);
     case 'unknown':
       return isShown(item) ? (parseExact(content.value.json).value as JsonObject) : {};
     default:
       return {};
   }
+}
+
+/** Renders the item of a tool as its provider wrote it, or the image of another protocol as if OpenAI's tool had made it. */
+function renderServerTool(id: string, tool: ServerTool): JsonObject {
+  if (tool.protocol === Protocol.RESPONSES) return parseExact(tool.json).value as JsonObject;
+  const image = readMadeImage(tool);
+  if (image === undefined) return {};
+  const format = image.mediaType.replace(/^image\//, '');
+  return { id, type: 'image_generation_call', status: 'completed', output_format: format, result: image.base64 };
 }
 
 /** Returns the name of a status; an item without one (from a request) is complete. */

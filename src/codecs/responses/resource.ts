@@ -48,8 +48,10 @@ export function renderResource(facts: ResponseFacts, outcome: ResponseOutcome): 
 export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, settings: JsonObject): JsonObject {
   const { status, items, finished, completed, error } = outcome;
   const known = status === 'incomplete' && finished !== undefined ? incompleteReason(finished, items) : undefined;
-  // An unknown reason of a Responses upstream is passed through.
-  const reason = known !== undefined && finished?.protocol === Protocol.RESPONSES ? finished.native : known;
+  // An unknown reason of a Responses upstream is passed through, and so is that it gave none.
+  const own =
+    finished?.protocol === Protocol.RESPONSES && finished.native !== 'incomplete' ? finished.native : undefined;
+  const reason = finished?.protocol === Protocol.RESPONSES && known !== undefined ? own : known;
   const tier = completed?.serviceTier ?? facts.request.serviceTier;
   return {
     ...extras.ofExtensions(outcome.extensions ?? [], ExtensionScope.RESPONSE),

@@ -124,10 +124,14 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
   }
 
   /**
-   * Sends an event of an unknown type at once, with the next number of this stream. Unknown members of other events are kept for the next
+   * Ends the item of a tool that the upstream ran. Sends an event of an unknown type at once, with the next number of this stream. Unknown members of other events are kept for the next
    * event of the same type.
    */
   #emitUnknown({ scope, extra, item }: Extension): void {
+    if (scope === ExtensionScope.ITEM) {
+      if (item !== undefined) this.#items.endTool(item);
+      return;
+    }
     const { type, sequence_number: _, ...members } = extras.members(extra);
     if (typeof type !== 'string') return;
     if (scope === ExtensionScope.EVENT) this.#emit(type, { ...members, ...this.#items.placeIn(members, item) });

@@ -20,9 +20,12 @@ export function mayBeCut(reported: number, estimate: number): boolean {
   return estimate >= tokensMin && reported < estimate * quickShareMin;
 }
 
+const dataUrl = /data:[\w.+-]+\/[\w.+-]+;base64,[\w+/=-]+/g;
+
 /** Counts the tokens of a prompt. Returns true if the upstream reported far fewer, which means that it has cut the prompt. */
 export async function wasCut(request: GenerateRequest, reported: number): Promise<boolean> {
-  const texts = inputSegments(request).map(({ text }) => text);
+  // Files that the gateway does not know are in the text as base64, of which the upstream counts something else.
+  const texts = inputSegments(request).map(({ text }) => text.replaceAll(dataUrl, ''));
   const tokens = await countInPieces(texts, await loadTokenizer());
   return tokens >= tokensMin && reported < tokens * reportedShareMin;
 }

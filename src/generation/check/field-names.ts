@@ -6,14 +6,10 @@ export type RequestField =
   | 'tools'
   | 'tool_choice'
   | 'reasoning'
-  /** Reasoning of earlier answers. */
-  | 'past_reasoning'
   | 'max_output_tokens'
   | 'service_tier'
   | 'output_format'
   | 'candidates';
-
-const geminiSignature = 'contents.parts.thoughtSignature';
 
 type Names = Readonly<Record<RequestField, string>>;
 
@@ -22,7 +18,6 @@ const canonical: Names = {
   tools: 'tools',
   tool_choice: 'tool_choice',
   reasoning: 'reasoning',
-  past_reasoning: 'reasoning',
   max_output_tokens: 'max_output_tokens',
   service_tier: 'service_tier',
   output_format: 'output_format',
@@ -34,7 +29,6 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
     ...canonical,
     items: 'messages',
     reasoning: 'reasoning_effort',
-    past_reasoning: 'reasoning_effort',
     max_output_tokens: 'max_completion_tokens',
     output_format: 'response_format',
     candidates: 'n',
@@ -44,14 +38,12 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
     ...canonical,
     items: 'input',
     reasoning: 'reasoning.effort',
-    past_reasoning: 'reasoning.effort',
     output_format: 'text.format',
   },
   [Endpoint.MESSAGES]: {
     ...canonical,
     items: 'messages',
     reasoning: 'thinking',
-    past_reasoning: 'thinking',
     max_output_tokens: 'max_tokens',
     output_format: 'output_config.format',
   },
@@ -60,13 +52,17 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
     tools: 'tools',
     tool_choice: 'toolConfig.functionCallingConfig',
     reasoning: 'generationConfig.thinkingConfig',
-    past_reasoning: geminiSignature,
     max_output_tokens: 'generationConfig.maxOutputTokens',
     service_tier: 'serviceTier',
     output_format: 'generationConfig.responseJsonSchema',
     candidates: 'generationConfig.candidateCount',
   },
 };
+
+/** Returns the name of reasoning in the conversation, for warnings: it is no setting of the request. */
+export function reasoningName(endpoint: Endpoint): string {
+  return `${fieldName(endpoint, 'items')}.${endpoint === Endpoint.GEMINI ? 'parts.thoughtSignature' : 'reasoning'}`;
+}
 
 /** Returns the name of a field in the client's interface, for errors. */
 export function fieldName(endpoint: Endpoint, field: RequestField): string {
@@ -85,7 +81,6 @@ const geminiNames: Readonly<Record<string, string>> = {
   top_logprobs: 'generationConfig.logprobs',
   stop: 'generationConfig.stopSequences',
   is_error: 'contents.parts.functionResponse.response',
-  reasoning: geminiSignature,
 };
 
 /** Returns the name of a member in the client's interface, if it has another one there, for warnings. */

@@ -50,6 +50,8 @@ export class AnswerSize {
         for (const { top } of event.value.logprobs) bytes += logprobBytes * (1 + top.length);
       } else if (event.case === 'itemOpened') {
         text = openedLength(event.value.content?.content);
+      } else if (event.case === 'extension') {
+        bytes += event.value.extra?.json.length ?? 0;
       } else if (event.case === 'opaqueAdded') {
         bytes += event.value.opaque?.data.length ?? 0;
       }

@@ -54,31 +54,35 @@ export class CallFilter implements EventStep {
     const choice = this.#choices.get(event.choice);
     if (step.case === 'itemOpened') this.#open(choice, step.value);
     if (item === undefined) this.#next.push(withoutCallFinish(event, choice));
-    else if (!choice.dropping) this.#next.push(withItem(event, item - choice.dropped));
+    else {
+      const number = choice.numbers[item];
+      if (number !== undefined) this.#next.push(withItem(event, number));
+    }
   }
 
-  #open(choice: FilteredChoice, { content: item }: ItemOpened): void {
-    choice.dropping = false;
+  #open(choice: FilteredChoice, { item: number, content: item }: ItemOpened): void {
     const content = item?.content;
-    if (content?.case !== 'toolCall') return;
     const { callsMax, callable } = this.#rules;
-    if (choice.calls < callsMax && (callable === undefined || callable.has(content.value.name))) {
+    if (content?.case === 'toolCall') {
+      if (choice.calls >= callsMax || callable?.has(content.value.name) === false) {
+        choice.dropped += 1;
+        return;
+      }
       choice.calls += 1;
-      return;
     }
-    choice.dropping = true;
-    choice.dropped += 1;
+    choice.numbers[number] = number - choice.dropped;
   }
 }
 
 interface FilteredChoice {
   calls: number;
   dropped: number;
-  dropping: boolean;
+  /** The new numbers of items that were not removed, by their number. */
+  readonly numbers: (number | undefined)[];
 }
 
 function newChoice(): FilteredChoice {
-  return { calls: 0, dropped: 0, dropping: false };
+  return { calls: 0, dropped: 0, numbers: [] };
 }
 
 function withoutCallFinish(event: GenerationEvent, choice: FilteredChoice): GenerationEvent {

@@ -35,7 +35,7 @@ export class Guard {
     this.#stop = request.stop.length === 0 ? undefined : new StopCutter(this.#length, request.stop);
     const filter = new CallFilter(this.#stop ?? this.#length, callRules(request));
     this.#validator = new Validator(filter, this.#candidates);
-    this.#first = new LastFinish(new Serialiser(this.#validator));
+    this.#first = new LastFinish(new Serialiser(this.#validator), limit * this.#candidates);
   }
 
   /** True if the gateway has cut the answer, so that the upstream can be stopped. */

@@ -1,4 +1,4 @@
-import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { isChoiceExtension } from '../events.ts';
 import { PerChoice } from './per-choice.ts';
 import type { EventStep } from './step.ts';
@@ -17,16 +17,19 @@ function newEnding(): Ending {
 }
 
 /**
- * Keeps the finish event of each choice until the answer is complete. Some upstreams send text, calls and further finish events after a finish event; the last one counts. Source:
+ * Keeps the finish event of each choice until the answer is complete. Some upstreams send text, calls and further finish events after a finish event; the last one counts. An answer without a finish reason of the upstream ended at the limit if its usage says so. Source:
  * docs/interfaces/README.md "Finish reasons".
  */
 export class LastFinish implements EventStep {
   readonly #next: EventStep;
   readonly #choices = new PerChoice(newEnding, undefined);
+  readonly #limit: number;
   #waiting = 0;
 
-  constructor(next: EventStep) {
+  /** `limit`: the most output tokens of the answer. */
+  constructor(next: EventStep, limit = Infinity) {
     this.#next = next;
+    this.#limit = limit;
   }
 
   /** How many choices have a finish event that was not emitted yet. */
@@ -40,7 +43,7 @@ export class LastFinish implements EventStep {
         this.#keep(this.#choices.get(event.choice), event);
         return;
       case 'completed':
-        this.#release(this.#choices.all());
+        this.#release(this.#choices.all(), (event.event.value.usage?.outputTokens ?? 0) >= this.#limit);
         break;
       case 'itemOpened':
         this.#choices.get(event.choice).open += 1;
@@ -75,14 +78,23 @@ export class LastFinish implements EventStep {
     choice.finish = finish;
   }
 
-  #release(choices: readonly Ending[]): void {
+  #release(choices: readonly Ending[], isFull = false): void {
     for (const choice of choices) {
       const { finish } = choice;
       if (finish === undefined) continue;
       choice.finish = undefined;
       this.#waiting -= 1;
-      this.#next.push(finish);
+      this.#next.push(isFull ? atLimit(finish) : finish);
       for (const event of choice.after.splice(0)) this.#next.push(event);
     }
   }
+}
+
+/** Returns a finish event for an answer that has reached the limit: it says so, unless the upstream gave its reason. */
+function atLimit(finish: GenerationEvent): GenerationEvent {
+  const { event } = finish;
+  const isOpen = event.case === 'finished' && event.value.native === '' && event.value.reason === FinishReason.STOP;
+  return isOpen
+    ? { ...finish, event: { case: 'finished', value: { ...event.value, reason: FinishReason.LENGTH } } }
+    : finish;
 }

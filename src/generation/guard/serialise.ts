@@ -5,7 +5,7 @@ import { PerChoice } from './per-choice.ts';
 import type { EventStep } from './step.ts';
 
 /**
- * Puts interleaved items one after the other, because clients lose or merge parallel calls that interleave (docs/interfaces/chat-completions.md "Stream"). The item that opened first is streamed; the events of the others wait until it is closed. Items are renumbered in the order in which they are passed on. A complete function call without arguments gets `{}`, because strict clients refuse an empty text.
+ * Puts interleaved items one after the other, because clients lose or merge parallel calls that interleave (docs/interfaces/chat-completions.md "Stream"). The item that opened first is streamed; the events of the others wait until it is closed. Items are renumbered in the order in which they are passed on; what follows about an item that has closed has its new number. A complete function call without arguments gets `{}`, because strict clients refuse an empty text.
  */
 export class Serialiser implements EventStep {
   readonly #next: EventStep;
@@ -61,6 +61,8 @@ class SerialChoice {
   readonly #queue: Waiting[] = [];
   /** How many items were passed on, at least in part; the number of the streamed item is one less. */
   #left = 0;
+  /** The new numbers of items, by the upstream's numbers. */
+  readonly #numbers: number[] = [];
   #emptyCall = false;
 
   constructor(next: EventStep) {
@@ -71,28 +73,30 @@ class SerialChoice {
     if (event.event.case === 'itemOpened') {
       this.#queue.push({ item, events: [] });
       if (this.#queue.length === 1) {
-        this.#open(event);
+        this.#open(event, item);
         return;
       }
     }
     if (this.#queue[0]?.item === item) {
       this.#stream(event);
+      if (event.event.case === 'itemClosed') this.#streamNext();
       return;
     }
     const waiting = this.#queue.find(one => one.item === item);
-    // The validator refuses an event of an item that never opened.
-    if (waiting === undefined) this.#next.push(event);
+    // The validator refuses an event of an item that never opened or that has closed, unless it is an extension.
+    if (waiting === undefined) this.#next.push(withItem(event, this.#numbers[item] ?? item));
     else waiting.events.push(event);
   }
 
-  #open(event: GenerationEvent): void {
+  #open(event: GenerationEvent, item: number): void {
+    this.#numbers[item] = this.#left;
     this.#left += 1;
     const opened = event.event.case === 'itemOpened' ? event.event.value.content : undefined;
     this.#emptyCall = isFunctionCall(opened);
     this.#next.push(withItem(event, this.#left - 1));
   }
 
-  /** Passes on an event of the streamed item. When it closes, the next item is streamed. */
+  /** Passes on an event of the streamed item. */
   #stream(event: GenerationEvent): void {
     const number = this.#left - 1;
     const { event: step } = event;
@@ -101,15 +105,19 @@ class SerialChoice {
       this.#next.push(delta(event.choice, [number, 0], { kind: DeltaKind.ARGUMENTS, text: '{}' }));
     }
     this.#next.push(withItem(event, number));
-    if (step.case === 'itemClosed') this.#streamNext();
   }
 
+  /** Passes on what has waited for the streamed item to close: the following items, up to the first that is still open. */
   #streamNext(): void {
-    this.#queue.shift();
-    const [opened, ...rest] = this.#queue[0]?.events.splice(0) ?? [];
-    if (opened === undefined) return;
-    this.#open(opened);
-    for (const waiting of rest) this.#stream(waiting);
+    for (;;) {
+      this.#queue.shift();
+      const [next] = this.#queue;
+      const [opened, ...rest] = next?.events.splice(0) ?? [];
+      if (next === undefined || opened === undefined) return;
+      this.#open(opened, next.item);
+      for (const waiting of rest) this.#stream(waiting);
+      if (!rest.some(({ event }) => event.case === 'itemClosed')) return;
+    }
   }
 }
 

@@ -4,6 +4,7 @@ import { PricingSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerationEvent, GenerationEventSchema } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, GenerateRequestSchema } from '../../gen/tollgate/v1/request_pb.ts';
+import { itemClosed } from '../events.ts';
 import { ToolCallCount } from './tool-call-count.ts';
 
 const pricing = create(PricingSchema, { toolNanoUsd: { web_search: 10n, code_execution: 3n } });
@@ -22,7 +23,7 @@ const searches = create(GenerateRequestSchema, {
   },
 });
 
-const ran = (name: string): GenerationEvent =>
+const opened = (name: string): GenerationEvent =>
   create(GenerationEventSchema, {
     event: {
       case: 'itemOpened',
@@ -36,6 +37,7 @@ const ran = (name: string): GenerationEvent =>
       },
     },
   });
+const ran = (name: string): GenerationEvent[] => [opened(name), itemClosed(0, 0)];
 const started = (warning: string): GenerationEvent =>
   create(GenerationEventSchema, { event: { case: 'started', value: { warnings: [warning] } } });
 
@@ -54,12 +56,12 @@ const text = (calls: ToolCallCount, report: Parameters<ToolCallCount['charges']>
 
 describe('calls of priced tools', () => {
   test('are those of the answer’s items, for all names of code-execution tools', () => {
-    const events = ['web_search', 'bash_code_execution', 'text_editor_code_execution'].map(ran);
+    const events = ['web_search', 'bash_code_execution', 'text_editor_code_execution'].flatMap(ran);
     expect(text(count(both, events))).toEqual(['web_search 1', 'code_execution 2']);
   });
 
   test('are those that the usage reports, even if it reports none', () => {
-    const events = [ran('web_search'), ran('web_search')];
+    const events = [...ran('web_search'), ...ran('web_search')];
     expect(text(count(both, events), reports({ server_tool_use: { web_search_requests: 1 } }))).toEqual([
       'web_search 1',
     ]);
@@ -72,11 +74,11 @@ describe('calls of priced tools', () => {
   });
 
   test('are added up if the answer paused; those of a failed attempt are not charged', () => {
-    const calls = count(both, [ran('web_search')]);
+    const calls = count(both, ran('web_search'));
     calls.restart();
-    calls.count([ran('web_search')]);
+    calls.count(ran('web_search'));
     calls.carry(silent);
-    calls.count([ran('web_search')]);
+    calls.count(ran('web_search'));
     expect(text(calls)).toEqual(['web_search 2']);
   });
 

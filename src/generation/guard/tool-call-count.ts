@@ -1,12 +1,13 @@
-import type { Extra, ServerTool } from '../../gen/tollgate/v1/content_pb.ts';
-import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
-import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { type Extra, ItemStatus, Protocol, type ServerTool } from '../../gen/tollgate/v1/content_pb.ts';
+import { ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { ToolCharge } from '../price.ts';
 import { nameFeature } from '../priced-features.ts';
 import { readToolTerms, type ToolTerm } from '../tool-terms.ts';
 import { GroundingCount } from './grounding-count.ts';
+
+type ProtocolJson = Pick<ServerTool, 'protocol' | 'json'>;
 
 const none: readonly ToolCharge[] = [];
 
@@ -25,6 +26,8 @@ export class ToolCallCount {
   readonly #candidates: number;
   /** Undefined: none. */
   #items: Map<string, number> | undefined;
+  /** The tool's item that opened last and has not closed yet; undefined: another item did. */
+  #opened: ProtocolJson | undefined;
   #grounding = new GroundingCount();
   /** Fields of the request that the upstream did not get. */
   #dropped: readonly string[] = [];
@@ -46,19 +49,30 @@ export class ToolCallCount {
     if (this.#terms.length === 0) return;
     for (const { choice, event } of events) {
       if (event.case === 'started') this.#dropped = event.value.warnings.flatMap(listDropped);
-      if (event.case === 'extension') this.#grounding.take(choice, event.value.extra);
-      if (event.case !== 'itemOpened') continue;
-      const content = event.value.content?.content;
-      const feature = content?.case === 'serverTool' ? findPricedFeature(content.value) : undefined;
-      if (feature === undefined) continue;
-      this.#items ??= new Map();
-      this.#items.set(feature, (this.#items.get(feature) ?? 0) + 1);
+      else if (event.case === 'itemOpened') {
+        const content = event.value.content?.content;
+        this.#opened = content?.case === 'serverTool' ? content.value : undefined;
+      } else if (event.case === 'itemClosed') {
+        if (event.value.status !== ItemStatus.IN_PROGRESS) this.#add(this.#opened);
+        this.#opened = undefined;
+      } else if (event.case === 'extension') {
+        if (event.value.scope === ExtensionScope.ITEM) this.#add(event.value.extra);
+        else this.#grounding.take(choice, event.value.extra);
+      }
     }
+  }
+
+  #add(item: ProtocolJson | undefined): void {
+    const feature = item === undefined ? undefined : findPricedFeature(item);
+    if (feature === undefined) return;
+    this.#items ??= new Map();
+    this.#items.set(feature, (this.#items.get(feature) ?? 0) + 1);
   }
 
   /** Forgets the calls of an attempt whose output was not delivered. */
   restart(): void {
     this.#items = undefined;
+    this.#opened = undefined;
     this.#grounding = new GroundingCount();
   }
 
@@ -94,7 +108,7 @@ function listDropped(warning: string): string[] {
 }
 
 /** Returns the priced feature that an item is a call of; undefined if the item is a result, or a step that is free. */
-function findPricedFeature({ protocol, json }: ServerTool): string | undefined {
+function findPricedFeature({ protocol, json }: ProtocolJson): string | undefined {
   const item = JSON.parse(json) as Record<string, unknown>;
   const { type, name, action } = item;
   if (protocol === Protocol.GEMINI) return 'executableCode' in item ? 'code_execution' : undefined;
