@@ -19,6 +19,8 @@ COPY --from=build /build/dist ./dist
 COPY --from=build /build/node_modules ./node_modules
 COPY --from=build /build/README.md /build/LICENSE /build/tollgate.example.yaml ./
 COPY --from=build /build/docs ./docs
+# On the PATH: docker exec CONTAINER tollgate status
+COPY --from=build --chmod=0755 /build/deploy/docker/tollgate /usr/local/bin/tollgate
 # A new volume gets the owner of this folder: the user that the image runs as.
 COPY --from=build --chown=nonroot:nonroot /build/deploy/docker/data /var/lib/tollgate
 ENV NODE_ENV=production \
@@ -27,9 +29,10 @@ ENV NODE_ENV=production \
     TOLLGATE_RPC_HOST=127.0.0.1 \
     TOLLGATE_RPC_PORT=9090 \
     TOLLGATE_DATA_DIR=/var/lib/tollgate \
+    TOLLGATE_BOOTSTRAP_FILE=/var/lib/tollgate/first-keys \
     NODE_COMPILE_CACHE=/tmp/tollgate-cache
 VOLUME /var/lib/tollgate
-EXPOSE 8080
+EXPOSE 8080 9090
 USER nonroot
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \

@@ -15,6 +15,8 @@ const borrowed = {
   'grpc/health/v1/health.proto': 'node_modules/grpc-health-check/proto/health/v1/health.proto',
   'grpc/reflection/v1/reflection.proto':
     'node_modules/@grpc/reflection/build/proto/grpc/reflection/v1/reflection.proto',
+  'grpc/reflection/v1alpha/reflection.proto':
+    'node_modules/@grpc/reflection/build/proto/grpc/reflection/v1alpha/reflection.proto',
 } as const;
 
 /** Copies the proto files of gRPC. Unchanged files are not written, so that two runs at once do not disturb each other. */
@@ -72,4 +74,7 @@ if (process.argv.includes('--check')) {
   }
 } else {
   generateInto(root);
+  // Imported on demand, because its modules need the code that was just generated.
+  const { writeCommandLineDoc } = await import('./command-line-doc.ts');
+  await writeCommandLineDoc();
 }

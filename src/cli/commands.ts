@@ -22,6 +22,7 @@ import { RepeatableFailure } from './gateway.ts';
 import { entryView, toPage, withPage } from './history-commands.ts';
 import { nextCommand } from './next-command.ts';
 import { findKeys, type ListedKey, listedKeyView, listKeys } from './key-list.ts';
+import { priceChangeView, readPriceChanges } from './price-history.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import {
   accountView,
@@ -37,17 +38,21 @@ import { accountArgument, groupArgument, groupOrNone } from './names.ts';
 
 /** The commands that call the running gateway; each function adds a group of them. */
 
-/** Adds `models list`. */
+/** Adds `models list` and `models history`. */
 export function modelCommands(program: Command, ports: RemotePorts): void {
-  const models = new ResourceCommands(
-    program.command('models').description('the models that clients can use'),
-    ports,
-    modelView,
-  );
+  const group = program.command('models').description('the models that clients can use');
+  const models = new ResourceCommands(group, ports, modelView);
   models.list(
     'list the models; prices in dollars: per 1 million tokens, per image, per search',
     async ({ catalog }) => (await catalog.listModels({})).models,
   );
+  new ResourceCommands(group, ports, priceChangeView)
+    .list(
+      'list the changes of prices, newest first: what changed, when, and who reloaded the configuration',
+      async (clients, model: string | undefined) => readPriceChanges(clients, model),
+      'history',
+    )
+    .argument('[model]', 'only of this model');
 }
 
 type LowBalance = ReturnType<typeof balanceOrNone>;

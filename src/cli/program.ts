@@ -7,18 +7,14 @@ import { version } from '../lib/version.ts';
 
 /**
  * Runs a command and returns the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args`: the arguments without the program's
- * name. Throws only for defects of the program. Source: docs/operations.md "The command line".
+ * name. Throws only for defects of the program. Source: docs/command-line.md.
  */
 export async function runCommandLine(args: readonly string[], ports: CommandLinePorts): Promise<number> {
   let exitCode = 0;
   const exitWith = (code: number): void => {
     exitCode = code;
   };
-  const program = buildProgram(ports, exitWith);
-  if (args[0] !== 'serve') {
-    const { addCommands } = await import('./add-commands.ts');
-    addCommands(program, ports, exitWith);
-  }
+  const program = args[0] === 'serve' ? buildProgram(ports, exitWith) : await makeProgram(ports, exitWith);
   try {
     await program.parseAsync([...args], { from: 'user' });
     return exitCode;
@@ -28,6 +24,14 @@ export async function runCommandLine(args: readonly string[], ports: CommandLine
     for (const line of error.lines) ports.streams.err(`${line}\n`);
     return error instanceof ConfigError ? 2 : error.exitCode;
   }
+}
+
+/** Returns the program with all its commands. `exitWith` is called with the exit code of a command that chooses it. */
+export async function makeProgram(ports: CommandLinePorts, exitWith: (code: number) => void): Promise<Command> {
+  const program = buildProgram(ports, exitWith);
+  const { addCommands } = await import('./add-commands.ts');
+  addCommands(program, ports, exitWith);
+  return program;
 }
 
 /** Returns the program with only the command `serve`. `exitWith` is called with its exit code. */

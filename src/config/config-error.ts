@@ -16,6 +16,9 @@ export function problemLine({ file, line, path, message }: Problem): string {
   return [...place, ...(path === '' ? [] : [path]), message].join(': ');
 }
 
+/** The most problems that are printed. A slip can make one of every line. */
+const shownMax = 20;
+
 /**
  * Thrown if the configuration is invalid, at the start or in `config check`. Contains every problem, in the order of
  * the file. The program prints `lines` and exits with code 2.
@@ -29,8 +32,10 @@ export class ConfigError extends Error {
     this.problems = problems;
   }
 
-  /** One line of text for each problem. */
+  /** One line of text for each of the first problems, and one that counts the others. */
   get lines(): readonly string[] {
-    return this.problems.map(problemLine);
+    const lines = this.problems.slice(0, shownMax).map(problemLine);
+    const others = this.problems.length - lines.length;
+    return others === 0 ? lines : [...lines, `and ${others} more ${others === 1 ? 'problem' : 'problems'}`];
   }
 }

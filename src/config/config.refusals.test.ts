@@ -1,10 +1,37 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { ConfigError } from './config-error.ts';
 import { parseConfig } from './config.ts';
 import type { Variables } from './env.ts';
+import { configJsonSchema } from './json-schema.ts';
+import { fileSchema } from './schema.ts';
+import { readYaml } from './yaml-source.ts';
+
+const isAllowed = new Ajv2020({ strict: false, allowUnionTypes: true }).compile(configJsonSchema());
+/** Rules that JSON Schema can't express: decimals of numbers, bounds of spans, and rules of the file as YAML. */
+const beyondSchema =
+  /decimals|duration from|size from|time from|is not valid YAML|twice in one mapping|one YAML document|too deep or too large/;
+
+/** Checks that the JSON Schema for editors refuses what the schema of the file refuses. */
+function compareWithSchema(text: string, variables: Variables): void {
+  const { value, problems } = readYaml('t.yaml', text, variables);
+  const own = fileSchema.safeParse(value);
+  // The parser for editors expands every alias.
+  if (
+    /: [&*]/.test(text) ||
+    text.includes('${') ||
+    own.success ||
+    problems.length > 0 ||
+    own.error.issues.every(({ message }) => beyondSchema.test(message))
+  )
+    return;
+  expect([text, isAllowed(parse(text))]).toEqual([text, false]);
+}
 
 /** Returns the refusals, line by line. */
 function listProblems(text: string, variables: Variables = {}): readonly string[] {
+  compareWithSchema(text, variables);
   try {
     parseConfig('t.yaml', text, { variables, builtInIds: ['sim/text', 'sim/text:free'] });
   } catch (error) {
@@ -317,4 +344,18 @@ describe('the error of a bad file names file, line, path and the allowed values'
   test('without the simulator its models do not exist', () => {
     expect(listProblems('simulator: { enabled: false }\naliases: { x: sim/text }')[0]).toContain('names no model');
   });
+});
+
+test('one slip makes a short list: only the first error of syntax, and a count of problems after twenty', () => {
+  const providers = Array.from(
+    { length: 400 },
+    (_, index) => `  p${index}: { protocol: chat, base_url: "http://h/v1" `,
+  );
+  expect(listProblems(['providers: {', ...providers].join('\n'))).toEqual([
+    't.yaml:3: is not valid YAML: Missing , between flow map items (799 more errors of syntax may follow from it)',
+  ]);
+  const models = Array.from({ length: 400 }, (_, index) => `  - { id: a/m${index}, price: 1 }`);
+  const problems = listProblems(['models:', ...models].join('\n'));
+  expect(problems).toHaveLength(21);
+  expect(problems.at(-1)).toMatch(/^and \d+ more problems$/);
 });

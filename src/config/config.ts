@@ -80,6 +80,7 @@ export function parseConfig(
   ]);
   const source = readYaml(file, text, variables);
   const problems: Problem[] = [...source.problems];
+  if (source.isBroken) throw new ConfigError(problems);
   const report = (path: YamlPath, message: string): void => {
     // A `${NAME}` that can't be read is already reported, and its text breaks the schema too.
     const place = pathText(path);

@@ -18,8 +18,11 @@ function toJson(schema: z.core.$ZodType): Json {
   if (note?.json !== undefined) return note.json;
   if (note?.among !== undefined) return { anyOf: note.among.map(toJson) };
   if (schema instanceof z.ZodObject) return objectJson(schema);
-  if (schema instanceof z.ZodRecord) return { type: 'object', additionalProperties: toJson(schema.valueType) };
-  if (schema instanceof z.ZodArray) return { type: 'array', items: toJson(schema.element) };
+  if (schema instanceof z.ZodRecord) return recordJson(schema);
+  if (schema instanceof z.ZodArray) {
+    const isFilled = schema._zod.def.checks?.some(({ _zod }) => _zod.def.check === 'min_length') === true;
+    return { type: 'array', items: toJson(schema.element), ...(isFilled && { minItems: 1 }) };
+  }
   if (schema instanceof z.ZodPipe) {
     // If the schema transforms a value, the JSON Schema is that of the value in the file.
     return toJson(schema.out instanceof z.ZodTransform ? schema.in : schema.out);
@@ -28,6 +31,10 @@ function toJson(schema: z.core.$ZodType): Json {
     return toJson(schema.unwrap());
   }
   throw new Error(`the configuration's JSON Schema lacks the kind ${schema._zod.def.type}`);
+}
+
+function recordJson({ keyType, valueType }: z.ZodRecord): Json {
+  return { type: ['object', 'null'], propertyNames: toJson(keyType), additionalProperties: toJson(valueType) };
 }
 
 function objectJson({ shape }: z.ZodObject<Readonly<Record<string, z.core.$ZodType>>>): Json {

@@ -12,6 +12,8 @@ import { NumberText } from './yaml-source.ts';
 
 /** The JSON Schema of a value that YAML can write as a text or a number. */
 const scalar = { type: ['string', 'number'] };
+/** Returns the JSON Schema of a text that matches a pattern. */
+const patterned = (pattern: string) => ({ type: 'string', pattern });
 /** The JSON Schema of the placeholder `${NAME}` for a value that is in an environment variable. */
 const variable = { type: 'string', pattern: String.raw`\$\{[A-Za-z_]` };
 
@@ -66,7 +68,7 @@ export function oneOrMore<Schema extends z.ZodType>(schema: Schema) {
     .unknown()
     .transform(value => (Array.isArray(value) ? (value as unknown[]) : [value]))
     .pipe(z.array(schema).min(1, { error: 'must be one, or a list of at least one' }));
-  return documented(list, { among: [schema, z.array(schema)] });
+  return documented(list, { among: [schema, z.array(schema).min(1)] });
 }
 
 /** Returns the text of a scalar: `name: 4` means the same as `name: "4"`. */
@@ -76,23 +78,28 @@ function toText(value: unknown): string | undefined {
 }
 
 /** A text that is not empty. */
-export const text = leaf('a text that is not empty', value => toText(value) || undefined);
+export const text = leaf('a text that is not empty', value => toText(value) || undefined, { ...scalar, minLength: 1 });
 
 /** A text that matches a pattern. */
 export function matching(pattern: RegExp, allowed: string): z.ZodType<string> {
-  return leaf(allowed, value => {
+  const read = (value: unknown): string | undefined => {
     const candidate = toText(value);
     return candidate !== undefined && pattern.test(candidate) ? candidate : undefined;
-  });
+  };
+  return leaf(allowed, read, { ...scalar, pattern: pattern.source });
 }
 
+const secretPattern = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/;
+
 /** A text that is never shown, and that can stand in an HTTP header. */
-export const secret = leaf('a text that is not empty and has no line break or space at its ends', value => {
-  const candidate = toText(value);
-  return candidate !== undefined && /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(candidate)
-    ? new Secret(candidate)
-    : undefined;
-});
+export const secret = leaf(
+  'a text that is not empty and has no line break or space at its ends',
+  value => {
+    const candidate = toText(value);
+    return candidate !== undefined && secretPattern.test(candidate) ? new Secret(candidate) : undefined;
+  },
+  { ...scalar, pattern: secretPattern.source },
+);
 
 export const flag = leaf('true or false', value => (typeof value === 'boolean' ? value : undefined), {
   type: 'boolean',
@@ -125,11 +132,15 @@ export function numberBetween(min: number, max: number): z.ZodType<number> {
 /** A decimal, read as an exact integer: multiplied by 10^`digits`. `what` names the quantity in messages. */
 function exact(what: string, digits: number, max: number): z.ZodType<bigint> {
   const limit = BigInt(max) * 10n ** BigInt(digits);
-  return leaf(`${what} from 0 to ${max} with at most ${digits} decimals`, value => {
+  const read = (value: unknown): bigint | undefined => {
     const candidate = toText(value);
     const scaled = candidate === undefined ? undefined : scaledInteger(candidate, digits);
     return scaled !== undefined && scaled <= limit ? scaled : undefined;
-  });
+  };
+  const json = {
+    anyOf: [{ type: 'number', minimum: 0, maximum: max }, patterned(String.raw`^\d+(\.\d{1,${digits}})?$`)],
+  };
+  return leaf(`${what} from 0 to ${max} with at most ${digits} decimals`, read, json);
 }
 
 /** Dollars per 1 million tokens, as pico-dollars a token. */
@@ -145,18 +156,21 @@ const dayMs = 86_400_000;
 
 /** A time span in milliseconds, at least `minMs`. The default maximum is a week, because Node.js' timers can't be much longer. */
 export function duration(minMs: number, maxDays = 7): z.ZodType<number> {
-  return leaf(`a duration from ${minMs}ms to ${maxDays}d, such as 500ms, 30s, 5m, 1h`, value =>
-    typeof value === 'string' ? readDuration(value, minMs, maxDays) : undefined,
+  return leaf(
+    `a duration from ${minMs}ms to ${maxDays}d, such as 500ms, 30s, 5m, 1h`,
+    value => (typeof value === 'string' ? readDuration(value, minMs, maxDays) : undefined),
+    patterned(String.raw`^\d+(\.\d+)?(ms|s|m|h|d)$`),
   );
 }
 
 /** A retention time in milliseconds: whole days or years of 365 days, at least `minDays`. */
 export function keepingTime(minDays: number): z.ZodType<number> {
-  return leaf(`a time from ${minDays}d to 100y, such as 400d or 7y`, value => {
+  const read = (value: unknown): number | undefined => {
     const [, amount, unit] = (typeof value === 'string' && /^(\d{1,5})([dy])$/.exec(value)) || [];
     const days = Number(amount) * (unit === 'y' ? 365 : 1);
     return amount !== undefined && days >= minDays && days <= 36_500 ? days * dayMs : undefined;
-  });
+  };
+  return leaf(`a time from ${minDays}d to 100y, such as 400d or 7y`, read, patterned(String.raw`^\d{1,5}[dy]$`));
 }
 
 const unitBytes: Readonly<Record<string, number>> = {
@@ -172,41 +186,64 @@ const unitBytes: Readonly<Record<string, number>> = {
 
 /** A size in bytes: a plain number, or one with a unit. */
 export function size(minBytes: number, maxBytes: number): z.ZodType<number> {
-  return leaf(`a size from ${minBytes} to ${maxBytes} bytes, such as 65536, 500KB, 64MiB`, value => {
+  const read = (value: unknown): number | undefined => {
     const [, amount, unit] = /^(\d+(?:\.\d+)?) ?((?:[KMG]i?)?B|)$/.exec(toText(value) ?? '') ?? [];
     if (amount === undefined || unit === undefined) return undefined;
     const bytes = Math.round(Number(amount) * (unitBytes[unit] ?? Number.NaN));
     return bytes >= minBytes && bytes <= maxBytes ? bytes : undefined;
-  });
+  };
+  const json = {
+    anyOf: [
+      { type: 'integer', minimum: minBytes, maximum: maxBytes },
+      patterned(String.raw`^\d+(\.\d+)? ?(([KMG]i?)?B)?$`),
+    ],
+  };
+  return leaf(`a size from ${minBytes} to ${maxBytes} bytes, such as 65536, 500KB, 64MiB`, read, json);
 }
 
 /** An http or https address without credentials, query or fragment; returned without a slash at its end. */
-export const address = leaf('an http:// or https:// address without credentials, query or fragment', value => {
-  const url = typeof value === 'string' ? URL.parse(value) : null;
-  if (url === null || !['http:', 'https:'].includes(url.protocol)) return undefined;
-  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') return undefined;
-  return url.href.replace(/\/+$/, '');
-});
+export const address = leaf(
+  'an http:// or https:// address without credentials, query or fragment',
+  value => {
+    const url = typeof value === 'string' ? URL.parse(value) : null;
+    if (url === null || !['http:', 'https:'].includes(url.protocol)) return undefined;
+    if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') return undefined;
+    return url.href.replace(/\/+$/, '');
+  },
+  patterned(String.raw`^[Hh][Tt]{2}[Pp][Ss]?://[^\s/?#@]+(/[^\s?#]*)?$`),
+);
 
 /** A link for people. It is kept as written, because `URL` would escape the braces of `{code}`. */
-export const link = leaf('an http://, https:// or mailto: link', value => {
-  if (typeof value !== 'string' || !/^\S+$/.test(value)) return undefined;
-  const protocol = URL.parse(value)?.protocol ?? '';
-  return ['http:', 'https:', 'mailto:'].includes(protocol) ? value : undefined;
-});
+export const link = leaf(
+  'an http://, https:// or mailto: link',
+  value => {
+    if (typeof value !== 'string' || !/^\S+$/.test(value)) return undefined;
+    const protocol = URL.parse(value)?.protocol ?? '';
+    return ['http:', 'https:', 'mailto:'].includes(protocol) ? value : undefined;
+  },
+  patterned(String.raw`^([Hh][Tt]{2}[Pp][Ss]?|[Mm]ailto):\S+$`),
+);
 
 /** A browser's origin, or `*`. */
-export const origin = leaf('an origin such as https://app.example (no path), or *', value => {
-  if (value === '*') return '*';
-  const url = typeof value === 'string' ? URL.parse(value) : null;
-  return url !== null && ['http:', 'https:'].includes(url.protocol) && url.origin === value ? url.origin : undefined;
-});
+export const origin = leaf(
+  'an origin such as https://app.example (no path), or *',
+  value => {
+    if (value === '*') return '*';
+    const url = typeof value === 'string' ? URL.parse(value) : null;
+    return url !== null && ['http:', 'https:'].includes(url.protocol) && url.origin === value ? url.origin : undefined;
+  },
+  patterned(String.raw`^(\*|https?://[^\s/?#@]+)$`),
+);
 
 /** A day as YYYY-MM-DD, or seconds since 1970 UTC; read as seconds. */
-export const moment = leaf('a day such as 2026-05-01, or seconds since 1970', value => {
-  if (value instanceof NumberText)
-    return Number.isSafeInteger(value.value) && value.value >= 0 ? value.value : undefined;
-  if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\d$/.test(value)) return undefined;
-  const ms = Date.parse(`${value}T00:00:00Z`);
-  return Number.isNaN(ms) || ms < 0 ? undefined : ms / 1000;
-});
+export const moment = leaf(
+  'a day such as 2026-05-01, or seconds since 1970',
+  value => {
+    if (value instanceof NumberText)
+      return Number.isSafeInteger(value.value) && value.value >= 0 ? value.value : undefined;
+    if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\d$/.test(value)) return undefined;
+    const ms = Date.parse(`${value}T00:00:00Z`);
+    return Number.isNaN(ms) || ms < 0 ? undefined : ms / 1000;
+  },
+  { anyOf: [{ type: 'integer', minimum: 0 }, patterned(String.raw`^\d{4}-\d\d-\d\d$`)] },
+);

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { isErrorCode } from '../errors/error-table.ts';
+import { errorTable, isErrorCode } from '../errors/error-table.ts';
 import { documented } from '../lib/schema-notes.ts';
 import { defaultPaths, endpointPaths, protocolNames } from './model-kind.ts';
 import {
@@ -158,8 +158,10 @@ const plan = mapping({
   models: planModels.optional(),
 }).optional();
 
-const errorCode = leaf<string>('an error code of docs/errors.md', value =>
-  typeof value === 'string' && isErrorCode(value) ? value : undefined,
+const errorCode = leaf<string>(
+  'an error code of docs/errors.md',
+  value => (typeof value === 'string' && isErrorCode(value) ? value : undefined),
+  { enum: Object.keys(errorTable) },
 );
 
 const tlsShape = { cert: text, key: text };

@@ -35,6 +35,8 @@ export type YamlPath = readonly (string | number)[];
 export interface YamlSource {
   readonly value: YamlValue;
   readonly problems: readonly Problem[];
+  /** True if the text is not YAML, so that nothing in it can be checked. */
+  readonly isBroken: boolean;
   /** Returns the line of a value, from 1. If it does not exist, returns that of the nearest value that would contain it. */
   findLine(path: YamlPath): number;
   /**
@@ -91,9 +93,11 @@ class SourceReader {
     this.#lines = new LineCounter();
     // The parser compares each key of a mapping with all others; `#mapping` finds repeated keys with a set.
     this.#document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false, uniqueKeys: false });
-    for (const { pos, message, code } of [...this.#document.errors, ...this.#document.warnings]) {
-      this.#refuse(this.#lines.linePos(pos[0]).line, [], yamlMessage(code, message));
-    }
+    const [first, ...more] = [...this.#document.errors, ...this.#document.warnings];
+    if (first === undefined) return;
+    // Only the first: a slip such as a bracket that is not closed makes an error of each line after it.
+    const others = more.length === 0 ? '' : ` (${more.length} more errors of syntax may follow from it)`;
+    this.#refuse(this.#lines.linePos(first.pos[0]).line, [], yamlMessage(first.code, first.message) + others);
   }
 
   read(): YamlValue {
@@ -224,11 +228,13 @@ export function variableNames(text: string): string[] {
 /** Reads a YAML text. Problems of syntax and of `${NAME}` are returned, not thrown. If the syntax is wrong, the value is empty. */
 export function readYaml(file: string, text: string, variables: Variables): YamlSource {
   const reader = new SourceReader(file, text, variables);
+  const isBroken = reader.problems.length > 0;
   const value = reader.read();
   const findPlace = (path: YamlPath): Place | undefined => reader.places.get(JSON.stringify(path));
   return {
     value,
     problems: reader.problems,
+    isBroken,
     findPrintableValue: path => findPlace(path)?.printable,
     findLine: path => {
       for (let length = path.length; length >= 0; length -= 1) {

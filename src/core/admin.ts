@@ -319,11 +319,8 @@ function gateway({
       return { holds: rows.map(toVoidedHold) };
     },
     async reloadConfiguration() {
-      const { needsRestart, ...reloaded } = await reload();
-      const after = JSON.stringify({ providers: reloaded.providers, models: reloaded.models });
-      const resource = { resourceType: 'configuration', resourceId: reloaded.file === '' ? null : reloaded.file };
-      await ledger.recordAction({ accountId: 0, action: 'configuration.reload', ...resource, after });
-      return { ...reloaded, needsRestart: [...needsRestart] };
+      const { file, providers, models, needsRestart } = await reload();
+      return { file, providers, models, needsRestart: [...needsRestart] };
     },
   };
 }

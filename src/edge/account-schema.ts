@@ -94,8 +94,8 @@ function toViolations(issue: z.core.$ZodIssue, { what, fields }: Described): Vio
   if (issue.code === 'unrecognized_keys') {
     const message =
       path.length === 0
-        ? `is no field of ${what}; the fields are ${fields.join(', ')}`
-        : `is no field of ${path.join('.')}`;
+        ? `unknown field; the fields of ${what} are ${fields.join(', ')}`
+        : `unknown field of ${path.join('.')}`;
     return issue.keys.map(key => ({
       path: [...path, key],
       message,

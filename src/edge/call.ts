@@ -39,6 +39,8 @@ export class Call extends RequestTelemetry implements HeaderReader {
   address: string | undefined;
   /** True if the answer has the rate limit headers of the key (paths that generate text or images). */
   sendsLimitHeaders = false;
+  /** The model as the client named it; absent until the body was read. Only for looking up the listed id of a refused request. */
+  requestedModel: string | undefined;
   /** Whether a core in this process has reserved memory for the contents of the answer. */
   isCounted = false;
   /** What holds memory for the body; absent: nothing does. */

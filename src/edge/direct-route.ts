@@ -13,7 +13,8 @@ import { attribute } from './attribution.ts';
 import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
-import { Exchange } from './exchange.ts';
+import { Exchange, readModel } from './exchange.ts';
+import { geminiTarget } from './gemini/target.ts';
 import { warningsText } from './generation-facts.ts';
 import { readJsonBody } from './json-body.ts';
 
@@ -77,6 +78,7 @@ async function answerDirectly<Request extends DirectRequest, Answer extends Dire
   const { edge, request, call, facts } = exchange;
   try {
     const body = await readJsonBody(edge, exchange.bodyOptions);
+    call.requestedModel = geminiTarget(request.raw)?.model ?? readModel(body.value);
     const requested = route.decode(body.value, request);
     requested.strict = edge.isStrict(request.raw.headers);
     attribute(requested, request.raw.headers);

@@ -9,6 +9,7 @@ import type { AnswerHeaders, Call } from './call.ts';
 import { ClientGone, ClientWatch, probeClient } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
+import { geminiTarget } from './gemini/target.ts';
 import { GenerationFacts } from './generation-facts.ts';
 import { type BodyOptions, generationBodyOptions, type JsonBody, receiveJson } from './json-body.ts';
 import { sendPieces } from './send-pieces.ts';
@@ -59,6 +60,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
       const begin = (): void => {
         try {
           if (body instanceof Error) throw body;
+          this.call.requestedModel = geminiTarget(this.request.raw)?.model ?? readModel(body.value);
           next(body);
         } catch (thrown) {
           this.fail(thrown);
@@ -152,6 +154,12 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     this.edge.answerEnded();
     this.edge.load.end(this.#accountId);
   }
+}
+
+/** Returns the model that a body names; undefined if it names none. */
+export function readModel(value: unknown): string | undefined {
+  const { model } = (value ?? {}) as { readonly model?: unknown };
+  return typeof model === 'string' ? model : undefined;
 }
 
 /** Returns the error for an account whose requests arrive faster than they can be started. */

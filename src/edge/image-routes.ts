@@ -20,7 +20,7 @@ import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
 import { errorEnvelope } from './error-answer.ts';
-import { Exchange } from './exchange.ts';
+import { Exchange, readModel } from './exchange.ts';
 import type { ComparedBody } from './call.ts';
 import { comparedBytes, isForm, readForm } from './form-body.ts';
 import { generationBodyOptions, readJsonBody } from './json-body.ts';
@@ -85,14 +85,16 @@ function rethrowAsGatewayError(thrown: unknown): never {
   throw thrown instanceof ClientGone ? thrown : fromConnectError(thrown);
 }
 
-async function decode({ edge, request, reply }: Exchange, route: ImageRoute): Promise<Decoded> {
+async function decode({ edge, request, reply, call }: Exchange, route: ImageRoute): Promise<Decoded> {
   const { bodyBytesMax } = edge.options;
   const isEdit = route.endpoint === Endpoint.IMAGE_EDITS;
   if (isEdit && isForm(request)) {
     const parts = await readForm(request, reply, { bodyBytesMax, fileBytesMax: imageBytesMax });
+    call.requestedModel = readModel({ model: parts.find(({ name }) => name === 'model')?.value });
     return { ...decodeEditForm(parts), isForm: true, raw: await comparedBytes(parts) };
   }
   const { value, raw, fingerprint } = await readJsonBody(edge, generationBodyOptions(edge, request, reply));
+  call.requestedModel = readModel(value);
   return { ...(isEdit ? decodeEdit(value) : decodeGeneration(value)), isForm: false, raw, fingerprint };
 }
 

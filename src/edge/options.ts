@@ -67,6 +67,8 @@ export interface EdgeOptions {
   readonly texts: ErrorTexts;
   /** Origins whose pages may call the gateway ("https://app.example"); "*" allows all, an empty list none. */
   readonly corsOrigins: readonly string[];
+  /** Returns the listed id of a model that clients may name so; undefined: there is none. Absent: the edge has no catalogue, and requests that it refuses itself count for no model. */
+  readonly findListed?: (name: string) => string | undefined;
   /** Begins the trace of a request; absent: tracing is off. */
   readonly startTrace?: ((telemetry: RequestTelemetry) => RequestTrace) | undefined;
   /** Returns true once the gateway is stopping: new requests are refused, running streams may end. */

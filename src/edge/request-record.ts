@@ -47,7 +47,7 @@ export function recordRequest(edge: Edge, request: RecordedRequest, outcome: Req
   const isCounted = repeats === undefined;
   const endpoint =
     routeOptions.url === undefined || routeOptions.url === '' ? unknownName : shownPattern(routeOptions.url);
-  const model = outcome.model ?? call.model ?? (call.sendsLimitHeaders ? unknownName : undefined);
+  const model = outcome.model ?? call.model ?? findRequested(edge, call);
   const usual = findUsual(request, endpoint, model);
   const sample: RequestSample = {
     endpoint,
@@ -76,6 +76,12 @@ export function recordRequest(edge: Edge, request: RecordedRequest, outcome: Req
     code,
     finish: outcome.finish,
   });
+}
+
+/** Returns the listed id of the model that a refused request names; `other` if it names none that is listed. Undefined: its path uses no model. */
+function findRequested({ options }: Edge, { requestedModel, sendsLimitHeaders }: Call): string | undefined {
+  const listed = requestedModel === undefined ? undefined : options.findListed?.(requestedModel);
+  return listed ?? (sendsLimitHeaders ? unknownName : undefined);
 }
 
 /** The label of an unknown path or model, because a client's text must not become a label of a metric. */

@@ -57,9 +57,10 @@ import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { configurationView } from './configuration-view.ts';
 import { ledgerCheck } from './ledger-check.ts';
 import { storageView } from './storage-view.ts';
+import { ConfigurationAudit } from './configuration-audit.ts';
 import { openImages } from './images.ts';
 import { errorTexts, type ListenerOptions, openFront, shareFront } from './public-listener.ts';
-import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
+import { catalogContent, LiveConfig, type ReloadedConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
 import { watchFileSizes } from './file-sizes.ts';
 import { retryPolicy, toRoutes, simulatorName, toStrategies } from './routing.ts';
 import { Discovery } from './discovery.ts';
@@ -134,7 +135,15 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   const people = new People({ ...core, config, publicUrl, workers });
   const services = makeServices(core, people, workers, operatorView(parts));
   const dashboards = openDashboards({ config, core: services, logger, people });
-  const listening = { ...parts, tls, services, nextRequestId: () => makeRequestId(ids), dashboards, people };
+  const listening = {
+    ...parts,
+    tls,
+    services,
+    nextRequestId: () => makeRequestId(ids),
+    findListed: core.findListed,
+    dashboards,
+    people,
+  };
   const front = workers === undefined ? openFront(listening, () => !state.serving) : shareFront(workers, listening);
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
@@ -143,18 +152,12 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   await front.listen();
   // After listening has succeeded: if the first start can't listen, no keys must be left that were never shown.
   const firstKeys = await bootstrap(stores.ledger, environment);
+  await core.audit.started(config);
   state.serving = true;
   workers?.serve();
   const starting = Promise.all([core.discovery.start(), core.deliveries.start()]);
-  const secretFiles = new SecretFileWatch({
-    sources: () => live.current.secretSources ?? [],
-    reload: () => reloadOrLog(core.reload, logger),
-  });
-  secretFiles.start();
-  stores.onLeaseEnded?.(number => {
-    ids.renumber(number);
-    for (const service of listRunning(core, workers)) service.interruptAll();
-  });
+  const secretFiles = watchSecretFiles(live, core.reload, logger);
+  renumberWhenLost(stores, ids, () => listRunning(core, workers));
   await Promise.all([core.images.resume(), core.batches.resume()]);
   const stopping = createStopping({
     edge: front,
@@ -207,6 +210,24 @@ export function makeRequestId(ids: IdSource): string {
   }
 }
 
+/** Ends what runs, and takes new ids, when this gateway has lost its number among those that share a database. */
+function renumberWhenLost(stores: Stores, ids: IdSource, running: () => ReturnType<typeof listRunning>): void {
+  stores.onLeaseEnded?.(number => {
+    ids.renumber(number);
+    for (const service of running()) service.interruptAll();
+  });
+}
+
+/** Reloads the configuration when a secret file changes. */
+function watchSecretFiles(live: LiveConfig, reload: () => Promise<Reloaded>, logger: Logger): SecretFileWatch {
+  const watch = new SecretFileWatch({
+    sources: () => live.current.secretSources ?? [],
+    reload: () => reloadOrLog(reload, logger),
+  });
+  watch.start();
+  return watch;
+}
+
 /** Applies new configurations: of a reloaded file, and with discovered models. */
 function reloading(live: LiveConfig, targets: ReloadTargets, proxy: ProxySettings) {
   const discovery = new Discovery({
@@ -215,7 +236,7 @@ function reloading(live: LiveConfig, targets: ReloadTargets, proxy: ProxySetting
     config: () => live.current,
     onModelsChanged: models => live.discovered(models, targets),
   });
-  const reload = async (): Promise<Reloaded> => {
+  const reload = async (): Promise<ReloadedConfig> => {
     const reloaded = await live.reload(targets);
     void discovery.queryAll();
     return reloaded;
@@ -295,12 +316,14 @@ function makeCore(parts: CoreResources) {
   const core = makeRequestCore(parts);
   const texts = (): ErrorTexts => errorTexts(live, parts.publicUrl);
   const batches = openBatches({ ...parts, ...core, texts });
-  const reload = async (): Promise<Reloaded> => {
+  const audit = new ConfigurationAudit({ ledger: stores.ledger, dataDir: parts.environment.dataDir, logger });
+  const reload = async (): Promise<ReloadedConfig> => {
     const reloaded = await core.reload();
     await workers?.reload();
+    await audit.reloaded(live.current, reloaded.changes);
     return reloaded;
   };
-  return { ...core, batches, reload, stopRetention: startRetention(stores.ledger, live, logger) };
+  return { ...core, audit, batches, reload, stopRetention: startRetention(stores.ledger, live, logger) };
 }
 
 /** Makes the services that answer requests, on this thread or in a worker. The returned `reload` throws `ConfigError`. */
@@ -362,6 +385,7 @@ export function makeRequestCore(parts: CoreResources) {
     direct: Object.values(direct),
     tokens,
     providers: () => listProviders(live, upstreams),
+    findListed: (name: string) => catalog.find(name)?.id,
     reload,
     discovery,
     ...events,

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
-import { compareSettings } from '../config/compare-settings.ts';
-import { ConfigError } from '../config/config-error.ts';
+import { compareSettings, type SettingChange } from '../config/compare-settings.ts';
+import { ConfigError, problemLine } from '../config/config-error.ts';
+import { toFileSettings } from '../config/file-settings.ts';
 import type { Config, ModelSettings } from '../config/settings.ts';
 import type { Reloaded } from '../core/admin.ts';
 import type { CatalogContent } from '../core/catalog/catalog.ts';
@@ -23,6 +24,9 @@ export interface ReloadTargets {
   readonly tokens: (config: Config) => void;
   readonly logger: Logger;
 }
+
+/** The result of a reload, with the settings that it has changed. */
+export type ReloadedConfig = Reloaded & { readonly changes: readonly SettingChange[] };
 
 /** The keys of the file that are read only at the start, under their names in the file. */
 const atStart: readonly (readonly [key: string, of: (config: Config) => unknown])[] = [
@@ -90,7 +94,7 @@ export class LiveConfig {
   }
 
   /** Reads the file again and applies it. Throws `ConfigError`; then nothing has changed, and the reason is logged. */
-  reload(targets: ReloadTargets): Promise<Reloaded> {
+  reload(targets: ReloadTargets): Promise<ReloadedConfig> {
     // Reloads run one after the other, so that the file that was read last is in use.
     const reloaded = this.#reloading.then(() => this.#reload(targets));
     this.#reloading = reloaded.catch(() => undefined);
@@ -114,7 +118,7 @@ export class LiveConfig {
     return content;
   }
 
-  async #reload(targets: ReloadTargets): Promise<Reloaded> {
+  async #reload(targets: ReloadTargets): Promise<ReloadedConfig> {
     const { logger } = targets;
     let config: Config;
     try {
@@ -129,6 +133,7 @@ export class LiveConfig {
     const needsRestart = this.listRestartKeys(config);
     targets.tokens(config);
     const content = this.#apply(config, targets);
+    const changes = compareSettings(toFileSettings(this.#current), toFileSettings(config));
     this.#current = config;
     this.#readAtMs = systemClock.now();
     const reloaded = {
@@ -137,8 +142,8 @@ export class LiveConfig {
       models: content.models.length,
       needsRestart,
     };
-    logger.info(reloaded, 'the configuration was reloaded');
-    return reloaded;
+    logger.info({ ...reloaded, changed: changes.length }, 'the configuration was reloaded');
+    return { ...reloaded, changes };
   }
 }
 
@@ -169,9 +174,9 @@ export function reloadRefusal(thrown: unknown): unknown {
   if (!(thrown instanceof ConfigError)) return thrown;
   return new GatewayError('invalid_request', `The configuration was not reloaded: ${thrown.lines.join('; ')}`, {
     tip: 'Correct the file and reload again. Until then the current configuration stays in use.',
-    violations: thrown.problems.map(({ path }, index) => ({
-      path: path === '' ? [] : [path],
-      message: thrown.lines[index] ?? '',
+    violations: thrown.problems.map(problem => ({
+      path: problem.path === '' ? [] : [problem.path],
+      message: problemLine(problem),
       type: 'configuration',
     })),
     cause: thrown,

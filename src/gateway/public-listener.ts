@@ -18,6 +18,7 @@ export interface ListenerOptions extends CoreResources {
   readonly services: InProcessTransport;
   readonly nextRequestId: () => string;
   readonly dashboards: ReturnType<typeof openDashboards>;
+  readonly findListed: NonNullable<EdgeOptions['findListed']>;
   readonly people: People;
 }
 
@@ -87,6 +88,7 @@ export function openEdge(parts: PublicListenerOptions, draining: () => boolean):
     runtime: systemRuntime,
     logger,
     metrics,
+    findListed: parts.findListed,
     startTrace,
     dashboard: dashboards.publicPages,
     failed: parts.failed,

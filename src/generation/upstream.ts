@@ -13,6 +13,8 @@ export interface AttemptWatch {
    * Called when the response headers have arrived. `upstreamRequestId`: the provider's id of the request; undefined if it sent none.
    */
   answered(upstreamRequestId: string | undefined): void;
+  /** Called when the provider has refused a key, before the same request is sent again with the next one; absent: nobody counts it. */
+  readonly keyRefused?: (failure: UpstreamFailure) => void;
 }
 
 /** Gets copies of the bytes of an attempt. */

@@ -92,7 +92,8 @@ export interface RecordedAction {
   readonly action: string;
   readonly resourceType: string;
   readonly resourceId: string | null;
-  /** The state after the action as JSON; null if there is none. */
+  /** The state before and after the action as JSON; null if there is none. */
+  readonly before: string | null;
   readonly after: string | null;
 }
 

@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { DescService } from '@bufbuild/protobuf';
-import { createConnectRouter, type HandlerContext } from '@connectrpc/connect';
+import { createConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import type { UniversalHandler } from '@connectrpc/connect/protocol';
 import { compressionBrotli, compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/connect-node';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Health } from '../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
+import { ServerReflection as AlphaReflection } from '../gen/grpc/reflection/v1alpha/reflection_pb.ts';
 import { callBoundary, type CallObserver, createGate } from './call-boundary.ts';
 import { boundedCall } from './bounded-body.ts';
 import { healthService } from './health.ts';
@@ -99,7 +100,7 @@ const defaultOpenCallLimits: OpenCallLimits = {
 /** Bodies come with their calls or soon after them, so only a caller that holds them back exceeds the counts. */
 const defaultNewCallLimits: NewCallLimits = { perTurn: 8, bodilessPerAddress: 1_024, bodilessPerCredential: 256 };
 
-const ownServices: readonly DescService[] = [Health, ServerReflection];
+const ownServices: readonly DescService[] = [Health, ServerReflection, AlphaReflection];
 const drainRetryMs = 1_000;
 
 /**
@@ -230,7 +231,10 @@ function createHandlers(options: RpcListenerOptions, draining: AbortSignal): Rea
   const open = { acceptCompression: [], readMaxBytes: bytesMax };
   const names = offered.map(({ typeName }) => typeName);
   router.service(Health, healthService(names, draining, durationMs, options.unready), open);
-  router.service(ServerReflection, reflectionService(offered, draining, durationMs), open);
+  const reflection = reflectionService(offered, draining, durationMs);
+  router.service(ServerReflection, reflection, open);
+  // The same messages under the older name, which is the only one that some clients ask for (grpcio-reflection of Python, Postman).
+  router.service(AlphaReflection, reflection as unknown as ServiceImpl<typeof AlphaReflection>, open);
   return new Map(router.handlers.map(handler => [handler.requestPath, handler]));
 }
 

@@ -286,8 +286,10 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     const { keyUser, model, codec } = this.#request;
     const body = Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
     const failure = this.#withLogMessage(statusFailure(head, body, { codec, clock: this.#target.runtime }));
-    if (this.#target.keys.learn(keyUser, model, this.#keyIndex, failure)) this.#send();
-    else if (failure.facts.meaning === 'loading') this.#awaitModel(failure);
+    if (this.#target.keys.learn(keyUser, model, this.#keyIndex, failure)) {
+      this.#request.watch?.keyRefused?.(failure);
+      this.#send();
+    } else if (failure.facts.meaning === 'loading') this.#awaitModel(failure);
     else this.#fail(failure);
   }
 

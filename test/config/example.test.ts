@@ -104,11 +104,11 @@ test('`tollgate models list` has a column for each price of the built-in models'
   expect([...names].filter(name => !modelView.columns.some(column => column === name))).toEqual([]);
 });
 
-test('docs/operations.md names every option of the command line', () => {
+test('docs/command-line.md names every option of the command line', () => {
   const sources = globSync('src/cli/**/*.ts', { cwd: root }).map(path => readFileSync(resolve(root, path), 'utf8'));
   const options = new Set(
     sources.flatMap(source => [...source.matchAll(/ption\(\s*'(--[a-z-]+)/g)].map(([, name]) => name)),
   );
   expect(options.size).toBeGreaterThan(60);
-  expect([...options].filter(name => !page('operations.md').includes(name ?? ''))).toEqual([]);
+  expect([...options].filter(name => !page('command-line.md').includes(name ?? ''))).toEqual([]);
 });

@@ -129,6 +129,23 @@ describe('after one request', () => {
     expect(JSON.stringify(rows) + table).not.toContain(bad);
   });
 
+  test('a refused key counts as an attempt of its own, in the log line, the record and its timeline', async () => {
+    const listed = (await gateway.cli(['requests', 'list', '--account', '1', '--json'])).json as { data: Row[] };
+    const made = listed.data.find(({ model }) => model === 'acme/mixed') ?? expect.fail('no record');
+    const id = String(made['request_id']);
+    const shown = (await gateway.cli(['requests', 'show', id, '--json'])).json as Row;
+    const attempts = [
+      { provider: 'mixed', result: 'status', status: 401 },
+      { provider: 'mixed', result: 'completed' },
+    ];
+    expect(shown).toMatchObject({ timeline: { attempt_count: 2, attempts } });
+    const line = gateway
+      .printed()
+      .split('\n')
+      .find(each => each.includes(`"request_id":"${id}"`) && each.includes('"msg":"request"'));
+    expect(JSON.parse(line ?? '{}')).toMatchObject({ attempts: 2, status: 200 });
+  });
+
   test('`tollgate routes` shows state, last error and times of each route', async () => {
     const rows = await list('routes');
     const route = (model: string): Row => rows.find(row => row['model'] === model) ?? expect.fail(model);

@@ -120,6 +120,46 @@ describe('a bad file', () => {
   });
 });
 
+test('the audit says who reloaded, and which settings changed, prices too, also after a restart', async () => {
+  const read = async () => {
+    const { records } = await gateway.admin.listAccountAudit({ accountId: 0n, query: { limit: 1 } });
+    const [{ action, actorType, resourceId, beforeJson, afterJson } = expect.fail('no row')] = records;
+    return { action, actorType, resourceId, before: JSON.parse(beforeJson ?? ''), after: JSON.parse(afterJson ?? '') };
+  };
+  const reloads = async (): Promise<bigint | undefined> =>
+    (await gateway.admin.listAccountAudit({ accountId: 0n, query: { limit: 1 } })).records[0]?.auditId;
+  write(config(first));
+  await gateway.admin.reloadConfiguration({});
+  const before = await reloads();
+  write(config(first, 'retries: 5').replace('input: 1,', 'input: 1.25,').replace('canary-of', 'other-of'));
+  process.kill(gateway.pid, 'SIGHUP');
+  await expect.poll(reloads, { timeout: 10_000 }).toBe((before ?? 0n) + 1n);
+  const path = 'models[acme/a].pricing.input';
+  expect(await read()).toEqual({
+    action: 'configuration.reload',
+    actorType: 'gateway',
+    resourceId: join(gateway.home.folder, 'gateway.yaml'),
+    before: { 'providers.up.api_key': ['***'], retries: 2, [path]: 1 },
+    after: { 'providers.up.api_key': ['***'], retries: 5, [path]: 1.25 },
+  });
+  write(config(first));
+  await gateway.admin.reloadConfiguration({});
+  expect(await read()).toMatchObject({ actorType: 'operator', before: { [path]: 1.25 }, after: { [path]: 1 } });
+  write(config(first).replace('input: 1,', 'input: 3,'));
+  await gateway.stop();
+  gateway = await startGateway({ home: gateway.home, config: config(first).replace('input: 1,', 'input: 3,') });
+  expect(await read()).toMatchObject({ action: 'configuration.start', before: { [path]: 1 }, after: { [path]: 3 } });
+  expect(gateway.printed()).not.toContain('canary');
+  const { data } = (await gateway.cli(['models', 'history', 'acme/a', '--json'])).json as { data: unknown[] };
+  const changed_at = expect.stringMatching(/^20\d\d-.*Z$/);
+  expect(data.slice(0, 3)).toEqual([
+    { model: 'acme/a', changed_at, before: { input: 1 }, after: { input: 3 }, actor: 'gateway' },
+    { model: 'acme/a', changed_at, before: { input: 1.25 }, after: { input: 1 }, actor: 'operator' },
+    { model: 'acme/a', changed_at, before: { input: 1 }, after: { input: 1.25 }, actor: 'gateway' },
+  ]);
+  expect((await gateway.cli(['models', 'history', 'acme/a'])).stdout).toMatch(/ acme\/a +input 1 +input 3 +gateway\n/);
+});
+
 test('only the operator can reload', async () => {
   const response = await fetch(`${gateway.rpcUrl}/tollgate.v1.AdminService/ReloadConfiguration`, {
     method: 'POST',

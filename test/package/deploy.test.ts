@@ -19,6 +19,11 @@ test('the Dockerfile copies existing files, does not run as root, and has a heal
     expect.arrayContaining(['USER', 'HEALTHCHECK', 'VOLUME', 'EXPOSE', 'STOPSIGNAL', 'ENTRYPOINT']),
   );
   expect(lines.find(line => line.startsWith('USER'))).not.toMatch(/\broot$/);
+  // The keys of the first start are not in the log of the container, and the command line is on its PATH, although it has no shell.
+  expect(read('Dockerfile')).toContain('TOLLGATE_BOOTSTRAP_FILE=/var/lib/tollgate/first-keys');
+  const copied = lines.find(line => line.includes('/usr/local/bin/tollgate'));
+  expect(copied).toMatch(/--chmod=0755 \S+deploy\/docker\/tollgate /);
+  expect(read('deploy/docker/tollgate').split('\n', 1)).toEqual(['#!/nodejs/bin/node']);
   // The base images have exact versions.
   for (const line of lines.filter(each => each.startsWith('FROM'))) expect(line).toMatch(/:[\w.-]+|nodejs\d+/);
 });
@@ -31,6 +36,9 @@ test('compose starts the container read-only, without privileges, and with enoug
     security_opt: ['no-new-privileges:true'],
     stop_grace_period: '60s',
   });
+  for (const commented of ['# TOLLGATE_RPC_HOST: 0.0.0.0', "# - '127.0.0.1:9090:9090'"]) {
+    expect(read('compose.yaml').replaceAll('"', "'")).toContain(commented);
+  }
 });
 
 test('the cluster has three gateways on one database behind a proxy that checks whether they are ready', () => {
@@ -72,11 +80,22 @@ test('the Helm chart has every value that a template reads and one gateway for t
   expect(templates.join('')).toContain('replicas: 1\n');
   if (!has('helm')) return;
   const home = mkdtempSync(join(tmpdir(), 'tollgate-helm-'));
-  const { status, stdout } = spawnSync('helm', ['template', 'release', chart, '--set', 'ingress.enabled=true'], {
-    encoding: 'utf8',
-    env: { ...process.env, HOME: home },
-  });
+  const render = (...set: string[]) =>
+    spawnSync('helm', ['template', 'release', chart, ...set.flatMap(value => ['--set', value])], {
+      encoding: 'utf8',
+      env: { ...process.env, HOME: home },
+    });
+  const image = 'image.repository=registry.example/tollgate';
+  const optional = ['internal', 'serviceMonitor', 'podDisruptionBudget', 'topologySpread', 'ingress'];
+  const { status, stdout, stderr } = render(image, ...optional.map(name => `${name}.enabled=true`));
+  const refusals = [render().stderr, render(image, 'serviceMonitor.enabled=true').stderr];
   rmSync(home, { recursive: true, force: true });
-  expect(status).toBe(0);
-  expect(stdout).toContain('kind: StatefulSet');
+  expect([status, stderr]).toEqual([0, '']);
+  const kinds = ['StatefulSet', 'Service', 'ServiceMonitor', 'PodDisruptionBudget', 'Ingress', 'ConfigMap'];
+  for (const kind of kinds) expect(stdout).toContain(`kind: ${kind}\n`);
+  expect(stdout).toContain('name: release-internal');
+  // The ingress has only the public listener.
+  expect(/kind: Ingress[\s\S]*?(?=\n---|$)/.exec(stdout)?.[0]).not.toContain('internal');
+  expect(refusals[0]).toContain('Set image.repository');
+  expect(refusals[1]).toContain('needs internal.enabled');
 });

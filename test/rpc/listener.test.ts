@@ -223,24 +223,30 @@ test('buf curl reads the service definitions by reflection and calls a method', 
   }
 });
 
-test('reflection lists all services, and returns a file with everything that it imports', async () => {
-  const { port } = await start();
-  const client = new GrpcReflection(`127.0.0.1:${port}`, credentials.createInsecure(), {}, 'v1');
-  expect([...(await client.listServices())].sort()).toEqual([
-    'grpc.health.v1.Health',
-    'grpc.reflection.v1.ServerReflection',
-    'tollgate.v1.GenerationService',
-  ]);
-  const byFile = await client.getDescriptorByFileName('tollgate/v1/generation.proto');
-  const root = byFile.getProtobufJsRoot();
-  // Names from the file itself, from its imports, and from their imports.
-  for (const name of ['CountTokensRequest', 'GenerateRequest', 'Item']) {
-    expect(root.lookupType(`tollgate.v1.${name}`).fullName).toBe(`.tollgate.v1.${name}`);
-  }
-  const methods = await client.listMethods('tollgate.v1.GenerationService');
-  expect(methods.map(({ name }) => name)).toEqual(['Generate', 'CountTokens']);
-  await expect(client.getDescriptorBySymbol('tollgate.v1.Nothing')).rejects.toThrow('tollgate.v1.Nothing is not known');
-});
+test.each(['v1', 'v1alpha'] as const)(
+  'reflection %s lists all services, and returns a file with everything that it imports',
+  async version => {
+    const { port } = await start();
+    const client = new GrpcReflection(`127.0.0.1:${port}`, credentials.createInsecure(), {}, version);
+    expect([...(await client.listServices())].sort()).toEqual([
+      'grpc.health.v1.Health',
+      'grpc.reflection.v1.ServerReflection',
+      'grpc.reflection.v1alpha.ServerReflection',
+      'tollgate.v1.GenerationService',
+    ]);
+    const byFile = await client.getDescriptorByFileName('tollgate/v1/generation.proto');
+    const root = byFile.getProtobufJsRoot();
+    // Names from the file itself, from its imports, and from their imports.
+    for (const name of ['CountTokensRequest', 'GenerateRequest', 'Item']) {
+      expect(root.lookupType(`tollgate.v1.${name}`).fullName).toBe(`.tollgate.v1.${name}`);
+    }
+    const methods = await client.listMethods('tollgate.v1.GenerationService');
+    expect(methods.map(({ name }) => name)).toEqual(['Generate', 'CountTokens']);
+    await expect(client.getDescriptorBySymbol('tollgate.v1.Nothing')).rejects.toThrow(
+      'tollgate.v1.Nothing is not known',
+    );
+  },
+);
 
 test('health answers for each service without a credential, and watchers are notified when the process stops', async () => {
   const { baseUrl, listener } = await start({

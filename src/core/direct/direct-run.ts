@@ -44,8 +44,8 @@ export class DirectRun<
       timeline: this.timeline,
       signal,
       onAttempt: () => this.noteAttempt(),
-      attempt: (live, attempt) =>
-        this.#kind.attempt(live, prepared, { hold, request, model: live.model, attempt, signal, watch: telemetry }),
+      attempt: (live, attempt, watch) =>
+        this.#kind.attempt(live, prepared, { hold, request, model: live.model, attempt, signal, watch }),
     });
     this.noteAnswer(routed);
     const { answer, route } = routed;

@@ -88,9 +88,9 @@ export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
       timeline: this.timeline,
       signal,
       onAttempt: () => this.noteAttempt(),
-      attempt: ({ images, model, name }, attempt) => {
+      attempt: ({ images, model, name }, attempt, watch) => {
         if (images === undefined) throw new Error(`${name.provider} draws no images`);
-        return images.draw({ hold, request, model, attempt, signal, watch: telemetry });
+        return images.draw({ hold, request, model, attempt, signal, watch });
       },
     });
     this.noteAnswer(drawn);

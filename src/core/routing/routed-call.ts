@@ -14,6 +14,7 @@ import type { TimelineRecord } from '../timeline-record.ts';
 import type { LiveRoute } from './live-routes.ts';
 import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
 import type { NextAttempt, PlannedAttempt, RequestPlan } from './request-plan.ts';
+import { KeyWatch } from './key-watch.ts';
 
 /** A request for text to be answered by the routes of its model. */
 export interface RoutedRequest extends Omit<UpstreamCall, 'model' | 'attempt' | 'tap'> {
@@ -77,6 +78,8 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   readonly #routed: RoutedRequest;
   readonly #receiver: RoutedReceiver;
   #attempt: PlannedAttempt | undefined;
+  /** How often the request was sent again because a provider had refused a key. Each counts as an attempt. */
+  #resent = 0;
   #running: RunningAttempt | undefined;
   #startedAtMs = 0;
   /** When the first event of the current attempt came; undefined: none has come. */
@@ -142,8 +145,9 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
       return;
     }
     if (next instanceof Error) return this.#finish(next);
-    const { route, number, reason } = next;
-    this.#attempt = next;
+    const { route, reason } = next;
+    const number = next.number + this.#resent;
+    this.#attempt = { ...next, number };
     this.#firstEventAtMs = undefined;
     this.#isWhole = false;
     this.#startedAtMs = this.#dependencies.runtime.monotonicMs();
@@ -153,8 +157,27 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#dependencies.observer.attemptStarted?.({ route: route.name, requestId: this.#routed.requestId, number });
     if (route.upstream === undefined) return this.#handleEnd(new Error(`${route.name.provider} answers no text`));
     const tap = this.#routed.bodies?.exchange(route.name);
-    this.#running = route.upstream.generate({ ...this.#routed, model: route.model, attempt: number, tap }, this);
+    const watch = new KeyWatch(this.#routed.watch, failure => this.#handleRefusedKey(failure));
+    this.#running = route.upstream.generate({ ...this.#routed, model: route.model, attempt: number, tap, watch }, this);
     if (this.#isPaused) this.#running.pause();
+  }
+
+  /** Counts an attempt that ended because the provider refused the key. The route is not at fault. */
+  #handleRefusedKey(failure: UpstreamFailure): void {
+    const attempt = this.#attempt;
+    if (attempt === undefined || this.#isOver) return;
+    const { watch, timeline } = this.#routed;
+    const { runtime } = this.#dependencies;
+    const outcome = { ...toOutcome(failure), durationMs: runtime.monotonicMs() - this.#startedAtMs };
+    watch?.attemptEnded(outcome, failure.facts.logMessage);
+    timeline?.attemptEnded(outcome);
+    this.#resent += 1;
+    const { route, reason } = attempt;
+    const number = attempt.number + 1;
+    this.#attempt = { ...attempt, number };
+    this.#startedAtMs = runtime.monotonicMs();
+    watch?.attemptBegan(route.name, number, reason);
+    timeline?.attemptBegan(route.name, reason);
   }
 
   #take(events: GenerationEvent[]): void {

@@ -15,6 +15,8 @@ import { carriesTier, type RouteStrategy, type RoutingConfig } from './route-tab
 import { StickyRoutes } from './sticky-routes.ts';
 import type { Operation, RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { TimelineRecord } from '../timeline-record.ts';
+import type { AttemptWatch } from '../../generation/upstream.ts';
+import { KeyWatch } from './key-watch.ts';
 
 /** The options of a router. Absent options have their defaults. */
 export interface RouterOptions {
@@ -45,10 +47,10 @@ export interface RoutedWork<Answer> {
   /** Called when an attempt is sent to an upstream. */
   readonly onAttempt: () => void;
   /**
-   * Calls the upstream of a route. `number`: the attempt's number within the request, from 1. Throws
+   * Calls the upstream of a route. `number`: the attempt's number within the request, from 1. `watch` observes it. Throws
    * `UpstreamFailure`, and the signal's reason once it is aborted.
    */
-  readonly attempt: (route: LiveRoute, number: number) => Promise<Answer>;
+  readonly attempt: (route: LiveRoute, number: number, watch: AttemptWatch) => Promise<Answer>;
 }
 
 /** An answer and its route. */
@@ -216,11 +218,13 @@ export class Router {
     signal.throwIfAborted();
     const ordered = this.#strategies.order(this.#routes.of(model), this.strategy(model), true);
     const plan = this.#plan(ordered, model, caller);
+    // How often the request was sent again because a provider had refused a key.
+    const sent = { again: 0 };
     const abandon = (): void => plan.abandon();
     signal.addEventListener('abort', abandon, { once: true });
     try {
       for (;;) {
-        const answer = await this.#performOnce(work, plan);
+        const answer = await this.#performOnce(work, plan, sent);
         if (answer !== undefined) return answer;
       }
     } catch (thrown) {
@@ -232,13 +236,18 @@ export class Router {
   }
 
   /** Makes one attempt. Returns the answer; undefined: the attempt failed, and another one may follow. */
-  async #performOnce<Answer>(work: RoutedWork<Answer>, plan: RequestPlan): Promise<Routed<Answer> | undefined> {
+  async #performOnce<Answer>(
+    work: RoutedWork<Answer>,
+    plan: RequestPlan,
+    sent: { again: number },
+  ): Promise<Routed<Answer> | undefined> {
     const next = await plan.next();
     if (next instanceof Error) throw next;
-    const { route, number, reason } = next;
+    const { route, reason } = next;
+    const number = next.number + sent.again;
     const { signal, telemetry, timeline } = work;
     const attempt = { route: route.name, requestId: work.requestId, number };
-    const startedAtMs = this.#runtime.monotonicMs();
+    let startedAtMs = this.#runtime.monotonicMs();
     const ended = (result: ReturnType<typeof toOutcome>): void => {
       const outcome = { ...result, durationMs: this.#runtime.monotonicMs() - startedAtMs };
       route.record.add(outcome, true);
@@ -246,12 +255,24 @@ export class Router {
       timeline?.attemptEnded(outcome);
       this.#observer.attemptEnded?.(attempt, outcome);
     };
-    work.onAttempt();
-    telemetry?.attemptBegan(route.name, number, reason, work.operation);
-    timeline?.attemptBegan(route.name, reason);
+    const began = (now: number): void => {
+      work.onAttempt();
+      telemetry?.attemptBegan(route.name, now, reason, work.operation);
+      timeline?.attemptBegan(route.name, reason);
+    };
+    const watch = new KeyWatch(telemetry, failure => {
+      // An attempt of its own, for which the route is not at fault.
+      const outcome = { ...toOutcome(failure), durationMs: this.#runtime.monotonicMs() - startedAtMs };
+      telemetry?.attemptEnded(outcome, failure.facts.logMessage);
+      timeline?.attemptEnded(outcome);
+      sent.again += 1;
+      startedAtMs = this.#runtime.monotonicMs();
+      began(next.number + sent.again);
+    });
+    began(number);
     this.#observer.attemptStarted?.(attempt);
     try {
-      const answer = await work.attempt(route, number);
+      const answer = await work.attempt(route, number, watch);
       plan.completed();
       ended({ result: 'completed' });
       return { answer, route: route.name, cost: route.cost };

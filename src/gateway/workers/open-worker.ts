@@ -104,6 +104,7 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
       services,
       dashboards: openDashboards({ config, core: services, logger, people }),
       nextRequestId: () => makeRequestId(ids),
+      findListed: core.findListed,
       failed: (account, key, code) => port.notify('failed', account, key, code),
       unready: () => state.unready,
       metricsText: reader => port.call<string>('metricsText', reader),

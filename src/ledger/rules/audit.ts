@@ -102,7 +102,7 @@ export function audited<Reply>(rows: Rows, call: AdminCall, nowMs: number, work:
   const described = describeAction(call);
   const { by = unknownActor } = call;
   if (described === undefined) {
-    if (call.name === 'recordAction') addAudit(rows, { ...call.command, before: null }, by, nowMs);
+    if (call.name === 'recordAction') addAudit(rows, call.command, by, nowMs);
     return work();
   }
   const before = described.id === undefined ? null : describe(rows, { type: described.type, id: described.id });
@@ -134,12 +134,7 @@ function describeRotation(rows: Rows, { keyId, overlapMs }: AdminCommands['rotat
 }
 
 /** Adds a row to the end of a chain. */
-function addAudit(
-  rows: Rows,
-  done: RecordedAction & { readonly before: string | null },
-  by: Actor,
-  nowMs: number,
-): void {
+function addAudit(rows: Rows, done: RecordedAction, by: Actor, nowMs: number): void {
   const { accountId, action, resourceType, resourceId, before, after } = done;
   const chain = rows.auditChains.get(accountId) ?? { accountId, startNumber: 0, startHash: '', number: 0, hash: '' };
   const row = {
