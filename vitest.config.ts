@@ -14,6 +14,7 @@ const measured = [
   'test/attacks/answers.attack.test.ts',
   'test/attacks/bodies.attack.test.ts',
   'test/attacks/bounds.attack.test.ts',
+  'test/attacks/fairness.attack.test.ts',
   'test/attacks/hostile.attack.test.ts',
   'test/attacks/large-content.attack.test.ts',
   'test/storage/storage-faults.test.ts',

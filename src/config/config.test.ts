@@ -98,6 +98,7 @@ test('an empty file and no file give the documented defaults', () => {
       tokens: [],
     },
     shutdownGraceMs: 30_000,
+    capacity: { waitMs: 30_000 },
     ledger: { settleTimeoutMs: 10_000, writeOffMaxNanoUsd: 10_000_000_000n },
     batches: { concurrency: 8, fileBytes: 200_000_000, diskBytes: 20 * 1024 ** 3 },
     content: {

@@ -162,6 +162,7 @@ function toSettings(file: CompleteFile): Config {
     dailyLimitUnit: file.daily_limit_unit,
     timeouts,
     retries: file.retries,
+    capacity: { waitMs: file.capacity.wait },
     ...defined({ tls: tlsSettings(file.tls) }),
     rpc: rpcSettings(file),
     ...defined({ identityProvider: identityProviderSettings(file) }),
@@ -290,9 +291,9 @@ function toModel(model: ParsedModel): ModelSettings {
     pricing: readPricing(model),
     maxSize: model.max_size,
     ...(model.strategy === 'priority' ? {} : { strategy: model.strategy }),
-    routes: routes.map(({ tiers, cost, ...route }) => ({
+    routes: routes.map(({ tiers, cost, context_length: contextLength, ...route }) => ({
       ...route,
-      ...defined({ tiers, cost: cost && toPricing(cost) }),
+      ...defined({ tiers, contextLength, cost: cost && toPricing(cost) }),
     })),
   };
 }

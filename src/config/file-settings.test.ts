@@ -22,6 +22,7 @@ timeouts: { connect: 1500ms, total: 2h }
 tls: { cert: a.pem, key: b.pem }
 rpc: { tls: { cert: a.pem, key: b.pem, client_ca: c.pem }, admin: socket, tokens: [{ name: meter, token: [one-token-of-at-least-thirty-two-characters, another-token-of-thirty-two-characters], scopes: [metering] }] }
 identity_provider: { issuer: https://id.example, client_id: a, client_secret: b, people: [{ claim: email, value: a@b.c, role: operator }, { claim: email, value: "*", role: viewer, account: 1 }] }
+capacity: { wait: 90s }
 limits: { body_bytes: 65537, body_memory: 300MB, other_body_bytes: 4KiB }
 overload: { heap: 0.905 }
 ledger: { write_off_limit: 123456.123456789 }
@@ -35,7 +36,7 @@ models:
   - { id: acme/large, name: Acme, description: Large., owned_by: me, created: 2026-05-01, context_length: 128000, max_output_tokens: 8192,
       capabilities: { vision: true, function_call: true, reasoning: true, service_tiers: [flex] }, strategy: fastest,
       pricing: { input: 0.3, output: 4.000001, batch: 0.5, caching: { read: 0.1, write_5m: 1.25, write_1h: 2 }, tools: { web_search: 0.01 }, tool_calls: 4, above: [{ input_tokens: 9, input: 1, output: 2, caching: { read: 0.2 } }] },
-      routes: [{ provider: local, model: large, weight: 0.5, tiers: [flex], cost: { input: 0.1, output: 1 } }, { provider: local, model: other, priority: 2 }] }
+      routes: [{ provider: local, model: large, weight: 0.5, tiers: [flex], context_length: 4096, cost: { input: 0.1, output: 1 } }, { provider: local, model: other, priority: 2 }] }
   - { id: acme/gone, available: false, pricing: { input: 1, output: 1 } }
   - { id: acme/none:free, routes: [{ provider: local, model: none }] }
   - { id: acme/paint, endpoints: [/v1/images/generations], max_size: 1024x1024, pricing: { image: 0.04, images: [{ size: 512x512, image: 0.02 }, { quality: high, image: 0.000000001 }] }, routes: [{ provider: painter, model: p }] }

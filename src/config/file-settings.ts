@@ -39,6 +39,7 @@ export function toFileSettings(config: Config): FileSettings {
     daily_limit_unit: config.dailyLimitUnit,
     timeouts: toTimeouts(config.timeouts),
     retries: config.retries,
+    capacity: { wait: durationText(config.capacity.waitMs) },
     tls: toTls(config.tls),
     rpc: toRpc(config.rpc),
     identity_provider: toIdentityProvider(config.identityProvider),
@@ -208,7 +209,10 @@ function toModel(model: ModelSettings): object {
     max_size: model.maxSize === '' ? undefined : model.maxSize,
     strategy: model.strategy ?? 'priority',
     tokenizer: model.tokenizer,
-    routes: model.routes.map(({ cost, ...route }) => ({ ...route, ...(cost && { cost: toPricing(cost) }) })),
+    routes: model.routes.map(({ cost, contextLength, ...route }) => ({
+      ...route,
+      ...defined({ context_length: contextLength, cost: cost && toPricing(cost) }),
+    })),
   } satisfies Part<ParsedModel>);
 }
 

@@ -118,6 +118,7 @@ const route = mapping({
   priority: whole(0, 1_000_000).default(1),
   weight: numberBetween(0, 1_000_000).default(1),
   tiers: listOf(oneOf('flex', 'priority')).optional(),
+  context_length: tokens.optional(),
   cost: pricing.optional(),
 });
 
@@ -259,6 +260,9 @@ export const fileSchema = mapping({
   }).prefault({}),
   webhooks: mapping({
     allow_private: flag.default(false),
+  }).prefault({}),
+  capacity: mapping({
+    wait: duration(0).default(30_000),
   }).prefault({}),
   batches: mapping({
     concurrency: whole(1, 1_000).default(8),

@@ -28,6 +28,7 @@ export interface Config {
   readonly timeouts: Timeouts;
   /** The number of further attempts at a route before the next route is tried. */
   readonly retries: number;
+  readonly capacity: CapacitySettings;
   /** TLS of the public listener; absent: it is unencrypted. */
   readonly tls?: TlsSettings;
   readonly rpc: RpcSettings;
@@ -49,6 +50,12 @@ export interface Config {
   /** The listed id for each alias. */
   readonly aliases: ReadonlyMap<string, string>;
   readonly plans: Readonly<Record<PlanName, PlanSettings>>;
+}
+
+/** How requests wait for providers. */
+export interface CapacitySettings {
+  /** How long a request waits at most for a key that is at its rate limit. */
+  readonly waitMs: number;
 }
 
 /** The deadlines of an upstream. */
@@ -389,6 +396,8 @@ export interface RouteSettings {
   readonly weight: number;
   /** The tiers that the route has, in addition to the standard one; absent: all tiers of the model. */
   readonly tiers?: readonly ('flex' | 'priority')[];
+  /** The most tokens of input and output at this route; absent: those of the model. */
+  readonly contextLength?: number;
   /** What the provider charges the operator; absent: unknown. */
   readonly cost?: PricingSettings;
 }

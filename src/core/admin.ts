@@ -9,7 +9,7 @@ import {
   type VoidedHoldSchema,
 } from '../gen/tollgate/v1/admin_pb.ts';
 import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
-import type { PushedService } from '../lib/pushed-service.ts';
+import type { PushedService, UnaryContext } from '../lib/pushed-service.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { defined } from '../lib/defined.ts';
 import type { AccountRow, KeyState, Ledger, ManagementKeyRow, Suspension, VoidedHoldRow } from '../ledger/ledger.ts';
@@ -28,7 +28,7 @@ import {
 import { adminHistory } from './account-history.ts';
 import type { BodyStore } from './bodies/body-store.ts';
 import { configurationAdmin, type ConfigurationAdminOptions } from './configuration-admin.ts';
-import { allScopes, servicesOnly } from './credential.ts';
+import { allScopes, requireService, servicesOnly } from './credential.ts';
 import { createGroup, deleteGroup, toGroup, updateGroup } from './account-groups.ts';
 import { made, unlocked } from './account-limits.ts';
 import { makeKey } from './keys.ts';
@@ -274,15 +274,19 @@ function groups(
   };
 }
 
-function managementKeys({
-  ledger,
-}: AdminOptions): Part<
-  'createManagementKey' | 'listManagementKeys' | 'setManagementKeyScopes' | 'setManagementKeyState'
-> {
+function managementKeys(
+  options: AdminOptions,
+): Part<'createManagementKey' | 'listManagementKeys' | 'setManagementKeyScopes' | 'setManagementKeyState'> {
+  const { ledger } = options;
+  /** A service must not get the bodies of clients through a key that it makes. */
+  const checkScopes = async (scopes: readonly string[], context: UnaryContext): Promise<void> => {
+    if (scopes.includes('account:bodies')) await requireService(context, options, 'bodies:read');
+  };
   return {
-    async createManagementKey(request) {
+    async createManagementKey(request, context) {
       const accountId = readId(request.accountId, 'account');
       const scopes = readScopes(request.scopes);
+      await checkScopes(scopes, context);
       const { text, hash, masked } = makeKey('managementKey');
       const row = await ledger.createManagementKey({ accountId, hash, masked, scopes });
       return { key: toManagementKey(requireRow(row, 'account', accountId), text) };
@@ -291,9 +295,11 @@ function managementKeys({
       const { accountId } = await existing(ledger, request.accountId);
       return { keys: (await ledger.listManagementKeys(accountId)).map(row => toManagementKey(row)) };
     },
-    async setManagementKeyScopes(request) {
+    async setManagementKeyScopes(request, context) {
       const keyId = readId(request.managementKeyId, 'management key');
-      const row = await ledger.setManagementKeyScopes({ keyId, scopes: readScopes(request.scopes) });
+      const scopes = readScopes(request.scopes);
+      await checkScopes(scopes, context);
+      const row = await ledger.setManagementKeyScopes({ keyId, scopes });
       return { key: toManagementKey(requireRow(row, 'management key', keyId)) };
     },
     async setManagementKeyState(request) {

@@ -14,7 +14,7 @@ import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { ProviderTest } from '../upstreams/provider-test.ts';
 import { requireRow } from './account-fields.ts';
-import type { LiveRoute } from './routing/live-routes.ts';
+import { isWithoutKey, type LiveRoute } from './routing/live-routes.ts';
 import type { RouteFindings } from './routing/route-findings.ts';
 import type { Quantiles, RouteFailure } from './routing/route-record.ts';
 import type { Router } from './routing/router.ts';
@@ -87,7 +87,7 @@ function providerStatus(
 
 function providerState(routes: readonly LiveRoute[]): string {
   if (routes.length === 0) return 'unused';
-  if (routes[0]?.keys?.isUsable === false) return 'no_key';
+  if (routes.every(isWithoutKey)) return 'no_key';
   return routes.some(({ breaker }) => breaker.passable) ? 'available' : 'failing';
 }
 
@@ -114,7 +114,7 @@ function routeStatus(
   strategy: string,
   { answersAs = '', cutsInput }: RouteFindings,
 ): MessageInitShape<typeof RouteStatusSchema> {
-  const { name, record, breaker, keys, priority, weight } = route;
+  const { name, record, breaker, priority, weight } = route;
   const closed = breaker.state === 'closed';
   return {
     model: name.modelId,
@@ -123,7 +123,7 @@ function routeStatus(
     priority,
     weight,
     strategy,
-    state: keys?.isUsable === false ? 'no_key' : closed ? 'available' : breaker.state,
+    state: isWithoutKey(route) ? 'no_key' : closed ? 'available' : breaker.state,
     attempts: BigInt(record.attempts),
     failures: BigInt(record.failures),
     answersAs,

@@ -19,6 +19,7 @@ type ProvidedHere =
   | 'runtime'
   | 'lineBytesMax'
   | 'fileBytesMax'
+  | 'diskBytesMax'
   | 'concurrency'
   | 'onItem'
   | 'onDefect';
@@ -48,6 +49,7 @@ export function openBatches(options: OpenBatchesOptions): Batches {
     runtime: systemRuntime,
     lineBytesMax: () => live.current.limits.bodyBytes,
     fileBytesMax: () => live.current.batches.fileBytes,
+    diskBytesMax: () => live.current.batches.diskBytes,
     concurrency: () => live.current.batches.concurrency,
     onItem: item => recordItem(item, logger, metrics),
     onDefect: (batchId, error) =>

@@ -332,8 +332,8 @@ export function makeRequestCore(parts: CoreResources) {
   const box = new SealedBox(stores.secrets);
   const isShared = stores.onLeaseEnded !== undefined;
   const events = openWebhooks({ ...parts, ledger: stores.ledger, box, isShared });
-  const upstreams = new UpstreamSet(environment.proxy, (provider, health) =>
-    observeKey({ metrics: parts.metrics, logger, tell: events.tell }, provider, health),
+  const upstreams = new UpstreamSet(environment.proxy, (provider, health, change) =>
+    observeKey({ metrics: parts.metrics, logger, tell: events.tell }, provider, health, change),
   );
   const router = openRouter({ ...parts, tell: events.tell }, upstreams);
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));

@@ -1,5 +1,5 @@
 import type { Attempt, AttemptOutcome, RoutingObserver } from '../core/routing/observer.ts';
-import type { KeyHealth } from '../generation/upstream.ts';
+import type { KeyChange, KeyHealth } from '../generation/upstream.ts';
 import { isoTime } from '../lib/clock.ts';
 import { defined } from '../lib/defined.ts';
 import { describeError, type ErrorDescription, type Logger } from '../telemetry/logger.ts';
@@ -68,9 +68,10 @@ export function observeKey(
   }: { readonly metrics: Metrics; readonly logger: Logger; readonly tell?: NotifyOperator },
   provider: string,
   health: KeyHealth,
+  change: KeyChange,
 ): void {
   const { number: key, state, restsUntilMs, last: lastRefusal } = health;
-  if (state === 'working' || lastRefusal === undefined) {
+  if (change === 'works' || lastRefusal === undefined) {
     logger.info({ provider, key, state }, 'a provider’s key works again');
     return;
   }

@@ -62,5 +62,5 @@ export function toStrategies(config: Config): ReadonlyMap<string, RouteStrategy>
 
 /** Returns how often and how fast requests are retried. */
 export function retryPolicy(config: Config): RetryPolicy {
-  return { ...defaultRetryPolicy, retries: config.retries };
+  return { ...defaultRetryPolicy, retries: config.retries, keyWaitMs: config.capacity.waitMs };
 }

@@ -1,6 +1,6 @@
 import type { Config, ProviderSettings } from '../config/settings.ts';
 import type { Provider } from '../core/routing/route-table.ts';
-import type { KeyHealth } from '../generation/upstream.ts';
+import type { KeyChange, KeyHealth } from '../generation/upstream.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import { createEmbeddingSimulator } from '../simulator/embeddings/embedding-simulator.ts';
 import { createImageSimulator } from '../simulator/images/image-simulator.ts';
@@ -32,11 +32,11 @@ interface Opened {
  */
 export class UpstreamSet {
   readonly #proxy: ProxySettings;
-  readonly #keyChanged: (provider: string, health: KeyHealth) => void;
+  readonly #keyChanged: (provider: string, health: KeyHealth, change: KeyChange) => void;
   #opened = new Map<string, Opened>();
 
   /** `keyChanged` is called when a provider's key is refused, and when it works again. */
-  constructor(proxy: ProxySettings, keyChanged: (provider: string, health: KeyHealth) => void) {
+  constructor(proxy: ProxySettings, keyChanged: (provider: string, health: KeyHealth, change: KeyChange) => void) {
     this.#proxy = proxy;
     this.#keyChanged = keyChanged;
   }
@@ -94,7 +94,7 @@ export class UpstreamSet {
       eventBytesMax: config.limits.upstreamEventBytes,
       proxy: this.#proxy,
       runtime: systemRuntime,
-      keyChanged: (health: KeyHealth) => this.#keyChanged(name, health),
+      keyChanged: (health: KeyHealth, change: KeyChange) => this.#keyChanged(name, health, change),
     };
     const settings = fingerprint(provider, config);
     if (provider.protocol === 'images') {

@@ -81,18 +81,38 @@ export interface KeyHealth {
   readonly state: 'working' | 'resting' | 'probing';
   /** Until when it is `resting`, in ms since 1970 UTC; absent: it is not. */
   readonly restsUntilMs?: number;
+  /** True if the key was refused, and has not worked since, though it is used if it is the last one. */
+  readonly isRefused: boolean;
   /** How many times the key was refused since the gateway started. */
   readonly refusals: number;
   /** The last refusal; absent: none. `message`: the provider's message, without what must not be logged. */
   readonly last?: { readonly status: number; readonly atMs: number; readonly message: string | undefined };
 }
 
+/** Why the state of a key is reported: it was refused, or works again after a refusal. */
+export type KeyChange = 'refused' | 'works';
+
+/** A request that waits for a key. */
+export interface KeyWaiter {
+  /** Identifies the request: its hold. */
+  readonly keyUser: object;
+  /** Whom it is for (the account); owners are served in rotation. */
+  readonly owner: unknown;
+  /** How long it waits at most, in ms. */
+  readonly waitMs: number;
+  readonly signal: AbortSignal;
+}
+
 /** The state of an upstream's keys. */
 export interface KeysHealth {
-  /** True if a key may be used now. */
-  readonly isUsable: boolean;
-  /** The time until a key may be used, in ms; 0: one may be used now. */
-  readonly restMs: number;
+  /** Returns the time until a request may use a key for the provider's model, in ms; 0: it may use one now. The request has not been refused, and waits behind those that wait already. */
+  restMs(model: string): number;
+  /** Returns whether a request whose turn has come may use a key for the provider's model now. If it is the one that tries a key after its rest, no other request gets that key until this one has used it, or `release` is called. `keyUser`: its hold. True also if all keys were refused to it: it then gets the last refusal. */
+  reserve(model: string, keyUser: object): boolean;
+  /** Lets other requests try the keys that this request has reserved. */
+  release(model: string, keyUser: object): void;
+  /** Waits until a request may use a key for the provider's model. Returns false, as soon as that is known, if the wait would be too long. Rejects with the signal's reason if it is aborted. */
+  whenReady(model: string, waiter: KeyWaiter): Promise<boolean>;
   /** Returns the state of each key, in the configured order. */
   health(): KeyHealth[];
 }

@@ -22,8 +22,12 @@ export function answerInOrder(server: Server): void {
   for (const event of ['request', 'checkContinue', 'checkExpectation'] as const) {
     const listeners = server.listeners(event) as RequestListener[];
     server.removeAllListeners(event);
-    for (const listener of listeners)
-      server.on(event, (request, response) => queue(server, listener, request, response));
+    if (listeners.length === 0) continue;
+    server.on(event, (request, response) => {
+      queue(request, response, () => {
+        for (const listener of listeners) listener.call(server, request, response);
+      });
+    });
   }
   server.prependListener('upgrade', ({ socket }: IncomingMessage) => {
     // The socket would get the bytes of two protocols.
@@ -31,20 +35,27 @@ export function answerInOrder(server: Server): void {
   });
 }
 
-function queue(server: Server, listener: RequestListener, request: IncomingMessage, response: ServerResponse): void {
-  const { socket } = request;
+function queue({ socket }: IncomingMessage, response: ServerResponse, run: () => void): void {
   const connection = findConnection(socket);
   const begin = (): void => {
     connection.isAnswering = true;
     // In a later turn, because an answer can have been sent before the next request is read from the same bytes.
     response.once('close', () => setImmediate(beginNext, socket, connection, response.statusCode));
-    listener.call(server, request, response);
+    run();
   };
   if (connection.isAnswering) {
-    connection.isPipelined = true;
+    if (!connection.isPipelined) watchReading(socket, connection);
     connection.waiting.push(begin);
     if (connection.waiting.length > waitingMax) socket.pause();
   } else begin();
+}
+
+/** Keeps a connection paused while many of its requests wait: Node.js resumes it whenever the body of the request that is being answered is read. */
+function watchReading(socket: Socket, connection: Connection): void {
+  connection.isPipelined = true;
+  socket.on('resume', () => {
+    if (connection.waiting.length > waitingMax) socket.pause();
+  });
 }
 
 function findConnection(socket: Socket): Connection {

@@ -1,4 +1,5 @@
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import { awaitTurn } from '../lib/answer-turns.ts';
 import { sleepOn } from '../lib/backoff.ts';
 import type { Runtime } from '../lib/runtime.ts';
 
@@ -18,13 +19,13 @@ export type ChoiceSteps = Iterator<AnswerStep | typeof stall, void, void>;
 export interface WaitOptions {
   readonly runtime: Runtime;
   readonly signal: AbortSignal;
+  /** The account for which the answer is made; absent: none. */
+  readonly accountId?: number | undefined;
 }
 
-/** Lets everything else that is ready run first. */
-export function yieldToOthers(): Promise<void> {
-  return new Promise(resolve => {
-    setImmediate(resolve);
-  });
+/** Lets everything else that is ready run first. `account`: the number of the account for which an answer is made; absent: what is waited for takes little work. */
+export function yieldToOthers(account = 0): Promise<void> {
+  return awaitTurn(account);
 }
 
 /** The most events in one batch. It bounds how long an answer without pace blocks the event loop. */
@@ -96,7 +97,7 @@ export interface PacedAnswer {
 export async function* paced(
   answer: PacedAnswer,
   tokensPerSecond: number,
-  { runtime, signal }: WaitOptions,
+  { runtime, signal, accountId }: WaitOptions,
 ): AsyncGenerator<GenerationEvent[]> {
   const sleep = sleepOn(runtime);
   const choices = new Choices(answer.choices);
@@ -110,7 +111,7 @@ export async function* paced(
     const isFull = batch.length >= batchMax;
     if (batch.length > 0) yield batch;
     batch = [];
-    if (tokensPerSecond === 0 || isFull) await yieldToOthers();
+    if (tokensPerSecond === 0 || isFull) await yieldToOthers(accountId);
     else await sleep(Math.max(tickMs, (due * 1_000) / tokensPerSecond - elapsedMs), signal);
     signal.throwIfAborted();
   }

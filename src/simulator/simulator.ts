@@ -49,7 +49,7 @@ export function createSimulator(options: SimulatorOptions): Upstream {
   async function* generate(requested: UpstreamCall, signal: AbortSignal): AsyncGenerator<GenerationEvent[]> {
     const { request, dropped, calls } = readable(requested.request);
     const call = { ...requested, request };
-    const waiting = { runtime, signal };
+    const waiting = { runtime, signal, accountId: call.accountId };
     signal.throwIfAborted();
     const model = findModel(call.model);
     const steered = (await splitPrompts(request)).map(each => readSteered(each, model, options.steering));

@@ -4,8 +4,8 @@
  * `GatewayError` `overloaded` if there is no room.
  */
 export interface BulkFiles {
-  /** Begins to write a file. It gets its name only when it is finished, and then replaces a file of that name. */
-  create(name: string): Promise<BulkWriter>;
+  /** Begins to write a file. It gets its name only when it is finished, and then replaces a file of that name. `share`: the part of the space that may be in use while it grows; absent: all of it. */
+  create(name: string, share?: number): Promise<BulkWriter>;
   /** Gives a file a second name: it stays under this name if the first one is deleted. `not_found`: there is no such file. */
   link(name: string, second: string): Promise<'linked' | 'not_found'>;
   /** Opens a file; undefined if it does not exist. The caller closes it. */

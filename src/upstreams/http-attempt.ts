@@ -3,6 +3,7 @@ import { type Dispatcher, errors } from 'undici';
 import type { UpstreamCodec } from '../codecs/codec.ts';
 import { type AttemptWatch, type RunningAttempt, UpstreamFailure, type WireTap } from '../generation/upstream.ts';
 import { LargeJson } from '../lib/large-json.ts';
+import { AnswerInTurns } from './answer-in-turns.ts';
 import { asError } from './as-error.ts';
 import { Deadlines, type Phase } from './deadlines.ts';
 import { readRequestId, type ResponseHead, statusFailure } from './error-answer.ts';
@@ -14,6 +15,8 @@ import type { OutgoingBody } from './outgoing-json.ts';
 export interface OutgoingRequest {
   /** Identifies the client's request: keys that were refused in one of its attempts are not used in its other attempts. */
   readonly keyUser: object;
+  /** The account for which the request is sent; absent: the gateway itself. */
+  readonly accountId?: number | undefined;
   /** The model that a key must be allowed to use. */
   readonly model: string;
   /** The path and query. */
@@ -159,7 +162,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
       return;
     }
     this.#hasBegun = true;
-    this.#target.keys.works(this.#request.keyUser, this.#keyIndex);
+    this.#target.keys.works(this.#request.keyUser, this.#request.model, this.#keyIndex);
     if (this.#isPaused) controller.pause();
     const type = headers['content-type'];
     this.#reader.begin(typeof type === 'string' ? type : '');
@@ -199,7 +202,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     const index = keys.pick(keyUser, model);
     if (index === undefined) {
       this.#fail(
-        keys.lastRefusal(keyUser) ?? new UpstreamFailure('status', { status: 401, retryAfterMs: keys.restMs }),
+        keys.lastRefusal(keyUser) ?? new UpstreamFailure('status', { status: 429, retryAfterMs: keys.restMs(model) }),
       );
       return;
     }
@@ -212,7 +215,8 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     const own = this.#headers(this.#request.headers[index] ?? []);
     // Without a length undici would send the slices in chunks, which some providers refuse.
     const headers = body instanceof LargeJson ? [...own, 'content-length', String(body.length)] : own;
-    this.#connections.dispatch({ origin, path, method, headers, body: this.#sentBody(body) }, this);
+    const inTurns = new AnswerInTurns(this, this.#request.accountId ?? 0);
+    this.#connections.dispatch({ origin, path, method, headers, body: this.#sentBody(body) }, inTurns);
   }
 
   #sentBody(body: OutgoingBody | null): Buffer | Readable | null {
@@ -353,7 +357,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
 
   #leave(): void {
     if (this.#phase === 'over') return;
-    this.#target.keys.leave(this.#request.keyUser, this.#keyIndex);
+    this.#target.keys.release(this.#request.model, this.#request.keyUser);
     this.#phase = 'over';
     this.#deadlines.stop();
     this.#target.release(this.#connections);

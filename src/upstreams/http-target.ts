@@ -1,6 +1,6 @@
 import type { LookupFunction } from 'node:net';
 import type { Dispatcher } from 'undici';
-import type { KeyHealth, UpstreamFailure } from '../generation/upstream.ts';
+import type { KeyChange, KeyHealth, UpstreamFailure } from '../generation/upstream.ts';
 import { defined } from '../lib/defined.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import { type Authentication, authentications } from './authentication.ts';
@@ -27,7 +27,7 @@ export interface HttpTargetOptions {
   readonly proxy: ProxySettings;
   readonly runtime: Runtime;
   /** Called when a key is refused, and when it works again. */
-  readonly keyChanged?: ((health: KeyHealth) => void) | undefined;
+  readonly keyChanged?: ((health: KeyHealth, change: KeyChange) => void) | undefined;
   /** The state of the keys, if another address of the same provider shares it; absent: it is new. */
   readonly ring?: KeyRing;
   /** Resolves the addresses of the host; absent: the system's resolver. */

@@ -227,7 +227,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const headers = own === noHeaders ? plan.headers : this.#headers(lane, whole, own);
       body = outgoingBody(encoded.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', target.runtime.monotonicMs() - beganMs);
-      outgoing = { keyUser, model, path: plan.path, headers, whole, codec, watch, tap };
+      outgoing = { keyUser, accountId: call.accountId, model, path: plan.path, headers, whole, codec, watch, tap };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }

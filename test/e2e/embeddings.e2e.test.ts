@@ -42,6 +42,7 @@ providers:
 models:
   - { id: acme/embed, context_length: 8192, endpoints: [/v1/embeddings], capabilities: { dimensions: true }, pricing: { input: 0.10 }, routes: [{ provider: inner, model: sim/embed }] }
   - { id: acme/scripted, context_length: 100, endpoints: [/v1/embeddings], pricing: { input: 1 }, routes: [{ provider: scripted, model: vectors-1 }] }
+  - { id: acme/fixed, context_length: 100, endpoints: [/v1/embeddings], capabilities: { dimensions: true }, pricing: { input: 1 }, routes: [{ provider: scripted, model: vectors-2 }] }
   - { id: acme/textual, context_length: 100, endpoints: [/v1/embeddings], tokenizer: cl100k_base, pricing: { input: 1 }, routes: [{ provider: textual, model: vectors-1 }] }
   - { id: acme/google, context_length: 2048, endpoints: [/v1/embeddings], capabilities: { dimensions: true }, pricing: { input: 0.15 }, routes: [{ provider: google, model: gemini-embedding-001 }] }
 `,
@@ -308,6 +309,20 @@ describe('providers', () => {
     for (const [at, value] of values.entries()) bytes.writeFloatLE(value, at * 4);
     return bytes.toString('base64');
   };
+  test('a provider that ignores `dimensions` is asked once: 400 and free, and plain requests are still answered', async () => {
+    received.length = 0;
+    const before = await readBalance(outer);
+    for (let time = 0; time < 6; time += 1) {
+      answers = [() => good([[1, 2, 3]])];
+      const { status, body } = await embed(outer, { model: 'acme/fixed', input: 'a', dimensions: 2 });
+      expect([status, body.error.code, body.error.param]).toEqual([400, 'upstream_rejected', 'dimensions']);
+      expect(body.error.message).toContain('3 dimensions, not 2');
+    }
+    expect([received.length, await readBalance(outer), await heldBy(outer)]).toEqual([6, before, 0n]);
+    answers = [() => good([[1, 2, 3]])];
+    expect((await embed(outer, { model: 'acme/fixed', input: 'a' })).status).toBe(200);
+  });
+
   const broken: [name: string, answer: { status: number; body: unknown }][] = [
     ['too few', good([[1, 2]])],
     ['too many', good([[1], [2], [3]])],

@@ -37,6 +37,15 @@ async function get(path: string): Promise<{ status: number; body: unknown }> {
   return { status: response.status, body: await response.json() };
 }
 
+test('a connection on which 64 messages in a row were refused is closed', async () => {
+  const client = await open();
+  let errors = 0;
+  client.socket.on('message', () => (errors += 1));
+  for (let message = 0; message < 300; message += 1) client.socket.send(Buffer.from([1]));
+  await expect.poll(() => client.closeCode).toBe(1008);
+  expect(errors).toBe(64);
+});
+
 test('a turn has the same events as over HTTP, as text messages that are numbered from 0 in each turn', async () => {
   const client = await open();
   for (const say of ['One.', 'Two.']) {

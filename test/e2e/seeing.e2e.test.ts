@@ -37,7 +37,7 @@ const behaviours: Record<string, Behaviour> = {
     headers['authorization'] === `Bearer ${keys.bad}`
       ? refuse(401, `Incorrect API key provided: ${keys.bad}.`)(socket)
       : answer(socket),
-  broke: refuse(429, quota),
+  broke: refuse(429, quota, { 'retry-after': '60' }),
   fails: refuse(503, 'The engine is overloaded.'),
   rejects: refuse(400, 'The image is too small: 3 pixels.'),
   works: answer,
@@ -154,14 +154,14 @@ test('a refused key can be seen after one request: the next key answers, and the
   expect(new Set(sent().map(({ headers }) => headers['authorization']))).toEqual(new Set([`Bearer ${keys.good}`]));
 });
 
-describe('a provider whose only key is refused', () => {
+describe('a provider whose only key is at a rate limit for longer than requests wait', () => {
   test('is called once; its message about billing is logged but not sent to clients; its model is unavailable', async () => {
     const first = await ask('acme/broke');
     expect([first.status, first.text.includes('quota'), first.text.includes('billing')]).toEqual([502, false, false]);
     const later = await ask('acme/broke');
     expect([later.status, sent().length]).toEqual([502, 1]);
     expect(JSON.parse(later.text).error.code).toBe('model_unavailable');
-    expect(Number(later.headers.get('retry-after'))).toSatisfy((seconds: number) => seconds > 20 && seconds <= 30);
+    expect(Number(later.headers.get('retry-after'))).toSatisfy((seconds: number) => seconds > 50 && seconds <= 60);
     const listed = (await (
       await fetch(`${gateway.url}/v1/models/acme/broke`, { headers: { authorization: `Bearer ${gateway.apiKey}` } })
     ).json()) as { available: boolean };

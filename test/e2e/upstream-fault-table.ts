@@ -19,8 +19,6 @@ const half = (text: string): string => text.slice(0, Math.floor(text.length / 2)
 export type Stage =
   /** No event. */
   | 'nothing'
-  /** An event without output: the client's stream has begun. */
-  | 'begun'
   /** Some output. */
   | 'output'
   /** The model's finish reason; only usage or the formal end may be missing. */
@@ -57,7 +55,8 @@ export function listMoments(wire: Wire) {
     'in the head': { stage: 'nothing', sent: Buffer.from(half(streamHead)), delivered: '' },
     'after the head': { stage: 'nothing', sent: streamed(''), delivered: '' },
     'in the first event': { stage: 'nothing', sent: streamed(half(begun)), delivered: '' },
-    'after the role': { stage: 'begun', sent: streamed(begun), delivered: '' },
+    // The opening frames are held back until there is output.
+    'after the role': { stage: 'nothing', sent: streamed(begun), delivered: '' },
     'in a text event': {
       stage: 'output',
       sent: streamed(begun + texts.slice(0, 2).join('') + half(texts[2] ?? '')),

@@ -393,6 +393,18 @@ test('however many requests are pipelined, those of another connection are answe
   await eventually(() => countAnswers(many) === 2_000);
 });
 
+test('however many requests with bodies are pipelined, few are read before they are answered', async () => {
+  const listener = await startListener();
+  let read = (): number => 0;
+  listener.app.server.on('connection', socket => (read = () => socket.bytesRead));
+  const connection = new Connection(listener.port);
+  const request = rawChat();
+  connection.send(request.repeat(6_000));
+  await eventually(() => connection.text.split('HTTP/1.1 200').length > 40);
+  const answered = connection.text.split('HTTP/1.1 200').length - 1;
+  expect(read() - answered * request.length).toBeLessThan(300_000);
+});
+
 test('a connection with pipelined requests is closed after a 401', async () => {
   const listener = await startListener();
   const connection = new Connection(listener.port);

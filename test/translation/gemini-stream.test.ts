@@ -142,6 +142,7 @@ describe('ends', () => {
     ['MAX_TOKENS', FinishReason.LENGTH],
     ['SAFETY', FinishReason.CONTENT_FILTER],
     ['RECITATION', FinishReason.CONTENT_FILTER],
+    ['MODEL_ARMOR', FinishReason.CONTENT_FILTER],
     ['PROHIBITED_CONTENT', FinishReason.CONTENT_FILTER],
     ['SPII', FinishReason.CONTENT_FILTER],
     ['LANGUAGE', FinishReason.OTHER],

@@ -13,6 +13,7 @@ const byNative: Readonly<Record<string, FinishReason>> = {
   BLOCKLIST: FinishReason.CONTENT_FILTER,
   PROHIBITED_CONTENT: FinishReason.CONTENT_FILTER,
   SPII: FinishReason.CONTENT_FILTER,
+  MODEL_ARMOR: FinishReason.CONTENT_FILTER,
   IMAGE_SAFETY: FinishReason.CONTENT_FILTER,
   IMAGE_PROHIBITED_CONTENT: FinishReason.CONTENT_FILTER,
   IMAGE_RECITATION: FinishReason.CONTENT_FILTER,

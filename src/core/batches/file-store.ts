@@ -14,6 +14,9 @@ import {
 /** How long files and batches are kept. Source: docs/interfaces/files-and-batches.md "Files". */
 export const keptMs = 30 * 86_400_000;
 
+/** How many files are read at a time to add up their sizes. */
+const summedPage = 1_000;
+
 /** Hidden files are the input and results of a Messages batch: their account sees them only through the batch. */
 export type FileKind = Extract<DocumentPage['kind'], 'file' | 'hidden_file'>;
 
@@ -67,6 +70,20 @@ export class FileStore {
 
   async list(page: Omit<DocumentPage, 'kind'>): Promise<File[] | undefined> {
     return (await this.#documents.list({ ...page, kind: 'file' }))?.map(toFile);
+  }
+
+  /** Returns how many bytes the files of an account have, with those of its Messages batches. */
+  async sumBytes(accountId: number): Promise<number> {
+    let bytes = 0;
+    for (const kind of ['file', 'hidden_file'] as const) {
+      for (let after: string | undefined; ;) {
+        const page = await this.#documents.list({ kind, accountId, order: 'newest_first', after, limit: summedPage });
+        for (const document of page ?? []) bytes += Number(toFile(document).bytes);
+        if (page === undefined || page.length < summedPage) break;
+        after = page.at(-1)?.id;
+      }
+    }
+    return bytes;
   }
 
   async delete(id: string, kind: FileKind = 'file'): Promise<void> {

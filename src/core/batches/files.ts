@@ -1,3 +1,4 @@
+import { create } from '@bufbuild/protobuf';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import {
   type File,
@@ -30,12 +31,18 @@ export interface FileDependencies {
   readonly replays: Replays;
   /** Returns the most bytes of an uploaded file. */
   readonly fileBytesMax: () => number;
+  /** Returns the most bytes of all files and results. */
+  readonly diskBytesMax: () => number;
 }
 
 /** An upload that gets no piece for this long is discarded. */
 const idleMs = 600_000;
 /** The most concurrent uploads of one account. */
 const uploadsMax = 16;
+/** The part of the space that one account may have, so that it can't stop the uploads of others. */
+const accountShare = 1 / 4;
+/** The part of the space that uploads may fill; the rest is left for the results of batches, which are paid for. */
+const uploadShare = 7 / 8;
 const pageMax = 1_000;
 const filenameMax = 255;
 
@@ -46,6 +53,8 @@ interface Upload {
   readonly kind: FileKind;
   readonly accountId: number;
   readonly writer: BulkWriter;
+  /** How many bytes the account had stored when it began, and has stored since. */
+  storedBytes: number;
   readonly idle: Timer;
   /** Ends when all pieces so far are written, one after the other. */
   last: Promise<unknown>;
@@ -103,9 +112,10 @@ export class Files {
     const { bulk, runtime } = this.#dependencies;
     const id = `upload_${randomBase62(24)}`;
     const fileId = newFileId();
-    const writer = await bulk.create(fileId);
+    const storedBytes = await this.#dependencies.files.sumBytes(accountId);
+    const writer = await bulk.create(fileId, uploadShare);
     const idle = runtime.after(idleMs, () => void this.#forget(upload));
-    const upload: Upload = { id, fileId, kind, accountId, writer, idle, last: Promise.resolve() };
+    const upload: Upload = { id, fileId, kind, accountId, writer, storedBytes, idle, last: Promise.resolve() };
     this.#uploads.set(id, upload);
     return id;
   }
@@ -124,11 +134,25 @@ export class Files {
       if (writer.size + content.length > max) {
         throw new GatewayError('body_too_large', `The file is larger than ${max} bytes.`, { param: 'file' });
       }
+      this.#checkShare(upload, content.length);
       await writer.append(content);
       return writer.size;
     });
     upload.last = turn.catch(() => this.#forget(upload));
     return turn;
+  }
+
+  /** Throws if an account would have more than its share with so many more bytes of an upload. */
+  #checkShare({ accountId, storedBytes }: Upload, bytes: number): void {
+    const { diskBytesMax, fileBytesMax } = this.#dependencies;
+    const max = Math.max(fileBytesMax(), diskBytesMax() * accountShare);
+    const own = Array.from(this.#uploads.values()).filter(upload => upload.accountId === accountId);
+    const uploading = own.reduce((sum, { writer }) => sum + writer.size, 0);
+    if (storedBytes + uploading + bytes <= max) return;
+    throw new GatewayError('overloaded', `The files of the account have their share of the space: ${max} bytes.`, {
+      tip: 'Delete files that you do not need any more (DELETE /v1/files/{id}).',
+      retryAfterMs: 60_000,
+    });
   }
 
   async #finish(request: FinishFileRequest, context: CallContext): Promise<FinishFileResponse> {
@@ -137,6 +161,7 @@ export class Files {
     const call = { context, credential, request, answer: FinishFileResponseSchema };
     try {
       const upload = this.#uploads.get(request.uploadId);
+      if (request.discard) return create(FinishFileResponseSchema, {});
       // The batch that a hidden file belongs to is made once; the file goes with it.
       if (upload?.kind === 'hidden_file') return await this.#keep(request, credential, async () => {}, '');
       return await createOnce(replays, call, (keep, requestId) => this.#keep(request, credential, keep, requestId));
@@ -167,6 +192,7 @@ export class Files {
     await writer.finish();
     await keep(answer, { kind, id: fileId });
     await files.put({ kind, accountId, apiKeyId: credential.keyId, file });
+    for (const other of this.#uploads.values()) if (other.accountId === accountId) other.storedBytes += writer.size;
     return answer;
   }
 

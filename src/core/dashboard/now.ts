@@ -13,6 +13,7 @@ import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { Runtime, Timer } from '../../lib/runtime.ts';
 import { authenticate, type Caller, type CredentialPort } from '../credential.ts';
 import type { RunningFacts } from '../generation/running-facts.ts';
+import { isWithoutKey } from '../routing/live-routes.ts';
 import type { Router } from '../routing/router.ts';
 import { stopping } from '../running-requests.ts';
 import { roleScopes } from '../session-access.ts';
@@ -204,8 +205,9 @@ function toRunning({ accountId, keyId, createdAtMs, outputTokens, ...others }: R
 
 /** Returns the routes that take no requests, or only one to test them, because their breaker is not closed or none of their keys is usable. */
 function listUnavailableRoutes({ router }: NowOptions) {
-  return router.routes().flatMap(({ name, breaker, keys }) => {
-    const state = keys?.isUsable === false ? 'no_key' : breaker.state;
+  return router.routes().flatMap(route => {
+    const { name, breaker } = route;
+    const state = isWithoutKey(route) ? 'no_key' : breaker.state;
     return state === 'closed' ? [] : [{ model: name.modelId, provider: name.provider, state }];
   });
 }

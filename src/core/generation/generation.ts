@@ -408,7 +408,14 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#outcome = outcome;
     this.#hidden.stopped();
     this.#routed?.cancel();
-    if (outcome.kind === 'client_gone') this.#tally.acceptLateUsage();
+    if (outcome.kind === 'client_gone') {
+      const opened = this.#routed?.opened;
+      if (opened !== undefined) {
+        this.begun(opened.answer);
+        this.#tally.take([...opened.events]);
+      }
+      this.#tally.acceptLateUsage();
+    }
     if (this.#sink !== undefined) void this.#endUnanswered(outcome);
   }
 

@@ -46,7 +46,9 @@ export interface Permit {
   succeeded(): void;
   /** The route failed in a way that says something about its health. Reported after the request's last attempt there. */
   failed(): void;
-  /** The result says nothing about the route's health: the caller disconnected, or the upstream refused the request for another reason. */
+  /** The upstream answered with a refusal, so it works: failures are no longer in a row. Whether the route answers requests is not known, so an open breaker stays open. */
+  refused(): void;
+  /** The result says nothing about the route's health: the caller disconnected, or the gateway did not send the request. */
   released(): void;
 }
 
@@ -77,6 +79,9 @@ export class Breaker {
     countFailure: (probe, caller) => this.#countFailure(probe, caller),
     endProbe: () => {
       this.#probing = false;
+    },
+    clearFailures: () => {
+      if (this.#failures.length > 0) this.#failures = [];
     },
   };
 
@@ -173,6 +178,7 @@ interface BreakerReports {
   readonly close: (isSuspect: boolean) => void;
   readonly countFailure: (probe: boolean, caller: BreakerCaller | undefined) => void;
   readonly endProbe: () => void;
+  readonly clearFailures: () => void;
 }
 
 class BreakerPermit implements Permit {
@@ -203,6 +209,11 @@ class BreakerPermit implements Permit {
 
   failed(): void {
     if (this.#isFirstReport()) this.#breaker.countFailure(this.#probe, this.#caller);
+  }
+
+  refused(): void {
+    if (this.#counts && !this.#hasReported) this.#breaker.clearFailures();
+    this.released();
   }
 
   released(): void {

@@ -6,9 +6,9 @@ import { defined } from '../../lib/defined.ts';
 /** What follows a failed attempt. Source: docs/architecture.md "Routing". */
 export interface Verdict {
   /**
-   * `same_route`: the route may be tried again. `next_route`: only other routes may be tried. `never`: no more attempts. `rejected`: no more attempts, because the client's request is at fault.
+   * `same_route`: the route may be tried again. `next_route`: only other routes may be tried. `longer_route`: only routes with a longer context, because the client's input is too long. `never`: no more attempts. `rejected`: no more attempts, because the client's request is at fault.
    */
-  readonly retry: 'same_route' | 'next_route' | 'never' | 'rejected';
+  readonly retry: 'same_route' | 'next_route' | 'longer_route' | 'never' | 'rejected';
   /** True if the route's circuit breaker counts the failure. */
   readonly counts: boolean;
 }
@@ -16,7 +16,7 @@ export interface Verdict {
 /** What follows a failure of each meaning. The upstream has already tried all of the provider's keys, and has waited for a model that is being loaded. */
 const verdicts: Readonly<Record<FailureMeaning, Verdict>> = {
   request: { retry: 'rejected', counts: false },
-  too_long: { retry: 'rejected', counts: false },
+  too_long: { retry: 'longer_route', counts: false },
   key: { retry: 'next_route', counts: false },
   billing: { retry: 'next_route', counts: false },
   permission: { retry: 'next_route', counts: false },
@@ -110,7 +110,8 @@ function rejection(failure: UpstreamFailure): GatewayError {
  * Returns the client's error for a final failure. It contains no URL and no credential; the failure is its `cause`, for the log.
  */
 export function clientError(failure: UpstreamFailure, delivered: boolean): GatewayError {
-  if (toVerdict(failure, delivered).retry === 'rejected') return rejection(failure);
+  const { retry } = toVerdict(failure, delivered);
+  if (retry === 'rejected' || retry === 'longer_route') return rejection(failure);
   const { retryAfterMs, detailCode } = failure.facts;
   const { kind } = failure;
   const message = kind === 'status' || kind === 'reported' ? reportedMessage(failure) : kinds[kind].message;

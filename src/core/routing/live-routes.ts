@@ -26,6 +26,17 @@ export interface LiveRoute extends RouteConfig {
   readonly semaphore: Semaphore | undefined;
 }
 
+/** Returns how long the keys of a route's provider rest for its model, in ms; 0: one may be used now, or it needs none. */
+export function keyRestMs({ keys, model }: Pick<LiveRoute, 'keys' | 'model'>): number {
+  return keys?.restMs(model) ?? 0;
+}
+
+/** Returns whether no request gets a key of a route's provider now, or all of them were refused and have not worked since. */
+export function isWithoutKey(route: Pick<LiveRoute, 'keys' | 'model'>): boolean {
+  const health = route.keys?.health() ?? [];
+  return keyRestMs(route) > 0 || (health.length > 0 && health.every(({ isRefused }) => isRefused));
+}
+
 interface LiveProvider {
   readonly provider: Provider;
   readonly semaphore: Semaphore | undefined;

@@ -1,11 +1,12 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type BackoffPolicy, backoffMs, type Random, type Sleep } from '../../lib/backoff.ts';
+import type { Runtime } from '../../lib/runtime.ts';
 import type { Release } from '../../lib/semaphore.ts';
 import type { RouteReason } from '../../telemetry/request-telemetry.ts';
 import type { BreakerCaller, Permit } from './breaker.ts';
 import { clientError, modelUnavailable, providersBusy, toVerdict } from './failure-policy.ts';
-import type { LiveRoute } from './live-routes.ts';
+import { keyRestMs, type LiveRoute } from './live-routes.ts';
 
 /** How often and how fast a request is retried. */
 export interface RetryPolicy {
@@ -14,6 +15,8 @@ export interface RetryPolicy {
   readonly backoff: BackoffPolicy;
   /** The longest `retry-after` that the gateway waits for; if it is longer, the next route is tried. */
   readonly retryAfterMaxMs: number;
+  /** How long a request waits, over all its attempts, for keys that are at their rate limits. */
+  readonly keyWaitMs: number;
 }
 
 /** Source: docs/architecture.md "Routing"; the waits are those of the official clients. */
@@ -21,6 +24,7 @@ export const defaultRetryPolicy: RetryPolicy = {
   retries: 2,
   backoff: { baseMs: 500, maxMs: 8_000 },
   retryAfterMaxMs: 15_000,
+  keyWaitMs: 30_000,
 };
 
 /** The dependencies of `RequestPlan`. */
@@ -28,6 +32,7 @@ export interface PlanDependencies {
   readonly policy: RetryPolicy;
   readonly random: Random;
   readonly sleep: Sleep;
+  readonly runtime: Pick<Runtime, 'monotonicMs'>;
 }
 
 /** The routes that a request may use, in order. */
@@ -64,13 +69,21 @@ export class RequestPlan {
   #slot: Release | undefined;
   #number = 0;
   #failuresHere = 0;
-  /** True if the breaker counts the last failure of this route. */
-  #countsHere = false;
+  /** What the breaker gets to know of the last failure of this route. */
+  #report: 'failed' | 'refused' | 'released' = 'released';
   /** How long to wait before the next attempt at the same route; undefined: there is none. */
   #waitMs: number | undefined;
   #failed: GatewayError | undefined;
   #refused: GatewayError | undefined;
   #busy = false;
+  /** The routes whose keys rest: they are waited for if no other route is left. */
+  readonly #resting: LiveRoute[] = [];
+  /** How many attempts have failed at routes that are waited for. */
+  readonly #failures = new Map<LiveRoute, number>();
+  /** Until when keys are waited for; undefined: none was waited for yet. */
+  #keysUntilMs: number | undefined;
+  /** The input is too long for contexts up to this length. */
+  #contextMin = -1;
   /** The shortest time until a key of a skipped route is usable again. */
   #restMs = Infinity;
   /** Aborts the current wait; undefined: there is none. */
@@ -117,7 +130,7 @@ export class RequestPlan {
   failed(failure: Error, delivered: boolean): Error | undefined {
     this.#giveBack();
     if (failure instanceof UpstreamFailure) return this.#recordFailure(failure, delivered);
-    this.#countsHere = false;
+    this.#report = 'released';
     this.#leaveRoute();
     // A request that this route's protocol can't express may be possible on another route.
     if (!(failure instanceof GatewayError) || delivered) return failure;
@@ -130,13 +143,20 @@ export class RequestPlan {
     const verdict = toVerdict(failure, delivered);
     const requestedMs = failure.facts.retryAfterMs ?? 0;
     this.#failuresHere += 1;
-    this.#countsHere = verdict.counts;
+    const { status = 500 } = failure.facts;
+    const isRefusal = failure.kind === 'status' && status < 500;
+    this.#report = verdict.counts ? 'failed' : isRefusal ? 'refused' : 'released';
     this.#failed = clientError(failure, delivered);
-    const mayWait = this.#failuresHere <= policy.retries && requestedMs <= policy.retryAfterMaxMs;
-    if (verdict.retry === 'same_route' && mayWait) {
+    const isLeft = verdict.retry === 'same_route' && this.#failuresHere <= policy.retries;
+    if (isLeft && this.#route !== undefined && keyRestMs(this.#route) > 0) {
+      this.#postpone(this.#route);
+      return undefined;
+    }
+    if (isLeft && requestedMs <= policy.retryAfterMaxMs) {
       this.#waitMs = backoffMs(this.#failuresHere, policy.backoff, random, requestedMs);
       return undefined;
     }
+    if (verdict.retry === 'longer_route') this.#contextMin = this.#route?.contextLength ?? Infinity;
     this.#leaveRoute();
     return verdict.retry === 'never' || verdict.retry === 'rejected' ? this.#failed : undefined;
   }
@@ -151,25 +171,72 @@ export class RequestPlan {
     while (this.#position < this.#routes.length) {
       const route = this.#routes[this.#position];
       this.#position += 1;
+      if (route !== undefined && this.#isTooShort(route)) continue;
       // All keys of its provider are resting, so the route is skipped without asking its breaker.
-      if (route?.keys?.isUsable === false) {
-        this.#restMs = Math.min(this.#restMs, route.keys.restMs);
+      if (route !== undefined && keyRestMs(route) > 0) {
+        this.#resting.push(route);
         continue;
       }
-      const permit = route?.breaker.acquire(this.#caller);
-      if (route === undefined || permit === undefined) continue;
-      this.#route = route;
-      this.#permit = permit;
-      this.#failuresHere = 0;
-      this.#countsHere = false;
-      return this.#enter(route);
+      const attempt = route === undefined ? undefined : this.#take(route);
+      if (attempt !== undefined) return attempt;
     }
+    return this.#resting.length > 0 ? this.#afterRest() : this.#nothing();
+  }
+
+  /** Begins with a route; undefined if its breaker does not let the request pass. */
+  #take(route: LiveRoute): NextAttempt | Promise<NextAttempt> | undefined {
+    const permit = route.breaker.acquire(this.#caller);
+    if (permit === undefined) return undefined;
+    this.#route = route;
+    this.#permit = permit;
+    this.#failuresHere = this.#failures.get(route) ?? 0;
+    this.#report = 'released';
+    return this.#enter(route);
+  }
+
+  /** Waits for the keys of the route that rest the shortest. */
+  async #afterRest(): Promise<NextAttempt> {
+    const { policy, runtime } = this.#dependencies;
+    for (;;) {
+      const route = this.#resting
+        .filter(each => !this.#isTooShort(each))
+        .toSorted((one, other) => keyRestMs(one) - keyRestMs(other))[0];
+      if (route === undefined) return this.#nothing();
+      this.#resting.splice(this.#resting.indexOf(route), 1);
+      this.#keysUntilMs ??= runtime.monotonicMs() + policy.keyWaitMs;
+      const waitMs = this.#keysUntilMs - runtime.monotonicMs();
+      const waiter = { keyUser: this.#caller.hold, owner: this.#caller.hold.accountId, waitMs };
+      this.#restMs = Math.min(this.#restMs, keyRestMs(route));
+      const isReady = await this.#wait(signal => route.keys?.whenReady(route.model, { ...waiter, signal }));
+      const attempt = isReady === true ? this.#take(route) : undefined;
+      if (attempt !== undefined) return attempt;
+    }
+  }
+
+  /** Returns whether the input is too long for a route. */
+  #isTooShort({ contextLength = Infinity }: LiveRoute): boolean {
+    return this.#contextMin >= 0 && contextLength <= this.#contextMin;
+  }
+
+  #nothing(): Error {
     return this.#failed ?? this.#refused ?? this.#nowhere();
   }
 
   #nowhere(): GatewayError {
     if (this.#busy) return providersBusy(this.#model);
     return modelUnavailable(this.#model, this.#restMs === Infinity ? undefined : this.#restMs);
+  }
+
+  /** Returns whether all keys of a route rest. If one does not, it is reserved for this request. */
+  #isWithoutKey({ keys, model }: LiveRoute): boolean {
+    return keys?.reserve(model, this.#caller.hold) === false;
+  }
+
+  /** Leaves a route whose keys rest: other routes are tried first. */
+  #postpone(route: LiveRoute): void {
+    this.#failures.set(route, this.#failuresHere);
+    this.#resting.push(route);
+    this.#leaveRoute();
   }
 
   /** Takes a slot of the route's provider for the attempt. */
@@ -190,13 +257,19 @@ export class RequestPlan {
     return this.#nextRoute();
   }
 
-  #planAttempt(route: LiveRoute): PlannedAttempt {
+  #planAttempt(route: LiveRoute): NextAttempt | Promise<NextAttempt> {
+    // Other requests may have met the key's limit meanwhile.
+    if (this.#isWithoutKey(route)) {
+      this.#giveBack();
+      this.#postpone(route);
+      return this.#nextRoute();
+    }
     this.#number += 1;
     return { route, reason: this.#position > 1 ? 'fallback' : this.#reason, number: this.#number };
   }
 
   /** Waits with a permit of the route, which is released if the wait is abandoned. */
-  async #wait<Value>(begin: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
+  async #wait<Value>(begin: (signal: AbortSignal) => Promise<Value> | undefined): Promise<Value | undefined> {
     this.#waiting = new AbortController();
     try {
       return await begin(this.#waiting.signal);
@@ -211,11 +284,11 @@ export class RequestPlan {
   /** Reports the last failure to the breaker, after the request's last attempt at this route. */
   #leaveRoute(): void {
     this.#waitMs = undefined;
-    if (this.#countsHere) this.#permit?.failed();
-    else this.#permit?.released();
+    this.#permit?.[this.#report]();
   }
 
   #giveBack(): void {
+    this.#route?.keys?.release(this.#route.model, this.#caller.hold);
     this.#slot?.();
     this.#slot = undefined;
   }

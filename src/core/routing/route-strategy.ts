@@ -2,7 +2,7 @@ import { findPiecePrice } from '../../generation/price.ts';
 import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { RouteReason } from '../../telemetry/request-telemetry.ts';
-import type { LiveRoute } from './live-routes.ts';
+import { keyRestMs, type LiveRoute } from './live-routes.ts';
 import type { OrderedRoutes } from './request-plan.ts';
 import { orderRoutes, type RouteStrategy } from './route-table.ts';
 
@@ -80,8 +80,8 @@ export class RouteStrategies {
 
 const toName = ({ name }: LiveRoute): string => JSON.stringify([name.provider, name.model]);
 
-function isOpen({ breaker, keys }: LiveRoute): boolean {
-  return breaker.passable && keys?.isUsable !== false;
+function isOpen(route: LiveRoute): boolean {
+  return route.breaker.passable && keyRestMs(route) === 0;
 }
 
 function first(ordered: readonly LiveRoute[], route: LiveRoute, reason: RouteReason): OrderedRoutes {

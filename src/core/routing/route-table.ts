@@ -35,6 +35,8 @@ export interface RouteConfig {
   readonly weight: number;
   /** The service tiers that it supports besides the standard one; undefined: all. */
   readonly tiers?: readonly ServiceTier[] | undefined;
+  /** The most tokens of input and output; undefined: as many as the model has. */
+  readonly contextLength?: number | undefined;
   /** The provider's prices for the operator; undefined: unknown. */
   readonly cost?: Pricing | undefined;
 }

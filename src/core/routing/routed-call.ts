@@ -13,6 +13,7 @@ import type { BodyRecord } from '../bodies/body-record.ts';
 import type { TimelineRecord } from '../timeline-record.ts';
 import type { LiveRoute } from './live-routes.ts';
 import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
+import { Opening } from './opening.ts';
 import type { NextAttempt, PlannedAttempt, RequestPlan } from './request-plan.ts';
 import { KeyWatch } from './key-watch.ts';
 
@@ -49,7 +50,7 @@ export interface RoutedReceiver {
   attemptStarted(route: RouteName, isRemote: boolean): void;
   /** Called when an attempt has failed and another one will follow. Until that one starts, nothing runs upstream. */
   attemptFailed(): void;
-  /** Called when an answer begins. Events that came before must be discarded. Called more than once only if the request is `restartable`. */
+  /** Called when an answer begins: when its first content has come. Events that came before must be discarded. Called more than once only if the request is `restartable`. */
   begun(answer: BegunAnswer): void;
   /**
    * Receives the next events. Returns an error if the answer can't continue: an `UpstreamFailure` is treated as a failure of the attempt, any other error ends the request. If it returns a promise, no more events are passed until that resolves.
@@ -84,6 +85,8 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   #startedAtMs = 0;
   /** When the first event of the current attempt came; undefined: none has come. */
   #firstEventAtMs: number | undefined;
+  /** What the current attempt has sent before its first content. */
+  #opening = new Opening();
   /** True if `completed` of the current attempt has come. */
   #isWhole = false;
   #isOver = false;
@@ -119,6 +122,14 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     else this.#leave(this.#firstEventAtMs === undefined ? 'aborted' : 'cut');
   }
 
+  /** The answer that has begun without content, and its events, which the receiver has not got; undefined: none. */
+  get opened(): { readonly answer: BegunAnswer; readonly events: readonly GenerationEvent[] } | undefined {
+    const { held } = this.#opening;
+    return held.length === 0 || this.#attempt === undefined
+      ? undefined
+      : { answer: this.#toBegun(this.#attempt), events: held };
+  }
+
   pause(): void {
     this.#isPaused = true;
     this.#running?.pause();
@@ -149,6 +160,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     const number = next.number + this.#resent;
     this.#attempt = { ...next, number };
     this.#firstEventAtMs = undefined;
+    this.#opening = new Opening();
     this.#isWhole = false;
     this.#startedAtMs = this.#dependencies.runtime.monotonicMs();
     this.#receiver.attemptStarted(route.name, route.upstream?.isRemote === true);
@@ -182,9 +194,13 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
 
   #take(events: GenerationEvent[]): void {
     if (this.#isOver || this.#attempt === undefined) return;
-    if (this.#firstEventAtMs === undefined) this.#answering(this.#attempt, events[0]);
-    this.#isWhole = events.at(-1)?.event.case === 'completed';
-    const verdict = this.#receiver.events(events);
+    this.#firstEventAtMs ??= this.#dependencies.runtime.monotonicMs();
+    const isFirst = !this.#opening.isOver;
+    const shown = this.#opening.push(events);
+    if (shown.length === 0) return;
+    if (isFirst) this.#answering(this.#attempt, shown[0]);
+    this.#isWhole = shown.at(-1)?.event.case === 'completed';
+    const verdict = this.#receiver.events(shown);
     if (verdict === undefined) return;
     if (verdict instanceof Error) return this.#handleRefusal(verdict);
     this.#held = [];
@@ -215,15 +231,19 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     return this.#held !== undefined;
   }
 
-  #answering({ route, number }: PlannedAttempt, first: GenerationEvent | undefined): void {
-    this.#firstEventAtMs = this.#dependencies.runtime.monotonicMs();
+  #answering(attempt: PlannedAttempt, first: GenerationEvent | undefined): void {
+    const model = first?.event.case === 'started' ? first.event.value.model : '';
     this.#dependencies.plan.answering();
-    this.#dependencies.answerBegan(route, first?.event.case === 'started' ? first.event.value.model : '');
+    this.#dependencies.answerBegan(attempt.route, model);
+    this.#receiver.begun(this.#toBegun(attempt));
+  }
+
+  #toBegun({ route, number }: PlannedAttempt): BegunAnswer {
     const calls = route.upstream?.callsFor?.(this.#routed.request, route.model) ?? 1;
     const { name, cost, model, upstream } = route;
     const mayPause = upstream?.mayPause === true;
     const limitIsVisible = upstream?.limitIsVisible?.(model) === true;
-    this.#receiver.begun({ route: name, cost, attempt: number, calls, mayPause, limitIsVisible });
+    return { route: name, cost, attempt: number, calls, mayPause, limitIsVisible };
   }
 
   /** Handles an answer that the receiver can't continue: the attempt fails, or the request ends. */
@@ -245,7 +265,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
       this.#report({ result: 'completed' });
       return this.#finish();
     }
-    const delivered = this.#firstEventAtMs !== undefined && !this.#routed.restartable;
+    const delivered = this.#opening.isOver && !this.#routed.restartable;
     this.#report(toOutcome(failure));
     const error = this.#dependencies.plan.failed(failure, delivered);
     if (error !== undefined) return this.#finish(error);

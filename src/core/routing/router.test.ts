@@ -8,7 +8,7 @@ import { completed, delta, finished, started } from '../../generation/events.ts'
 import { Hold } from '../../generation/hold.ts';
 import { type Upstream, type UpstreamCall, UpstreamFailure } from '../../generation/upstream.ts';
 import type { Attempt, AttemptOutcome } from './observer.ts';
-import type { RetryPolicy } from './request-plan.ts';
+import { defaultRetryPolicy, type RetryPolicy } from './request-plan.ts';
 import type { Provider, RouteConfig } from './route-table.ts';
 import { Router, type RouterOptions } from './router.ts';
 import {
@@ -137,8 +137,18 @@ test('a working route answers at the first attempt, and the caller gets its name
     mayPause: false,
     limitIsVisible: false,
   });
-  expect(steps.slice(1)).toEqual([begin, text('hello'), end].map(events => ({ kind: 'events', events })));
+  // The opening is held back until there is content.
+  expect(steps.slice(1)).toEqual([[...begin, ...text('hello')], end].map(events => ({ kind: 'events', events })));
   expect(log).toEqual(['1 a/big', '1 completed']);
+});
+
+test('a route that fails after its opening, without content, is followed by the next one, and nothing of it is seen', async () => {
+  const a = (): ScriptStep[] => [begin, text(''), kinds.reported];
+  const { router, log } = setUp({ a, b: () => answer('hello') }, [{}, { provider: 'b', priority: 2 }], {
+    retry: { ...defaultRetryPolicy, retries: 0 },
+  });
+  expect((await outcome(router)).seen).toBe('[hello.');
+  expect(log).toEqual(['1 a/big', '1 reported', '2 b/big', '2 completed']);
 });
 
 test('an upstream gets the route’s model, the call’s limit and the number of the attempt', async () => {
@@ -230,7 +240,13 @@ test('an upstream that ends without `completed` counts as truncated, never as a 
 describe('the waits between attempts', () => {
   const first = (facts: object, policy: Partial<RetryPolicy> = {}): Setting & { a: ScriptedUpstream } => {
     const a = new ScriptedUpstream(({ attempt }) => (attempt < 3 ? [status(429, facts)] : answer('x')));
-    const retry = { retries: 2, backoff: { baseMs: 500, maxMs: 8_000 }, retryAfterMaxMs: 15_000, ...policy };
+    const retry = {
+      retries: 2,
+      backoff: { baseMs: 500, maxMs: 8_000 },
+      retryAfterMaxMs: 15_000,
+      keyWaitMs: 30_000,
+      ...policy,
+    };
     return { a, ...setUp({ a }, [{}], { retry }) };
   };
 
@@ -323,6 +339,19 @@ describe('the error that the client gets', () => {
     await expect(outcome(router)).rejects.toThrow(TypeError);
     expect(log).toEqual(['1 a/big', '1 defect']);
   });
+});
+
+test.each([
+  ['goes to the next route with a longer context', [100, 50, 200], 'ac'],
+  ['goes to a route that has the context of the model', [100, 200, undefined], 'abc'],
+  ['is an error of the request if no route has a longer context', [undefined, 200, undefined], 'a'],
+])('an input that is too long for a route %s', async (_, lengths, asked) => {
+  const tooLong = (): ScriptStep[] => [status(400, { message: 'too long', meaning: 'too_long' })];
+  const routes = lengths.map((contextLength, at) => ({ provider: 'abc'[at] ?? '', priority: at, contextLength }));
+  const { router, log } = setUp({ a: tooLong, b: tooLong, c: () => answer('long') }, routes);
+  const { seen, error } = await outcome(router);
+  expect(asked.length === 1 ? error?.code : seen).toBe(asked.length === 1 ? 'context_length_exceeded' : '[long.');
+  expect(log.flatMap(line => /(\w)\/big/.exec(line)?.[1] ?? []).join('')).toBe(asked);
 });
 
 describe('the circuit breaker', () => {
@@ -429,7 +458,7 @@ describe('the circuit breaker', () => {
     const { router, a } = failing(status(500));
     for (let request = 0; request < 5; request += 1) await outcome(router);
     const route = { provider: 'a', model: 'big', priority: 5, weight: 2 };
-    const retry = { retries: 0, backoff: { baseMs: 1, maxMs: 1 }, retryAfterMaxMs: 1 };
+    const retry = { retries: 0, backoff: { baseMs: 1, maxMs: 1 }, retryAfterMaxMs: 1, keyWaitMs: 1 };
     const config = { providers: [{ name: 'a', upstream: a }], routes: new Map([['m', [route]]]) };
     router.replace(config, retry);
     expect(router.isAvailable('m')).toBe(false);

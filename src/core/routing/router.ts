@@ -5,7 +5,7 @@ import { type Random, type Sleep, sleepOn } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { type BreakerCaller, type BreakerPolicy, type BreakerState, defaultBreakerPolicy } from './breaker.ts';
-import { type LiveRoute, LiveRoutes } from './live-routes.ts';
+import { keyRestMs, type LiveRoute, LiveRoutes } from './live-routes.ts';
 import { Findings, type RouteFindings, type UsageDoubt } from './route-findings.ts';
 import type { RouteName, RoutingObserver } from './observer.ts';
 import { defaultRetryPolicy, type OrderedRoutes, RequestPlan, type RetryPolicy } from './request-plan.ts';
@@ -102,9 +102,9 @@ export class Router {
     this.#retry = retry;
   }
 
-  /** Returns whether any route of the model can be tried now; false for a model without routes. */
+  /** Returns whether any route of the model can be tried now, or soon enough to wait for it; false for a model without routes. */
   isAvailable(modelId: string): boolean {
-    return this.#routes.of(modelId).some(route => route.breaker.passable && route.keys?.isUsable !== false);
+    return this.#routes.of(modelId).some(route => route.breaker.passable && keyRestMs(route) <= this.#retry.keyWaitMs);
   }
 
   /**
@@ -116,7 +116,7 @@ export class Router {
 
   /** Returns how long it takes until a key for an unavailable model is usable again, in ms; undefined: the model is not unavailable because of keys. */
   restMs(modelId: string): number | undefined {
-    const rests = this.#routes.of(modelId).map(({ keys }) => keys?.restMs ?? 0);
+    const rests = this.#routes.of(modelId).map(keyRestMs);
     const shortest = Math.min(...rests.filter(ms => ms > 0));
     return shortest === Infinity ? undefined : shortest;
   }
@@ -287,7 +287,7 @@ export class Router {
   }
 
   #plan(routes: OrderedRoutes, model: string, caller: BreakerCaller): RequestPlan {
-    const dependencies = { policy: this.#retry, random: this.#random, sleep: this.#sleep };
+    const dependencies = { policy: this.#retry, random: this.#random, sleep: this.#sleep, runtime: this.#runtime };
     return new RequestPlan(routes, model, caller, dependencies);
   }
 

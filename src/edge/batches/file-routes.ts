@@ -5,7 +5,7 @@ import { renderFile } from '../../codecs/batches/render.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { type File, ListOrder, type ReadFileContentResponse } from '../../gen/tollgate/v1/batch_pb.ts';
 import { answerJson } from '../answer.ts';
-import { readComparedPath } from '../call.ts';
+import { type Call, readComparedPath } from '../call.ts';
 import { ClientGone } from '../client-watch.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
@@ -119,9 +119,17 @@ async function receiveFile(edge: Edge, request: FastifyRequest, reply: FastifyRe
   } catch (thrown) {
     // Whoever writes the error answer discards the rest of the body.
     raw.unpipe();
-    if (raw.socket.destroyed) throw new ClientGone();
-    if (!(thrown instanceof Error) || !('code' in thrown) || !String(thrown.code).startsWith('FST_')) throw thrown;
-    throw new GatewayError('invalid_request', `The form can’t be read: ${thrown.message}.`, { cause: thrown });
+    throw raw.socket.destroyed ? new ClientGone() : thrown;
+  }
+}
+
+/** Yields parts of a form, or pieces of its file. Throws `invalid_request` if the form can't be read. */
+async function* readForm<Part>(parts: AsyncIterable<Part>): AsyncGenerator<Part, void, undefined> {
+  try {
+    yield* parts;
+  } catch (thrown) {
+    const reason = thrown instanceof Error ? `: ${thrown.message}` : '';
+    throw new GatewayError('invalid_request', `The form can’t be read${reason}.`, { cause: thrown });
   }
 }
 
@@ -130,28 +138,38 @@ async function storeParts(edge: Edge, request: FastifyRequest): Promise<File> {
   const hash = readComparedPath(request) === undefined ? undefined : createHash('sha256');
   let upload: { readonly id: string; readonly filename: string } | undefined;
   let purpose = '';
-  for await (const part of request.parts()) {
-    if (part.type === 'field') {
-      if (part.fieldname === 'purpose') purpose = String(part.value);
-      continue;
+  try {
+    for await (const part of readForm(request.parts())) {
+      if (part.type === 'field') {
+        if (part.fieldname === 'purpose') purpose = String(part.value);
+        continue;
+      }
+      if (upload !== undefined || part.fieldname !== 'file') throw invalidFile('must be one file in the field `file`');
+      const { uploadId } = await edge.files.createFile({}, options);
+      upload = { id: uploadId, filename: part.filename };
+      for await (const content of joinPieces(readForm(part.file as AsyncIterable<Buffer>))) {
+        hash?.update(content);
+        await edge.files.appendFile({ uploadId, content }, options);
+      }
     }
-    if (upload !== undefined || part.fieldname !== 'file') throw invalidFile('must be one file in the field `file`');
-    const { uploadId } = await edge.files.createFile({}, options);
-    upload = { id: uploadId, filename: part.filename };
-    for await (const content of joinPieces(part.file as AsyncIterable<Buffer>)) {
-      hash?.update(content);
-      await edge.files.appendFile({ uploadId, content }, options);
+    if (upload === undefined) throw invalidFile('is required');
+    const { id, filename } = upload;
+    if (hash !== undefined) {
+      const raw = Buffer.from(JSON.stringify([hash.digest('base64url'), filename, purpose]));
+      request.call.setFingerprint(request, { raw });
     }
+    const { file, requestId } = await edge.files.finishFile({ uploadId: id, filename, purpose }, options);
+    request.call.setAnswered(requestId);
+    return present(file);
+  } catch (thrown) {
+    if (upload !== undefined) await discardUpload(edge, upload.id, options);
+    throw thrown;
   }
-  if (upload === undefined) throw invalidFile('is required');
-  const { id, filename } = upload;
-  if (hash !== undefined) {
-    const raw = Buffer.from(JSON.stringify([hash.digest('base64url'), filename, purpose]));
-    request.call.setFingerprint(request, { raw });
-  }
-  const { file, requestId } = await edge.files.finishFile({ uploadId: id, filename, purpose }, options);
-  request.call.setAnswered(requestId);
-  return present(file);
+}
+
+/** Gives back at once what an upload that has failed has taken. Never rejects: what remains is discarded after a time without a piece. */
+export async function discardUpload(edge: Edge, uploadId: string, options: { readonly headers: Call }): Promise<void> {
+  await edge.files.finishFile({ uploadId, discard: true }, options).catch(() => undefined);
 }
 
 /** Joins small pieces, so that fewer calls are made. */

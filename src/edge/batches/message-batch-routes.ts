@@ -10,7 +10,7 @@ import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
 import { generationBodyOptions, readJsonBody } from '../json-body.ts';
 import { type Query, readInteger, readText, refuse } from '../query.ts';
-import { joinPieces } from './file-routes.ts';
+import { discardUpload, joinPieces } from './file-routes.ts';
 import { answerStreamed } from '../send-pieces.ts';
 
 interface OneBatch {
@@ -92,8 +92,13 @@ async function create(edge: Edge, request: FastifyRequest, reply: FastifyReply):
   request.call.setFingerprint(request, body);
   const requests = readRequests(body.value);
   const { uploadId } = await edge.files.createFile({ hidden: true }, options);
-  for await (const content of joinPieces(toLines(requests))) {
-    await edge.files.appendFile({ uploadId, content }, options);
+  try {
+    for await (const content of joinPieces(toLines(requests))) {
+      await edge.files.appendFile({ uploadId, content }, options);
+    }
+  } catch (thrown) {
+    await discardUpload(edge, uploadId, options);
+    throw thrown;
   }
   const { file } = await edge.files.finishFile({ uploadId, purpose: 'batch' }, options);
   const requested = { inputFileId: file?.id ?? '', endpoint: Endpoint.MESSAGES };

@@ -14,6 +14,8 @@ const lifetimeMs = 60 * 60_000;
 /** The most turns that may wait, and the most bytes of them together. */
 const waitingMax = 32;
 const waitingBytesMax = 64 * 1024 ** 2;
+/** A connection is closed after this many refused messages in a row. */
+const refusedMax = 64;
 /** The number of unsent bytes above which a slow client must catch up before it is sent more. */
 const unsentBytesMax = 256 * 1024;
 /** How long a ping may stay unanswered. */
@@ -54,6 +56,8 @@ export class ResponsesSocket {
   readonly #pings: Timer;
   readonly #waiting: SocketMessage[] = [];
   #waitingBytes = 0;
+  /** How many messages were refused since one was accepted. */
+  #refused = 0;
   readonly #reader: WebSocketReader;
   /** The size of the message that is being answered. */
   #turnBytes = 0;
@@ -158,6 +162,7 @@ export class ResponsesSocket {
     if (this.#waiting.length >= waitingMax || this.#waitingBytes + message.size > waitingBytesMax) {
       return this.#refuse('Too many turns wait: send the next one after one has ended.');
     }
+    this.#refused = 0;
     this.#waiting.push(message);
     this.#waitingBytes += message.size;
     if (this.#turn === undefined) this.#answerNext();
@@ -196,6 +201,13 @@ export class ResponsesSocket {
   }
 
   #refuse(text: string): void {
+    this.#refused += 1;
+    // Each refusal takes time from everyone else, and a client that ignores so many of them ignores the next ones too.
+    if (this.#refused > refusedMax) {
+      this.#isOver = true;
+      this.#reader.end();
+      return this.#socket.close(closeCodes.policy, text);
+    }
     // A client that breaks the rules and does not read must not make unsent errors pile up.
     if (this.#socket.bufferedAmount >= unsentBytesMax) return this.terminate();
     this.send(errorEvent(this.edge, new GatewayError('invalid_request', text), this.opened.id));

@@ -31,7 +31,7 @@ export function inForm(vector: Vector, form: VectorForm): Vector {
 }
 
 /**
- * Checks that an upstream's answer has a vector for each input, that all have one length (the requested one, if any), and that all numbers are finite. Throws `UpstreamFailure` `malformed`.
+ * Checks that an upstream's answer has a vector for each input, that all have one length, and that all numbers are finite. Throws `UpstreamFailure`: `malformed`, or, if only the length is another one than requested, an error about the request.
  */
 export function checkVectors(
   vectors: readonly Vector[],
@@ -39,7 +39,7 @@ export function checkVectors(
 ): void {
   if (vectors.length !== inputs.length) throw malformed(`${vectors.length} vectors for ${inputs.length} inputs`);
   const [first] = vectors;
-  const length = dimensions ?? (first === undefined ? 0 : countNumbers(first));
+  const length = first === undefined ? 0 : countNumbers(first);
   for (const [index, vector] of vectors.entries()) {
     const own = countNumbers(vector);
     if (own === 0 || own !== length) throw malformed(`vector ${index} with ${own} numbers, not ${length}`);
@@ -49,6 +49,9 @@ export function checkVectors(
       throw malformed(`a number in vector ${index} that is not finite`);
     }
   }
+  if (dimensions === undefined || dimensions === length) return;
+  const message = `The model’s vectors have ${length} dimensions, not ${dimensions}: its provider ignores the field.`;
+  throw new UpstreamFailure('reported', { status: 400, meaning: 'request', param: 'dimensions', message });
 }
 
 function readFloats(float32: Uint8Array): number[] {

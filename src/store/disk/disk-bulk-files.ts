@@ -35,13 +35,13 @@ class DiskBulkFiles implements BulkFiles {
     }
   }
 
-  async create(name: string): Promise<BulkWriter> {
+  async create(name: string, share = 1): Promise<BulkWriter> {
     const path = this.#toPath(name);
     const handle = await open(path + drafts, 'w', 0o600).catch((thrown: unknown) => {
       throw asFull(thrown);
     });
     return new DiskWriter(handle, path, {
-      grow: bytes => this.#grow(bytes),
+      grow: bytes => this.#grow(bytes, share),
       replaced: bytes => {
         this.#bytes -= bytes;
       },
@@ -100,8 +100,8 @@ class DiskBulkFiles implements BulkFiles {
     return join(this.#options.folder, name);
   }
 
-  #grow(bytes: number): void {
-    if (bytes > 0 && this.#bytes + bytes > this.#options.bytesMax()) throw full();
+  #grow(bytes: number, share: number): void {
+    if (bytes > 0 && this.#bytes + bytes > this.#options.bytesMax() * share) throw full();
     this.#bytes += bytes;
   }
 }

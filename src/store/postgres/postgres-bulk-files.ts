@@ -30,11 +30,14 @@ export function openPostgresBulkFiles(database: StoreDatabase, bytesMax: () => n
   // If a removal fails, the next run repeats it.
   const timer = setInterval(() => void query(database, sweepText).catch(() => undefined), sweepMs).unref();
   return {
-    async create(name) {
+    async create(name, share = 1) {
       const [made] = await query(database, 'INSERT INTO bulk_file (boot) VALUES ($1::bigint) RETURNING file', [
         database.boot(),
       ]);
-      return new PieceWriter(database, name, { file: Number(made?.['file']), bytesMax });
+      return new PieceWriter(database, name, {
+        file: Number(made?.['file']),
+        bytesMax: () => Math.floor(bytesMax() * share),
+      });
     },
     async link(name, second) {
       return (await query(database, linkText, [name, second])).length > 0 ? 'linked' : 'not_found';
