@@ -8,7 +8,7 @@ COPY package.json package-lock.json .npmrc ./
 COPY scripts/check-runtime.mjs scripts/build*.ts scripts/hash-sources.ts ./scripts/
 RUN npm ci --no-audit --no-fund
 COPY . .
-RUN npm run build && npm ci --omit=dev --no-audit --no-fund && rm -rf node_modules/.cache
+RUN npm run build && node scripts/write-sbom.ts && npm ci --omit=dev --no-audit --no-fund && rm -rf node_modules/.cache
 
 # The same Debian as above, but without npm, yarn and their caches, so that the image stays under 200 MB.
 FROM gcr.io/distroless/nodejs24-debian12:nonroot

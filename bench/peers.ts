@@ -24,7 +24,7 @@ const startTimeoutMs = 120_000;
 /** Another gateway, with which ours is compared. */
 export interface Peer {
   readonly name: string;
-  /** What the peer counts and checks for each request in these benches. */
+  /** The counts and checks of the peer for each request in these benches. */
   readonly accounting: string;
   /** Installs the peer if necessary, and starts it. `budgetUsd`: the most that all requests may cost, if the peer has such a limit. Throws an error with a message for people if it can't be installed or started. */
   start(upstream: Target, options?: { readonly budgetUsd?: number }): Promise<Target>;

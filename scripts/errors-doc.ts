@@ -65,7 +65,7 @@ const codesIntroduction = `## Codes
 409, 429 and 5xx). A 429 for a minute limit or for \`concurrent\` is an exception: the header is *true*, with \`retry-after\`.
 `;
 
-/** What the page says of each meaning. */
+/** The text of the page for each meaning. */
 const meaningTexts: Readonly<Record<FailureMeaning, string>> = {
   request: 'the request is refused',
   too_long: 'the input is too long',

@@ -7,7 +7,7 @@ export interface Traffic {
   readonly requests: readonly Buffer[];
 }
 
-/** What was measured under a load. */
+/** The measurements under a load. */
 export interface LoadResult {
   /** Answers with status 200. */
   readonly answers: number;

@@ -6,7 +6,7 @@ import { type Traffic, closedLoop } from './load.ts';
 
 const preload = resolve(import.meta.dirname, '../servers/meter.ts');
 
-/** What `servers/meter.ts` counts. */
+/** The counts of `servers/meter.ts`. */
 interface Count {
   readonly promises: number;
   readonly bytes: number;

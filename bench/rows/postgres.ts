@@ -31,7 +31,7 @@ const callers = 256;
 const warmUpSeconds = 5;
 const connections = 128;
 
-/** What an answer costs in a run of a load on one engine. */
+/** The cost of an answer in a run of a load on one engine. */
 interface Cost {
   readonly perSecond: number;
   readonly refused: number;

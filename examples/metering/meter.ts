@@ -31,7 +31,7 @@ export interface Ended {
   readonly id: bigint;
   readonly target: string;
   readonly state: 'settled' | 'voided' | 'unpaid';
-  /** What the account paid, and the part of the cost that exceeded its funds or limits; both 0 if nothing was charged. */
+  /** The amount that the account paid, and the part of the cost that exceeded its funds or limits; both 0 if nothing was charged. */
   readonly costNanoUsd: bigint;
   readonly writtenOffNanoUsd: bigint;
 }

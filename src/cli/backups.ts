@@ -48,7 +48,7 @@ export function backupCommands(program: Command, ports: CommandLinePorts): void 
     });
 }
 
-/** What is printed about a backup. */
+/** The printed facts about a backup. */
 interface Shown {
   readonly json: true | undefined;
   readonly folder: string;

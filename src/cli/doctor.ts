@@ -41,7 +41,7 @@ interface CheckResult {
 /** A result with the name of its check. */
 type NamedCheckResult = CheckResult & { readonly check: string };
 
-/** What the running gateway reports about itself. */
+/** The running gateway's report about itself. */
 interface Reported {
   readonly publicUrl: string;
   readonly configuration: GetConfigurationResponse;

@@ -27,10 +27,13 @@ export interface GatewayClients {
 export class RepeatableFailure extends Error {
   override readonly name = 'RepeatableFailure';
   readonly repeat: string;
+  /** True to say it even if the gateway has refused the call. */
+  readonly always: boolean;
 
-  constructor(repeat: string, cause: unknown) {
+  constructor(repeat: string, cause: unknown, always = false) {
     super(repeat, { cause });
     this.repeat = repeat;
+    this.always = always;
   }
 }
 
@@ -127,7 +130,7 @@ function toFailure(thrown: unknown, where: { address: string; tokenPath: string 
   if (thrown instanceof RepeatableFailure) {
     const { exitCode, lines } = toFailure(thrown.cause, where);
     const isRefused = ConnectError.from(thrown.cause).findDetails(ErrorDetailSchema).length > 0;
-    return new CommandFailure(exitCode, isRefused ? lines : [...lines, thrown.repeat], thrown);
+    return new CommandFailure(exitCode, isRefused && !thrown.always ? lines : [...lines, thrown.repeat], thrown);
   }
   const failed = (...lines: string[]): CommandFailure => new CommandFailure(1, lines, thrown);
   const error = ConnectError.from(thrown);

@@ -12,7 +12,7 @@ export interface StoredBackup {
   readonly bytes: number;
 }
 
-/** What a restore has done about rights that ended after the backup; undefined as a whole: an older version wrote the backup, and nothing was done. */
+/** The rights that a restore has ended because they ended after the backup; undefined as a whole: an older version wrote the backup, and nothing was done. */
 export interface RevokedSince {
   /** The data directory that was asked which keys still work; undefined: none was found. */
   readonly asked: string | undefined;
@@ -21,7 +21,7 @@ export interface RevokedSince {
   readonly endedSessions: number;
 }
 
-/** What the command line needs from outside; `main.ts` provides it. */
+/** The outside of the command line; `main.ts` provides it. */
 export interface CommandLinePorts {
   readonly streams: Streams;
   /** Reads the environment variables; throws `ConfigError`. Not called if only help is printed. */

@@ -9,7 +9,7 @@ const narrowedMax = 50;
 /** The most members that can be absent: each is a bit of an integer. */
 const bitsMax = 52;
 
-/** What is known of a schema whose members can be absent. */
+/** The known facts about a schema whose members can be absent. */
 interface Narrowing {
   /** A power of two for each member whose absence changes nothing in the result. */
   readonly bits: ReadonlyMap<string, number>;

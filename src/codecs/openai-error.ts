@@ -4,7 +4,7 @@ import type { UpstreamFailure } from '../generation/upstream.ts';
 import { sseData } from '../lib/sse.ts';
 import type { Json } from './codec.ts';
 import { objectIn } from './json.ts';
-import { errorFacts, type ErrorFacts, readErrorBody, makeReportedFailure, statusIn } from './upstream-error.ts';
+import { errorFacts, type ErrorFacts, readErrorBody, makeReportedFailure, namedStatus } from './upstream-error.ts';
 
 /** Errors of Chat Completions and of the older Completions: renders the frame for clients, and parses the errors of upstreams. Source: docs/errors.md "The envelope". */
 
@@ -32,6 +32,6 @@ export function parseError(status: number, body: string): ErrorFacts {
 export function toReportedFailure(value: Json): UpstreamFailure {
   const body = objectIn(value);
   const error = objectIn(body?.['error']) ?? body;
-  const status = statusIn([error?.['status'], error?.['status_code'], error?.['code']]);
+  const status = namedStatus(error ?? {});
   return makeReportedFailure(errorFacts(value, status), status);
 }

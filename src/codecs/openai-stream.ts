@@ -51,7 +51,7 @@ export interface ChunkDialect {
   openChoice(context: ChoiceContext): ChoiceReader;
 }
 
-/** What the parser of a choice needs to know about the answer. */
+/** The facts about the answer that the parser of a choice needs. */
 export interface ChoiceContext {
   readonly index: number;
   readonly provider: string;

@@ -9,7 +9,7 @@ export interface ProviderError {
   readonly code?: RegExp;
   /** Its message; absent: any. */
   readonly message?: RegExp;
-  /** What is said in docs/errors.md: who sends it, and when. */
+  /** The text for docs/errors.md: who sends it, and when. */
   readonly sent: string;
   /** Where this was found. `recorded`: among recorded exchanges with the provider. */
   readonly source: string;

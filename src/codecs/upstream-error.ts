@@ -3,7 +3,7 @@ import type { Json, JsonObject } from './codec.ts';
 import { findMeaning } from './provider-errors.ts';
 import { countIn, defined, listIn, objectIn, objectsIn, parsedJson, textIn } from './json.ts';
 
-/** What an upstream's error says, in a form for all protocols. Source: docs/errors.md "Errors of providers". */
+/** The content of an upstream's error, in a form for all protocols. Source: docs/errors.md "Errors of providers". */
 export type ErrorFacts = Pick<
   UpstreamFailureFacts,
   'message' | 'param' | 'detailCode' | 'meaning' | 'status' | 'retryAfterMs'
@@ -49,7 +49,7 @@ export function errorFacts(value: Json, status: number | undefined): ErrorFacts 
   });
 }
 
-/** What xAI adds to a refusal about the content: the operator's team and key. */
+/** xAI's addition to a refusal about the content: the operator's team and key. */
 const ownersNames = /\s*\b(?:Team|API key ID): [^,]*,/g;
 
 /** Returns the message of an error object. Servers built on FastAPI put it into `detail`: a text, or one entry for each wrong field. OpenRouter has the text of the provider behind it in `metadata.raw`. */
@@ -62,7 +62,31 @@ function readMessage({ message, msg, detail, metadata }: JsonObject): string {
   return (inner === undefined ? raw.replace(/^<.*/s, '') : readMessage(errorIn(inner) ?? {})) || own;
 }
 
-/** Returns the first of the values that is an HTTP status of an error; undefined if none is. */
-export function statusIn(values: readonly (Json | undefined)[]): number | undefined {
-  return values.map(countIn).find(status => status !== undefined && status >= 400 && status <= 599);
+/** HTTP statuses by the type or code of an error inside an answer. Source: platform.claude.com, errors; the errors of Responses in the types of `openai`; docs/errors.md. */
+const statusByName: Readonly<Record<string, number>> = {
+  invalid_request_error: 400,
+  invalid_request: 400,
+  invalid_prompt: 400,
+  context_length_exceeded: 400,
+  upstream_rejected: 400,
+  authentication_error: 401,
+  billing_error: 402,
+  permission_error: 403,
+  not_found_error: 404,
+  not_found: 404,
+  request_too_large: 413,
+  rate_limit_error: 429,
+  rate_limit_exceeded: 429,
+  too_many_requests: 429,
+  api_error: 500,
+  server_error: 500,
+  overloaded: 503,
+  timeout_error: 504,
+  overloaded_error: 529,
+};
+
+/** Returns the HTTP status that an error inside an answer names, as a number or by its code or type; undefined if it names none. */
+export function namedStatus({ status_code: own, status, code, type }: JsonObject): number | undefined {
+  const number = [own, status, code].map(countIn).find(each => each !== undefined && each >= 400 && each <= 599);
+  return number ?? statusByName[textIn(code)] ?? statusByName[textIn(type)];
 }

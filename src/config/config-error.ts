@@ -6,7 +6,7 @@ export interface Problem {
   readonly line?: number;
   /** The setting ("models[0].pricing.input") or the name of the variable; '' for the whole file. */
   readonly path: string;
-  /** What is wrong, and the allowed values. Never contains a secret. */
+  /** The mistake, and the allowed values. Never contains a secret. */
   readonly message: string;
 }
 

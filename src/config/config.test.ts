@@ -26,6 +26,7 @@ const decided = `
 public_url: https://gateway.example          # default: http://HOST:PORT of the public listener
 shutdown_grace: 30s
 cors_origins: []                             # off by default
+trusted_proxies: [127.0.0.1, "10.0.0.0/8", "2001:db8::/32"]
 metrics: internal                            # or public
 strict: false
 expose_route: false
@@ -111,6 +112,7 @@ test('an empty file and no file give the documented defaults', () => {
     },
     keepAliveMs: 15_000,
     corsOrigins: [],
+    trustedProxies: [],
     metrics: 'internal',
     logLevel: 'info',
     strict: false,

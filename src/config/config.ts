@@ -155,6 +155,7 @@ function toSettings(file: CompleteFile): Config {
     shutdownGraceMs: file.shutdown_grace,
     keepAliveMs: file.keep_alive,
     corsOrigins: file.cors_origins,
+    trustedProxies: file.trusted_proxies,
     metrics: file.metrics,
     logLevel: file.log_level,
     strict: file.strict,

@@ -30,7 +30,7 @@ export interface ProxyEnvironment {
   readonly noProxy?: string;
 }
 
-/** What environment variables set: the gateway's addresses and folders, and secrets. */
+/** The settings that environment variables have: the gateway's addresses and folders, and secrets. */
 export interface Environment {
   /** Public listener. Port 0: the system picks one. */
   readonly host: string;

@@ -32,6 +32,7 @@ export function toFileSettings(config: Config): FileSettings {
     shutdown_grace: durationText(config.shutdownGraceMs),
     keep_alive: durationText(config.keepAliveMs),
     cors_origins: config.corsOrigins,
+    trusted_proxies: config.trustedProxies,
     metrics: config.metrics,
     log_level: config.logLevel,
     strict: config.strict,

@@ -3,7 +3,7 @@ import { defaultPaths } from './model-kind.ts';
 import type { Preset } from './presets.ts';
 import type { CachePricingSettings, ModelSettings } from './settings.ts';
 
-/** What is known about a preset's text model. */
+/** The known facts about a preset's text model. */
 export type ListedModel = Pick<
   ModelSettings,
   'name' | 'vision' | 'functionCall' | 'reasoning' | 'serviceTiers' | 'pricing'

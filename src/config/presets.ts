@@ -144,7 +144,7 @@ export const presets: readonly Preset[] = [
   },
 ];
 
-/** What environment variables say of a preset. */
+/** The settings of a preset that environment variables have. */
 export interface PresetSettings {
   readonly preset: Preset;
   /** True if they enable it. */

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { readNetwork } from '../lib/client-address.ts';
 import { documented } from '../lib/schema-notes.ts';
 import { scaledInteger } from './decimal.ts';
 import { readDuration } from './durations.ts';
@@ -233,6 +234,13 @@ export const origin = leaf(
     return url !== null && ['http:', 'https:'].includes(url.protocol) && url.origin === value ? url.origin : undefined;
   },
   patterned(String.raw`^(\*|https?://[^\s/?#@]+)$`),
+);
+
+/** An address or a network. */
+export const network = leaf(
+  'an address or a network, such as 10.0.0.7, 10.0.0.0/8 or 2001:db8::/32',
+  value => (typeof value === 'string' && readNetwork(value) !== undefined ? value : undefined),
+  patterned(String.raw`^[0-9A-Fa-f:.]+(/\d{1,3})?$`),
 );
 
 /** A day as YYYY-MM-DD, or seconds since 1970 UTC; read as seconds. */

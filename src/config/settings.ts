@@ -17,6 +17,8 @@ export interface Config {
   readonly keepAliveMs: number;
   /** Origins that browsers may call from, or `*`; empty: none. */
   readonly corsOrigins: readonly string[];
+  /** Addresses and networks of proxies whose `x-forwarded-for` is believed. */
+  readonly trustedProxies: readonly string[];
   /** `public`: the public listener serves `GET /metrics`, too. */
   readonly metrics: 'internal' | 'public';
   readonly logLevel: 'error' | 'warn' | 'info' | 'debug';
@@ -398,7 +400,7 @@ export interface RouteSettings {
   readonly tiers?: readonly ('flex' | 'priority')[];
   /** The most tokens of input and output at this route; absent: those of the model. */
   readonly contextLength?: number;
-  /** What the provider charges the operator; absent: unknown. */
+  /** The amount that the provider charges the operator; absent: unknown. */
   readonly cost?: PricingSettings;
 }
 
@@ -415,7 +417,7 @@ export interface BatchSettings {
 /** A plan that an account can subscribe to. */
 export type PlanName = 'core' | 'core_pro';
 
-/** What a plan costs and includes. */
+/** A plan's price and contents. */
 export interface PlanSettings {
   readonly biweekly: PlanPeriod;
   readonly monthly: PlanPeriod;

@@ -82,7 +82,7 @@ class SourceReader {
   readonly #variables: Variables;
   readonly #lines: LineCounter;
   readonly #document: Document;
-  /** What each alias stands for; undefined: none has been read yet. */
+  /** The node that each alias stands for; undefined: none has been read yet. */
   #targets: ReadonlyMap<Alias, Node> | undefined;
   #nodes = 0;
   #aliased = 0;

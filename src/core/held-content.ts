@@ -43,7 +43,7 @@ export class HeldContent implements ContentRoom, Holder {
     this.#owner = BigInt(call.accountId);
   }
 
-  /** What the request has: the memory of its contents, and that of its body. */
+  /** The memory of the request: the memory of its contents, and that of its body. */
   get held(): number {
     return this.#bytes + (this.#call.header?.bodyMemory ?? 0);
   }

@@ -27,7 +27,7 @@ export interface ConfiguredProvider {
   readonly keys: readonly KeyHealth[];
 }
 
-/** What the operator's view of providers is read from. */
+/** The sources of the operator's view of providers. */
 export interface ProviderAdminOptions {
   readonly router: Pick<Router, 'routes' | 'strategy' | 'findings'>;
   /** Returns the providers that are in use. */

@@ -4,7 +4,8 @@ import { defineConfig } from 'vite';
 // oxlint-disable-next-line import/no-default-export -- Vite loads the default export
 export default defineConfig({
   root: import.meta.dirname,
-  base: '/dashboard/',
+  // Relative, so that the pages work below any path: `PageFiles` writes the path into `index.html`.
+  base: './',
   cacheDir: '../../node_modules/.cache/vite-dashboard',
   build: {
     outDir: '../../dist/dashboard',

@@ -20,7 +20,7 @@ export interface Params {
 /** A request to an account endpoint. */
 export type AccountRequest = FastifyRequest<{ Querystring: Query; Params: Params }>;
 
-/** What an account endpoint needs to answer a request. */
+/** The arguments of an account endpoint. */
 export interface AccountCall {
   readonly accounts: Edge['accounts'];
   /** The caller's credential. */

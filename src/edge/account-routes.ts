@@ -68,7 +68,7 @@ export function registerAccount(app: FastifyInstance, edge: Edge): void {
       url,
       onRequest: authenticate(edge, allowed),
       handler: async (request, reply) => {
-        request.call.address = request.ip;
+        request.call.address = edge.options.addresses.find(request.raw);
         const value = await answer({
           accounts: edge.accounts,
           as: { headers: request.call },

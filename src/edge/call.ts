@@ -43,7 +43,7 @@ export class Call extends RequestTelemetry implements HeaderReader {
   requestedModel: string | undefined;
   /** Whether a core in this process has reserved memory for the contents of the answer. */
   isCounted = false;
-  /** What holds memory for the body; absent: nothing does. */
+  /** The holder of memory for the body; absent: nothing does. */
   body: { readonly taken: number } | undefined;
   /** The response that answers the request; absent if it is answered in another way. */
   response: ServerResponse | undefined;

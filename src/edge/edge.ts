@@ -17,7 +17,7 @@ import { LoadWatch } from './load-watch.ts';
 import { JsonParser } from './json-parser.ts';
 import type { EdgeOptions } from './options.ts';
 
-/** What all routes share: the options, the core's clients, and the counts of running requests. */
+/** The parts that all routes share: the options, the core's clients, and the counts of running requests. */
 export class Edge {
   readonly options: EdgeOptions;
   readonly catalog: LeanClient<typeof CatalogService>;

@@ -186,7 +186,7 @@ export interface RequestFailure {
 
 /** Counts a request that was refused for its key. Returns whether too many such requests of its address are still being answered. */
 function isCrowded(edge: Edge, { raw }: FastifyRequest, reply: FastifyReply): boolean {
-  const address = raw.socket.remoteAddress ?? '';
+  const address = edge.options.addresses.find(raw);
   if (edge.unauthenticated.take(address, 1) !== 'taken') return true;
   reply.raw.once('close', () => edge.unauthenticated.give(address, 1));
   return false;

@@ -6,7 +6,7 @@ export interface SyntaxProblem {
   readonly line: number;
   /** The column, from 1, in UTF-16 units. */
   readonly column: number;
-  /** What was expected there ("a value"). */
+  /** The expected kind of value ("a value"). */
   readonly expected: string;
 }
 

@@ -1,3 +1,4 @@
+import type { ClientAddresses } from '../lib/client-address.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import type { Dashboard } from './dashboard/dashboard.ts';
@@ -67,6 +68,8 @@ export interface EdgeOptions {
   readonly texts: ErrorTexts;
   /** Origins whose pages may call the gateway ("https://app.example"); "*" allows all, an empty list none. */
   readonly corsOrigins: readonly string[];
+  /** Finds the address of a client, also behind a trusted proxy. */
+  readonly addresses: ClientAddresses;
   /** Returns the listed id of a model that clients may name so; undefined: there is none. Absent: the edge has no catalogue, and requests that it refuses itself count for no model. */
   readonly findListed?: (name: string) => string | undefined;
   /** Begins the trace of a request; absent: tracing is off. */

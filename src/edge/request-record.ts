@@ -126,7 +126,7 @@ function lineMembers(
   );
 }
 
-/** What a key's requests to one route have in common. */
+/** The common facts of a key's requests to one route. */
 interface UsualFacts {
   readonly accountId: number | bigint | undefined;
   readonly keyId: number | bigint | undefined;

@@ -3,7 +3,7 @@
  * table.
  */
 
-/** What a code means for people, how each kind of caller gets it, and how it is logged. */
+/** The meaning of a code for people, its form for each kind of caller, and its level in the log. */
 export interface ErrorFacets {
   /** The meaning, for people. */
   readonly meaning: string;
@@ -25,7 +25,7 @@ export interface ErrorFacets {
   readonly retry: boolean | undefined;
   /** The level at which the error is logged when it is sent to the client. */
   readonly log: 'info' | 'warn' | 'error';
-  /** What the client can do, unless the error has a tip of its own. */
+  /** The advice to the client, unless the error has a tip of its own. */
   readonly tip: string;
 }
 

@@ -40,13 +40,13 @@ export interface Violation {
   readonly inputJson?: string;
 }
 
-/** What an error says in addition to its code and message. */
+/** The facts of an error besides its code and message. */
 export interface ErrorFacts {
   /** The field that caused the error, for example `messages.0.content`. */
   readonly param?: string;
   /** The upstream's own error code, which the details of an error in the Anthropic interface contain. */
   readonly detailCode?: string;
-  /** What the client can do; absent: the tip of the table. */
+  /** The advice to the client; absent: the tip of the table. */
   readonly tip?: string;
   /** How long to wait, if waiting helps. */
   readonly retryAfterMs?: number;

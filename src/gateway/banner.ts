@@ -1,7 +1,7 @@
 import type { FoundProvider } from './found-providers.ts';
 import type { Gateway } from './gateway.ts';
 
-/** What the banner shows to the operator when the gateway is ready. */
+/** The facts that the banner shows to the operator when the gateway is ready. */
 export interface BannerFacts extends Pick<Gateway, 'publicUrl' | 'rpcUrl' | 'firstKeys' | 'dashboard'> {
   readonly dataDir: string;
   /** The providers that environment variables have enabled. */

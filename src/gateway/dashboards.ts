@@ -1,3 +1,4 @@
+import type { ClientAddresses } from '../lib/client-address.ts';
 import type { DescService } from '@bufbuild/protobuf';
 import { SignInLinks } from '../core/dashboard/sign-in-links.ts';
 import { type NowOptions, NowStreams } from '../core/dashboard/now.ts';
@@ -53,7 +54,7 @@ interface PeopleOptions extends Pick<NowOptions, 'router'> {
   readonly workers?: Workers | undefined;
 }
 
-/** What the dashboard needs besides the other services: sessions, the live view, and the URLs of the operator's links. */
+/** The dashboard's needs besides the other services: sessions, the live view, and the URLs of the operator's links. */
 export class People {
   readonly options: SessionOptions;
   readonly errors = new RecentErrors(() => systemClock.now());
@@ -120,18 +121,20 @@ export class People {
 /** The options of the dashboards of both listeners. */
 interface DashboardOptions {
   readonly config: Config;
+  readonly addresses: ClientAddresses;
   readonly core: PushTransport;
   readonly logger: Logger;
   readonly people: People;
 }
 
 /** Returns the dashboards of the public and of the internal listener. The operator's services are only on the internal listener, and not there either if the configuration restricts them to the socket. */
-export function openDashboards({ config, core, logger, people }: DashboardOptions): {
+export function openDashboards({ config, addresses, core, logger, people }: DashboardOptions): {
   readonly publicPages: Dashboard;
   readonly internalPages: Dashboard;
 } {
   const { rpc, tls, limits } = config;
   const shared = {
+    addresses,
     core,
     files: new PageFiles(pagesFolder()),
     runtime: systemRuntime,
@@ -153,6 +156,7 @@ export function openDashboards({ config, core, logger, people }: DashboardOption
     publicPages: new Dashboard({
       ...shared,
       listener: 'public',
+      path: () => new URL(people.options.publicUrl()).pathname.replace(/\/+$/, ''),
       login: login('public'),
       isSecure: tls !== undefined,
       services: peoplesServices,
@@ -160,6 +164,7 @@ export function openDashboards({ config, core, logger, people }: DashboardOption
     internalPages: new Dashboard({
       ...shared,
       listener: 'internal',
+      path: () => '',
       login: login('internal'),
       isSecure: rpc.tls !== undefined,
       services: [...peoplesServices, ...operators],

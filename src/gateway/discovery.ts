@@ -25,7 +25,7 @@ export interface DiscoveryOptions {
 /** The result of a server's last query. `listed`: it listed its models. `unauthorized`: it refused its key. `failed`: anything else, also before its first answer. */
 export type ServerState = 'listed' | 'failed' | 'unauthorized';
 
-/** What is known about one server. */
+/** The known facts about one server. */
 interface KnownServer {
   models: readonly ModelSettings[];
   state: ServerState;

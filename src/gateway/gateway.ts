@@ -101,7 +101,7 @@ export interface Gateway {
 /** The factor by which a provider's token count may exceed the gateway's before the gateway cuts an answer at its output limit. */
 const foreignTolerance = 1.15;
 
-/** What a gateway is opened with. */
+/** The options with which a gateway is opened. */
 export interface GatewayResources {
   readonly environment: Environment;
   readonly config: Config;
@@ -134,7 +134,7 @@ export async function openGateway(resources: GatewayResources): Promise<Gateway>
   const tls = openTls(config, logger);
   const people = new People({ ...core, config, publicUrl, workers });
   const services = makeServices(core, people, workers, operatorView(parts));
-  const dashboards = openDashboards({ config, core: services, logger, people });
+  const dashboards = openDashboards({ config, addresses: live.addresses, core: services, logger, people });
   const listening = {
     ...parts,
     tls,
@@ -564,6 +564,7 @@ function openRpc(parts: ListenerOptions, core: Core): RpcListener {
     decodeSource: sourceDecoder(parser),
     messageBytesMax: limits.bodyBytes,
     unready: () => parts.health.reason,
+    addresses: live.addresses,
     controlBytesMax: settings.controlBytes,
     elementsMax: settings.messageElements,
     openCalls: settings.open,

@@ -10,12 +10,13 @@ import type { RetryPolicy } from '../core/routing/request-plan.ts';
 import type { RoutingConfig } from '../core/routing/route-table.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
+import { ClientAddresses } from '../lib/client-address.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { builtInModels, retryPolicy, toRoutes, toStrategies } from './routing.ts';
 import type { UpstreamSet } from './upstream-set.ts';
 
-/** What a new configuration is applied to. */
+/** The parts to which a new configuration is applied. */
 export interface ReloadTargets {
   readonly upstreams: UpstreamSet;
   readonly router: { replace(config: RoutingConfig, retry: RetryPolicy): void };
@@ -65,6 +66,8 @@ export class LiveConfig {
   #discovered: readonly ModelSettings[] = [];
   #readAtMs = systemClock.now();
   #whole: Config;
+  /** Finds the addresses of clients behind the proxies that the current configuration trusts. */
+  readonly addresses = new ClientAddresses(() => this.#current.trustedProxies);
 
   /** `read` reads the file again and throws `ConfigError`. */
   constructor(config: Config, read: () => Promise<Config>) {

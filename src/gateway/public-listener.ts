@@ -89,6 +89,7 @@ export function openEdge(parts: PublicListenerOptions, draining: () => boolean):
     logger,
     metrics,
     findListed: parts.findListed,
+    addresses: live.addresses,
     startTrace,
     dashboard: dashboards.publicPages,
     failed: parts.failed,

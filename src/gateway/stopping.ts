@@ -12,7 +12,7 @@ import type { Ledger } from '../ledger/ledger.ts';
  */
 const stepMs = 5_000;
 
-/** What is to be stopped. */
+/** The parts to be stopped. */
 export interface StoppingOptions {
   readonly edge: { close(): Promise<unknown> };
   readonly rpc: RpcListener;

@@ -49,7 +49,7 @@ export class StorageHealth {
     return this.#failing.has('content') ? 'The content store can’t be written.' : undefined;
   }
 
-  /** What the ledger reports to. */
+  /** Receives the ledger's reports. */
   get ledgerWatch(): LedgerWatch {
     const { logger } = this.#options;
     return {
@@ -67,7 +67,7 @@ export class StorageHealth {
     };
   }
 
-  /** What the documents report to. */
+  /** Receives the documents' reports. */
   get documentWatch(): DocumentWatch {
     return { failing: cause => this.#note('content', cause), lost: cause => this.#lose('content', cause) };
   }

@@ -9,7 +9,7 @@ import { eventsMs } from './retention.ts';
 import type { StorageHealth } from './storage-health.ts';
 import { fileLifetimeMs, type Stores } from './stores.ts';
 
-/** What the view of the storage is read from. */
+/** The sources of the view of the storage. */
 interface StorageViewOptions {
   readonly environment: Pick<Environment, 'dataDir' | 'databaseUrl'>;
   readonly live: LiveConfig;

@@ -17,7 +17,7 @@ export interface DirectCall<Request> {
   readonly watch?: AttemptWatch | undefined;
 }
 
-/** What the answers of all direct endpoints report. */
+/** The facts that answers of all direct endpoints report. */
 export interface DirectAnswer {
   /** The input tokens that the upstream reports; undefined: it reports none. */
   readonly inputTokens: number | undefined;

@@ -61,7 +61,7 @@ export function lostImageComment(event: GenerationEvent, own: Protocol): string 
   return findForeignImage(event, own) === undefined ? '' : sseComment(`x-tollgate-warnings: ${lostImages}`);
 }
 
-/** What every item with an image contains. */
+/** Matches a member that every item with an image has. */
 const imageMark = /"(?:inlineData|image_url|image_generation_call)"/;
 
 function isFilled(value: unknown): value is string {

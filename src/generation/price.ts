@@ -95,7 +95,7 @@ export function priceSheet(pricing: Pricing, inputTokens: number): PriceSheet {
   return sheet;
 }
 
-/** What the price of an image depends on; '': the default size or quality. */
+/** The size or quality on which the price of an image depends; '': the default size or quality. */
 export interface ImageTerms {
   readonly size: string;
   readonly quality: string;
@@ -179,7 +179,7 @@ export function sumCost(lines: readonly CostLine[]): bigint {
   return (atto + attoPerNano / 2n) / attoPerNano;
 }
 
-/** What a provider is expected to charge for: a usage, and what its prices depend on. */
+/** The basis of a provider's expected charge: a usage, and what its prices depend on. */
 export interface ProviderWork {
   readonly usage: PricedUsage;
   /** The input tokens of one upstream call, cached ones included. They select the price threshold. */

@@ -20,7 +20,7 @@ export const pricedTools = [
 /** A tool that a provider runs and charges per call. */
 export type PricedTool = (typeof pricedTools)[number];
 
-/** What a member of a body costs: the price name, and the values that cost nothing. */
+/** The price of a member of a body: the price name, and the values that cost nothing. */
 interface PricedMember {
   readonly feature: string;
   readonly harmless?: readonly JsonValue[];

@@ -8,7 +8,7 @@ import { callIdFor } from './call-id.ts';
 /** The states of a response. Source: docs/interfaces/responses.md "States". */
 export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
 
-/** What is known about a response so far. */
+/** The response as far as it is known. */
 export interface ResponseOutcome {
   readonly status: ResponseStatus;
   /** The output, with public ids. Messages have a phase if it is already known. */
@@ -50,7 +50,7 @@ export class ResponseFold {
     return this.#fold.choices[0]?.items ?? [];
   }
 
-  /** What is known so far. The status is `in_progress` until the events are complete, then `completed` or `incomplete`. */
+  /** The response as far as it is known. The status is `in_progress` until the events are complete, then `completed` or `incomplete`. */
   get outcome(): ResponseOutcome {
     const { completed, choices } = this.#fold;
     const [choice] = choices;

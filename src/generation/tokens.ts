@@ -185,7 +185,7 @@ export interface MeasuredInput extends InputBounds {
   readonly cacheWrites: CacheWrites;
 }
 
-/** What a request asks an upstream to write to its cache: nothing, or for how long at most: five minutes (`short`, also if it does not say), or an hour. */
+/** The cache writes that a request asks an upstream for: nothing, or for how long at most: five minutes (`short`, also if it does not say), or an hour. */
 export type CacheWrites = 'none' | 'short' | 'long';
 
 /** How many characters are measured at once, which takes about a millisecond. */

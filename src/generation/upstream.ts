@@ -165,7 +165,7 @@ export interface UpstreamFailureFacts {
   readonly param?: string;
   /** The error code in `error.details` of the Messages interface, which its clients read: letters, digits and underscores. */
   readonly detailCode?: string;
-  /** What the error's body says that the error means; absent: its status decides (`readMeaning`). */
+  /** The meaning of the error, as its body says; absent: its status decides (`readMeaning`). */
   readonly meaning?: FailureMeaning;
   /** The wait that the upstream requests (`retry-after`), in ms. */
   readonly retryAfterMs?: number;

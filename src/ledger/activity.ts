@@ -21,7 +21,7 @@ export interface ActivityFilter {
   readonly endMs?: number;
 }
 
-/** What sums can be grouped by; `tag`: the values of one tag. */
+/** The fields by which sums can be grouped; `tag`: the values of one tag. */
 export type AnalyticsGroup =
   | 'none'
   | 'model'

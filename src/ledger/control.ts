@@ -1,12 +1,12 @@
 /** Limits and groups in the ledger's commands and replies. */
 
-/** What a limit applies to: an account, a group with its subgroups and keys, or a key. */
+/** The scope of a limit: an account, a group with its subgroups and keys, or a key. */
 export type LimitScope = 'account' | 'group' | 'key';
 export type LimitUnit = 'usd' | 'requests' | 'tokens' | 'concurrent';
 /** The window of a limit. `minute`: the last 60 s; `total`: without an end; the others: calendar periods. */
 export type LimitWindow = 'minute' | 'hour' | 'day' | 'week' | 'month' | 'total';
 export type LimitAction = 'refuse' | 'alert';
-/** What creates a limit besides the limit commands: a field of a key, or the request windows of free models. */
+/** The makers of limits besides the limit commands: a field of a key, or the request windows of free models. */
 export type LimitField = 'minute_limit' | 'daily_limit' | 'monthly_limit' | 'free_minute' | 'free_day';
 
 /** A maximum that applies until a time. */

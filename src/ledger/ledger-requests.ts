@@ -36,7 +36,7 @@ export interface CredentialSource {
   forget(): void;
 }
 
-/** What `LedgerRequests` needs. */
+/** The dependencies of `LedgerRequests`. */
 export interface LedgerRequestTools {
   readonly send: SendCommand;
   readonly now: () => number;

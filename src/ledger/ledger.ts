@@ -368,11 +368,11 @@ export interface SettleCommand {
   readonly timeline?: string | undefined;
   /** Calls of tools that are priced per call; absent: none. */
   readonly tools?: readonly ToolCharge[] | undefined;
-  /** What the provider may have billed without a price here, as `usage.foo_tokens` or `service_tier`; absent: nothing. */
+  /** The features that the provider may have billed without a price here, as `usage.foo_tokens` or `service_tier`; absent: nothing. */
   readonly unpriced?: readonly string[] | undefined;
   /** The cost, if another service computed it (AccountingService); the prices are then not used. */
   readonly costNanoUsd?: bigint;
-  /** What the provider charges the operator for the request; undefined: unknown. */
+  /** The amount that the provider charges the operator for the request; undefined: unknown. */
   readonly providerCostNanoUsd?: bigint | undefined;
 }
 
@@ -544,7 +544,7 @@ export interface UsageRow {
   readonly createdAtMs: number;
   readonly costNanoUsd: bigint;
   readonly writtenOffNanoUsd: bigint;
-  /** What the provider charged the operator, shown to the operator only; undefined: unknown. */
+  /** The amount that the provider charged the operator, shown to the operator only; undefined: unknown. */
   readonly providerCostNanoUsd: bigint | undefined;
   readonly state: RecordState;
   readonly usageSource: 'reported' | 'estimated';

@@ -2,7 +2,7 @@
 export type PlanName = 'core' | 'core_pro';
 export type PlanPeriodName = 'biweekly' | 'monthly';
 
-/** What a plan costs and includes. If this changes, a paid period keeps its price and tokens; the rest applies from the next request on. */
+/** A plan's price and contents. If this changes, a paid period keeps its price and tokens; the rest applies from the next request on. */
 export interface PlanTerms {
   readonly biweekly: PlanPeriodTerms;
   readonly monthly: PlanPeriodTerms;

@@ -13,7 +13,7 @@ export interface NextPayer {
   readonly resetsAtMs?: number;
 }
 
-/** What an admission would decide. */
+/** The decision that an admission would make. */
 export interface AdmissionPreview {
   /** Why the request would be refused; absent: it would be admitted. */
   readonly denied?: Denied;

@@ -179,7 +179,7 @@ export interface Limit {
   readonly raisedUntilMs: number | null;
   /** True if only the operator may change the limit. */
   readonly locked: boolean;
-  /** What created the limit, if no limit command did; else null. */
+  /** The maker of the limit, if no limit command made it; else null. */
   readonly field: LimitField | null;
   readonly removed: boolean;
   readonly createdAtMs: number;
@@ -225,7 +225,7 @@ export interface TallySpan extends Pick<Limit, 'accountId' | 'scope' | 'scopeId'
   readonly byTime: boolean;
 }
 
-/** What a hold and the record that it becomes have in common. */
+/** The common fields of a hold and of the record that it becomes. */
 export interface Request {
   readonly id: number;
   /** The random part of the public id: see `requestPart`. */
@@ -301,7 +301,7 @@ export interface Usage extends Request, UsageBuckets {
   readonly firstEventMs: number | null;
   readonly providerId: number;
   readonly attempts: number;
-  /** What the provider charged the operator; null: unknown. */
+  /** The amount that the provider charged the operator; null: unknown. */
   readonly providerCost: bigint | null;
   /** The timeline, as `writeTimeline` returns it; null if the other fields say it all. */
   readonly timeline: string | null;

@@ -10,7 +10,7 @@ import { networkCall } from './network-call.ts';
 import type { PushTransport } from './push-transport.ts';
 import { writeReply } from './reply-writer.ts';
 
-/** What pages of the dashboard may call, and how. */
+/** The services that pages of the dashboard may call, and their options. */
 export interface BrowserCallOptions extends MessageLimits {
   readonly core: PushTransport;
   readonly services: readonly DescService[];

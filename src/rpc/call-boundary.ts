@@ -25,7 +25,7 @@ export interface RpcCall {
 /** Called once for every call that reached a service or the gate. */
 export type CallObserver = (call: RpcCall) => void;
 
-/** What calls are reported to, and what times them. */
+/** The observer and the clock of calls. */
 export interface CallWatch {
   readonly observe: CallObserver;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;

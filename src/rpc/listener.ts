@@ -1,3 +1,4 @@
+import type { ClientAddresses } from '../lib/client-address.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { DescService } from '@bufbuild/protobuf';
 import { createConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
@@ -49,6 +50,8 @@ export interface RpcListenerOptions extends MessageLimits {
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly body: string }>;
   /** Returns, in words for people, why the running gateway can't accept requests; undefined: it can. Absent: it always can. */
   readonly unready?: () => string | undefined;
+  /** Finds the address of a caller behind a trusted proxy; absent: it is that of the connection. */
+  readonly addresses?: ClientAddresses;
   /** Called for every call that has ended. */
   readonly observe?: CallObserver;
   /** Times the calls; absent: the system's clock and timers. */
@@ -182,14 +185,16 @@ function refuseBusy(request: IncomingMessage, response: ServerResponse): void {
 /**
  * Corrects the headers of a call before anything reads them, and returns its request id. Sets the request id; keeps `edgeHeader`, `fingerprintHeader` and the client's address only in calls of an edge, and sets the caller's address in all others; keeps `actsForHeader` only in calls of a service that has the scope `generate`.
  */
-function admitHeaders({ headers, socket }: IncomingMessage, options: RpcListenerOptions): string {
+function admitHeaders(request: IncomingMessage, options: RpcListenerOptions): string {
+  const { headers, socket } = request;
   const { [edgeHeader]: token, [requestIdHeader]: named, [apiKeyIdHeader]: keyId } = headers;
   const isEdge = typeof token === 'string' && options.hasScope?.(token, 'edge') === true;
   if (!isEdge) {
     delete headers[edgeHeader];
     delete headers[fingerprintHeader];
     delete headers[clientAddressHeader];
-    if (socket.remoteAddress !== undefined) headers[clientAddressHeader] = socket.remoteAddress;
+    const address = options.addresses?.find(request) ?? socket.remoteAddress ?? '';
+    if (address !== '') headers[clientAddressHeader] = address;
   }
   delete headers[actsForHeader];
   if (typeof keyId === 'string' && /^[1-9]\d{0,15}$/.test(keyId)) {

@@ -5,7 +5,7 @@ import { type GenerateRequest, GenerateRequestSchema, type SourceRequest } from 
 import { CreateResponseRequestSchema } from '../gen/tollgate/v1/response_pb.ts';
 import { edgeHeader } from '../lib/call-headers.ts';
 
-/** What was decoded from a raw body. */
+/** The content of a decoded raw body. */
 export interface DecodedSource {
   readonly request: GenerateRequest;
   /** Fields that only the Responses interface has. */

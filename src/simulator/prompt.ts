@@ -14,7 +14,7 @@ export interface PlacedImage {
   readonly isNew: boolean;
 }
 
-/** What the simulator reads from a request. */
+/** The parts of a request that the simulator reads. */
 export interface Prompt {
   /** The last user text without steering lines; empty if there is none. */
   readonly text: string;
@@ -44,7 +44,7 @@ export interface CallDraft {
   readonly arguments: string;
 }
 
-/** What tool calls and JSON answers are made from. */
+/** The sources of tool calls and JSON answers. */
 export interface PlanBasis {
   readonly request: GenerateRequest;
   readonly prompt: Prompt;

@@ -122,7 +122,7 @@ export function* sentencesAbout(topics: readonly string[], random: SeededRandom)
 
 const openings = ['You wrote', 'The message was', 'Your words were', 'The request reads'];
 
-/** What an answer is written from. */
+/** The sources of an answer's text. */
 export interface ProseFacts {
   /** The last user text. */
   readonly text: string;

@@ -12,7 +12,7 @@ import {
 } from './json-schema.ts';
 import type { SchemaBudget } from './schema-check.ts';
 
-/** What one value must satisfy. */
+/** The rules for one value. */
 export interface SchemaConstraints {
   /** The schemas as given. */
   readonly schemas: readonly Json[];

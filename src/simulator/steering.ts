@@ -15,7 +15,7 @@ export interface RequestedFault {
   readonly afterDeltas: number;
 }
 
-/** What a steering line asks for. An absent field has its default. See docs/providers.md "Controlling the built-in models". */
+/** The behaviour that a steering line requests. An absent field has its default. See docs/providers.md "Controlling the built-in models". */
 export interface Steering {
   readonly tokens?: number;
   /** Tokens a second; 0: as fast as possible. */

@@ -31,7 +31,7 @@ export interface RequestSample {
   readonly firstEventMs?: number | undefined;
   readonly tokens?: TokenCounts | undefined;
   readonly costUsd?: number | undefined;
-  /** What the provider charges the operator; absent: unknown. */
+  /** The amount that the provider charges the operator; absent: unknown. */
   readonly providerCostUsd?: number | undefined;
 }
 

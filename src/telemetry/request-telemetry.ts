@@ -44,7 +44,7 @@ export interface SettledFacts {
   readonly state: string;
   readonly tokens: TokenCounts;
   readonly costNanoUsd: bigint;
-  /** What the provider charges the operator; undefined: unknown. */
+  /** The amount that the provider charges the operator; undefined: unknown. */
   readonly providerCostNanoUsd: bigint | undefined;
 }
 

@@ -2,7 +2,7 @@ import { lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { isPublicAddress } from './public-address.ts';
 
-/** What an `AddressGuard` allows. */
+/** The addresses that an `AddressGuard` allows. */
 export interface GuardOptions {
   /** Resolves the addresses of a host; absent: the system's resolver. */
   readonly lookup?: LookupFunction | undefined;

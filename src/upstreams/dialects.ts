@@ -14,7 +14,7 @@ const ollamaSource = issue('ollama/ollama/blob/main/openai/openai.go');
 const groqPage = page('console.groq.com/docs/openai');
 const grokLimit =
   'recorded exchanges of 2025 and 2026: 17 answers whose reasoning is above the limit, and the rest not';
-/** What the project knew before sources were written down; docs/providers.md says what was tried. */
+/** The source of facts that were known before sources were written down; docs/providers.md says what was tried. */
 const earlier = 'as listed on 2026-11-21';
 
 /** The dialects of servers, by the names of their presets. docs/providers.md "Differences between providers" is made from it. */

@@ -6,7 +6,7 @@ import type { HttpTarget } from './http-target.ts';
 import { outgoingBody } from './outgoing-json.ts';
 import { checkDirect, type Passthrough } from './passthrough.ts';
 
-/** What all calls of direct endpoints to one provider share. */
+/** The parts that all calls of direct endpoints to one provider share. */
 export interface DirectHttp {
   readonly target: HttpTarget;
   /** Reads the provider's errors. */

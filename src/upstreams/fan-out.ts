@@ -133,11 +133,11 @@ class ChoiceMerge {
   /** Returns the start of the answer when the first call begins. When the last call has begun, returns the usage that the calls have reported so far. */
   #mergeStart(
     choice: number,
-    { usage, warnings = [], systemFingerprint = '' }: Parameters<typeof started>[0],
+    { usage, warnings = [], systemFingerprint = '', route = '' }: Parameters<typeof started>[0],
   ): GenerationEvent[] {
     this.#starts += 1;
     this.#usages[choice] = usage;
-    if (this.#starts === 1) return [started({ warnings: [...warnings], systemFingerprint })];
+    if (this.#starts === 1) return [started({ warnings: [...warnings], systemFingerprint, route })];
     return this.#starts === this.#count ? this.#mergeReports() : [];
   }
 

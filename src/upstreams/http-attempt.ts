@@ -19,6 +19,10 @@ export interface OutgoingRequest {
   readonly accountId?: number | undefined;
   /** The model that a key must be allowed to use. */
   readonly model: string;
+  /** Requests with the same text use the same key (`KeyRing.pick`); absent: the keys are used in rotation. */
+  readonly affinity?: string | undefined;
+  /** Called with the index of the key before each time the request is sent. */
+  readonly keyPicked?: ((index: number) => void) | undefined;
   /** The path and query. */
   readonly path: string;
   /** For each key, by its index, the headers as a list of alternating names and values. */
@@ -197,9 +201,9 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   }
 
   #send(): void {
-    const { keyUser, model, path, body } = this.#request;
+    const { keyUser, model, affinity, path, body } = this.#request;
     const { keys, origin } = this.#target;
-    const index = keys.pick(keyUser, model);
+    const index = keys.pick(keyUser, model, affinity);
     if (index === undefined) {
       this.#fail(
         keys.lastRefusal(keyUser) ?? new UpstreamFailure('status', { status: 429, retryAfterMs: keys.restMs(model) }),
@@ -207,6 +211,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
       return;
     }
     this.#keyIndex = index;
+    this.#request.keyPicked?.(index);
     this.#controller = undefined;
     this.#hasEnded = false;
     this.#bytes = 0;

@@ -44,7 +44,7 @@ export const geminiEmbeddings: EmbeddingProtocol = {
   takesTokenIds: false,
 };
 
-/** What all embeddings calls to one provider share. */
+/** The parts that all embeddings calls to one provider share. */
 export interface HttpEmbedding extends DirectHttp {
   readonly protocol: EmbeddingProtocol;
 }

@@ -40,6 +40,7 @@ type HeaderMap = Readonly<Record<string, string>>;
 export class HttpTarget {
   readonly origin: string;
   readonly keys: KeyRing;
+  readonly keyCount: number;
   readonly timeouts: UpstreamTimeouts;
   readonly runtime: Runtime;
   readonly #base: URL;
@@ -55,6 +56,7 @@ export class HttpTarget {
   constructor(options: HttpTargetOptions, authentication: Authentication) {
     const keys = options.keys.map(key => key.reveal());
     const makeCredential = authentications[authentication];
+    this.keyCount = keys.length;
     this.#base = new URL(options.baseUrl);
     this.origin = this.#base.origin;
     this.timeouts = options.timeouts;

@@ -17,6 +17,8 @@ import { asError } from './as-error.ts';
 import { CustomCalls } from './custom-calls.ts';
 import type { DirectHttp } from './direct-http.ts';
 import { EchoMarker } from './echo-marker.ts';
+import { hashAffinity } from '../generation/conversation-hash.ts';
+import { KeyMark } from './key-mark.ts';
 import { FanOut } from './fan-out.ts';
 import { defined } from '../lib/defined.ts';
 import { forwardedHeaders, noHeaders } from './forwarded-headers.ts';
@@ -64,14 +66,14 @@ type SentCall = Omit<UpstreamCall, 'hold' | 'attempt'>;
 /** The output limit of a call that the operator makes as a test. */
 const probeTokens = 1;
 
-/** What all calls of a model share, streamed and not streamed ones separately. */
+/** The parts that all calls of a model share, streamed and not streamed ones separately. */
 interface ModelPlan {
   readonly path: string;
   /** The headers, by the index of the key. */
   readonly headers: readonly string[][];
 }
 
-/** What calls in one protocol of a provider share. */
+/** The parts that calls in one protocol of a provider share. */
 interface Lane {
   readonly protocol: UpstreamProtocol;
   readonly target: HttpTarget;
@@ -227,7 +229,11 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const headers = own === noHeaders ? plan.headers : this.#headers(lane, whole, own);
       body = outgoingBody(encoded.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', target.runtime.monotonicMs() - beganMs);
-      outgoing = { keyUser, accountId: call.accountId, model, path: plan.path, headers, whole, codec, watch, tap };
+      const key = this.#keyMark(call, lane);
+      if (key !== undefined) restorers.push(key);
+      const { affinity, keyPicked } = key ?? {};
+      const { accountId } = call;
+      outgoing = { keyUser, accountId, model, path: plan.path, headers, whole, codec, watch, tap, affinity, keyPicked };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
@@ -235,6 +241,11 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     const start = (written: OutgoingBody): RunningAttempt =>
       new HttpAttempt(target, { ...outgoing, body: written }, reader, receiver);
     return body instanceof Promise ? new WritingAttempt(body, start, receiver) : start(body);
+  }
+
+  /** Returns what keeps a conversation at its key, and names the key in the answer; undefined if the provider has one key. */
+  #keyMark({ request, accountId }: SentCall, { target }: Lane): KeyMark | undefined {
+    return target.keyCount > 1 ? new KeyMark(hashAffinity(request, accountId)) : undefined;
   }
 
   /** Returns the protocol for a request: the client's own, so that nothing is translated, unless the model refuses the request in it. */

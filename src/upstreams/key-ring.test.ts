@@ -63,6 +63,25 @@ test('keys are used in turn', () => {
   expect([1, 2, 3, 4].map(() => picked(keys, hold()))).toEqual(['a', 'b', 'c', 'a']);
 });
 
+test('requests with the same affinity get the same key while it is ready; others keep theirs', async () => {
+  const keys = ring(3);
+  const texts = Array.from({ length: 300 }, (_, index) => `conversation ${index}`);
+  const pickAll = (): (number | undefined)[] => texts.map(text => keys.pick(hold(), 'm', text));
+  const before = pickAll();
+  expect(pickAll()).toEqual(before);
+  for (const index of [0, 1, 2]) expect(before.filter(key => key === index).length).toBeGreaterThan(60);
+  const request = hold();
+  keys.learn(request, 'm', 1, status(429));
+  const resting = pickAll();
+  expect(resting.filter((key, at) => before[at] !== 1 && key !== before[at])).toEqual([]);
+  expect(new Set(resting)).toEqual(new Set([0, 2]));
+  await time.pass(1_000);
+  const after = pickAll();
+  // The key is tried by one of them.
+  expect(after.filter((key, at) => before[at] === 1 && key === 1)).toHaveLength(1);
+  keys.works(request, 'm', 1);
+});
+
 test('a provider without keys is used as if it had one key, which can be refused', () => {
   const keys = ring(0);
   const request = hold();

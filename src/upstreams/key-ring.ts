@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { readMeaning } from '../generation/failure-meaning.ts';
 import type { KeyChange, KeyHealth, KeysHealth, KeyWaiter, UpstreamFailure } from '../generation/upstream.ts';
 import { defined } from '../lib/defined.ts';
@@ -81,10 +82,10 @@ export class KeyRing implements KeysHealth {
   }
 
   /**
-   * Returns the index of the next key that this key user may use for `model`; undefined if there is none. Every `pick` must be followed by `learn`, `works` or `release`.
+   * Returns the index of the next key that this key user may use for `model`; undefined if there is none. `affinity`: requests with the same text get the same key as long as it is ready (rendezvous hashing), others keep theirs; absent: the keys are used in rotation. Every `pick` must be followed by `learn`, `works` or `release`.
    */
-  pick(keyUser: object, model: string): number | undefined {
-    const index = this.#choose(model, keyUser);
+  pick(keyUser: object, model: string, affinity?: string): number | undefined {
+    const index = this.#choose(model, keyUser, affinity);
     if (index === undefined) return undefined;
     this.#next = (index + 1) % this.#count;
     return index;
@@ -101,12 +102,13 @@ export class KeyRing implements KeysHealth {
   }
 
   /** Returns the key that a key user uses next, which no other key user can try meanwhile; undefined if there is none. */
-  #choose(model: string, keyUser: object): number | undefined {
+  #choose(model: string, keyUser: object, affinity?: string): number | undefined {
+    const order = this.#order(affinity);
     const { refused } = this.#experience.get(keyUser) ?? {};
     const index =
-      this.#find(index => !isRefused(refused, index, model) && this.#isReady(index, model, keyUser)) ??
+      order.find(index => !isRefused(refused, index, model) && this.#isReady(index, model, keyUser)) ??
       // Rather than fail because of another's request, a request that was refused tries a key that rests because it was refused.
-      (refused === undefined ? undefined : this.#find(index => this.#isOpen(index, model, keyUser)));
+      (refused === undefined ? undefined : order.find(index => this.#isOpen(index, model, keyUser)));
     if (index !== undefined) for (const rest of listRests(this.#keys[index], model)) rest.probe(keyUser);
     return index;
   }
@@ -163,13 +165,12 @@ export class KeyRing implements KeysHealth {
     this.#queue.serve(model, 2);
   }
 
-  /** Returns the first key from the one whose turn it is that fits; undefined if none does. */
-  #find(fits: (index: number) => boolean): number | undefined {
-    for (let step = 0; step < this.#count; step += 1) {
-      const index = (this.#next + step) % this.#count;
-      if (fits(index)) return index;
-    }
-    return undefined;
+  /** Returns the keys in the order in which they are tried. */
+  #order(affinity: string | undefined): number[] {
+    const indexes = Array.from({ length: this.#count }, (_, step) => (this.#next + step) % this.#count);
+    if (affinity === undefined || this.#count === 1) return indexes;
+    const scores = indexes.map(index => ({ index, score: hash('sha256', `${index} ${affinity}`, 'hex') }));
+    return scores.toSorted((one, other) => (one.score < other.score ? -1 : 1)).map(({ index }) => index);
   }
 
   #isReady(index: number, model: string, keyUser?: object): boolean {

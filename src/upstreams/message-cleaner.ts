@@ -1,4 +1,4 @@
-/** What to remove from messages. */
+/** The members to remove from messages. */
 export interface CleanerOptions {
   /** The keys, and the values of configured headers. */
   readonly secrets: readonly string[];

@@ -23,7 +23,7 @@ const needsChat = ({ stop, sampling }: GenerateRequest): boolean =>
   sampling?.seed !== undefined ||
   [sampling?.frequencyPenalty, sampling?.presencePenalty].some(value => value !== undefined && value !== 0);
 
-/** What models refuse although their protocol allows it. */
+/** Members that models refuse although their protocol allows them. */
 const modelTraits: readonly ModelTrait[] = [
   {
     // "Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions": github.com/openai/openai-openapi/issues/541, 2026-11-28.

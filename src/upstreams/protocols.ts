@@ -7,7 +7,7 @@ import { responsesCodec } from '../codecs/responses/index.ts';
 import type { Authentication } from './authentication.ts';
 import { type EmbeddingProtocol, geminiEmbeddings, openaiEmbeddings } from './http-embeddings.ts';
 
-/** What all upstreams of a wire protocol share. */
+/** The parts that all upstreams of a wire protocol share. */
 export interface UpstreamProtocol {
   readonly codec: UpstreamCodec;
   readonly authentication: Authentication;

@@ -144,3 +144,56 @@ test.each([
   const { code, stderr } = await gateway.cli(['apply', path]);
   expect([code, stderr]).toEqual([2, expect.stringContaining(reason)]);
 });
+
+test('a file that the gateway would refuse changes nothing, in a dry run and without', async () => {
+  const wrong = `
+accounts:
+  - name: refused
+    opening_balance: 5
+    groups:
+      - { name: a, balance: 4 }
+      - { name: b, parent: nowhere }
+    keys:
+      - { label: k, group: a, allowed_models: [sim/large, acme/nothing] }
+      - { label: rich, balance: 2 }
+`;
+  writeFileSync(path, wrong);
+  for (const options of [['--dry-run'], []]) {
+    const { code, stdout, stderr } = await gateway.cli(['apply', path, ...options]);
+    expect([code, stderr.split('\n')]).toEqual([
+      1,
+      [
+        'The gateway would refuse this file:',
+        'account refused: group b: its parent nowhere does not exist and is not listed before it',
+        'account refused: key k: there is no model acme/nothing',
+        'account refused: its groups and keys get $6, and it has $5',
+        '',
+      ],
+    ]);
+    expect(stdout).toMatch(/\nnothing was changed: 5 created, 0 changed, 0 removed, 0 unchanged\n$/);
+  }
+  expect((await list('accounts')).map(({ name }) => name)).not.toContain('refused');
+});
+
+test('the differences show the action of a limit, and a changed action changes the limit', async () => {
+  const text = (action: string): string => `
+accounts:
+  - name: limited
+    limits: [{ unit: usd, window: week, max: 7, action: ${action}, models: [sim/large] }]
+`;
+  const run = async (action: string, ...options: string[]): Promise<string> => {
+    writeFileSync(path, text(action));
+    const { code, stdout, stderr } = await gateway.cli(['apply', path, ...options]);
+    expect([code, stderr]).toEqual([0, '']);
+    return stdout;
+  };
+  const made = await run('alert');
+  expect(made).toContain('    action: alert\n');
+  expect(made).toContain('    models: ["sim/large"]\n');
+  expect(made).toMatch(/\n2 created, 0 changed, 0 removed, 0 unchanged\n$/);
+  expect(await run('refuse')).toMatch(/action: alert → refuse\n0 created, 1 changed, 0 removed, 1 unchanged\n$/);
+  expect(await run('refuse')).toBe('0 created, 0 changed, 0 removed, 2 unchanged\n');
+  const owner = (await list('accounts')).find(({ name }) => name === 'limited') ?? expect.fail('no account');
+  const limits = await list('limits', 'list', '--account', String(owner['account_id']));
+  expect(limits.filter(({ unit }) => unit === 'usd')).toMatchObject([{ action: 'refuse', max: 7 }]);
+});

@@ -12,7 +12,7 @@ export interface ChatChunk {
     completion_tokens_details?: { reasoning_tokens?: number };
   } | null;
   readonly service_tier?: string;
-  readonly error?: { message: string };
+  readonly error?: { message: string; type: string };
 }
 
 interface ChatChoice {

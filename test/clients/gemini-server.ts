@@ -139,5 +139,13 @@ async function pass(response: ServerResponse, { behind, requested, answer, whole
 
 function toFrames(chunk: ChatChunk, answer: GeminiAnswer): unknown[] {
   if (chunk.error === undefined) return answer.push(chunk);
-  return [{ error: { code: 503, message: chunk.error.message, status: 'UNAVAILABLE' } }];
+  const { message, type } = chunk.error;
+  const isRefusal = type === 'invalid_request_error';
+  return [
+    {
+      error: isRefusal
+        ? { code: 400, message, status: 'INVALID_ARGUMENT' }
+        : { code: 503, message, status: 'UNAVAILABLE' },
+    },
+  ];
 }

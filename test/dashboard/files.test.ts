@@ -14,7 +14,7 @@ let server: Server;
 /** Serves a folder like the dashboard. */
 async function serve(files: PageFiles): Promise<Server> {
   const serving = createServer((message, response) => {
-    void files.answer((message.url ?? '').slice(1), message, response);
+    void files.answer((message.url ?? '').slice(1), { request: message, response, base: '/dashboard/' });
   });
   await new Promise<void>(done => {
     serving.listen(0, '127.0.0.1', done);

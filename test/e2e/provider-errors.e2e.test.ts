@@ -5,7 +5,7 @@
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { endGateway } from '../gateway.ts';
 import { startGateway } from '../hosted-gateway.ts';
-import { RawUpstream, whole } from '../upstreams/raw-upstream.ts';
+import { chunk, lastChunk, RawUpstream, streamHead, whole } from '../upstreams/raw-upstream.ts';
 import { ask, complete } from './chat-client.ts';
 
 const protocols = { chat: '/v1', responses: '/v1', messages: '', gemini: '' } as const;
@@ -16,14 +16,15 @@ type Outcome = 'request' | 'too long' | 'operator' | 'shown' | 'hidden';
 
 interface Case {
   readonly protocol: ProtocolName;
-  readonly status: number;
+  /** 'stream': the error comes as the first event of a stream. */
+  readonly status: number | 'stream';
   readonly body: unknown;
   readonly outcome: Outcome;
   /** The message that the client gets; absent: the one of the body. */
   readonly message?: string;
 }
 
-const chat = (status: number, error: unknown, outcome: Outcome, message?: string): Case => ({
+const chat = (status: number | 'stream', error: unknown, outcome: Outcome, message?: string): Case => ({
   protocol: 'chat',
   status,
   body: { error },
@@ -198,6 +199,30 @@ const cases: Readonly<Record<string, Case>> = {
     { status: 'RESOURCE_EXHAUSTED' },
     'hidden',
   ),
+  'Chat, a refusal in a stream': chat(
+    'stream',
+    { message: 'No.', type: 'invalid_request_error', code: null },
+    'request',
+  ),
+  'Chat, an overload in a stream': chat('stream', { message: 'Busy.', type: 'overloaded_error', code: null }, 'shown'),
+  'Responses, a refusal in a stream': {
+    protocol: 'responses',
+    status: 'stream',
+    body: { type: 'error', error: { message: 'No.', type: 'invalid_request_error', code: 'invalid_prompt' } },
+    outcome: 'request',
+  },
+  'Anthropic, a refusal in a stream': {
+    protocol: 'messages',
+    status: 'stream',
+    body: { type: 'error', error: { message: 'No.', type: 'invalid_request_error' } },
+    outcome: 'request',
+  },
+  'Gemini, a refusal in a stream': {
+    protocol: 'gemini',
+    status: 'stream',
+    body: { error: { code: 400, message: 'No.', status: 'INVALID_ARGUMENT' } },
+    outcome: 'request',
+  },
   'Gemini, an unknown parameter': google(400, 'JSON mode is not enabled.', { status: 'INVALID_ARGUMENT' }, 'request'),
 };
 const names = Object.keys(cases);
@@ -219,7 +244,10 @@ const upstream = await RawUpstream.start((socket, { line, body }) => {
     answered += 1;
     return void socket.write(whole(200, answer));
   }
-  return void socket.write(whole(found.status, JSON.stringify(found.body)));
+  const sent = JSON.stringify(found.body);
+  if (found.status !== 'stream') return void socket.write(whole(found.status, sent));
+  const type = (found.body as { type?: string }).type ?? 'message';
+  for (const part of [streamHead, chunk(`event: ${type}\ndata: ${sent}\n\n`), lastChunk]) socket.write(part);
 });
 const origin = new URL(upstream.baseUrl).origin;
 const provider = ({ protocol }: Case, name: string): string =>

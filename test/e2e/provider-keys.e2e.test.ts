@@ -48,6 +48,7 @@ const gateway: Gateway = await startGateway({
   config: `
 simulator: { enabled: false }
 retries: 2
+expose_route: true
 providers:
   single: { ${provider}, api_key: only }
   own: { ${provider}, api_key: only }
@@ -164,6 +165,25 @@ describe('a provider whose only key is at its limit', () => {
     // After the request that met the limit, and one of the other account.
     expect([place >= 2, place <= 4]).toEqual([true, true]);
   });
+});
+
+test('all turns of a conversation use the same key; conversations are spread over the keys', async () => {
+  const routes = new Set<string>();
+  for (let conversation = 0; conversation < 12; conversation += 1) {
+    prompts += 1;
+    const opening = { role: 'user', content: `${prompts}: 200` };
+    const turns = [opening];
+    const seen = new Set<string | null>();
+    for (let turn = 0; turn < 3; turn += 1) {
+      const { headers, status } = await complete(gateway, { model: 'acme/pair', messages: turns }, { key: first });
+      expect(status).toBe(200);
+      seen.add(headers.get('x-tollgate-route'));
+      turns.push({ role: 'assistant', content: 'Hi' }, { role: 'user', content: `${turn}` });
+    }
+    expect(seen.size).toBe(1);
+    for (const route of seen) routes.add(route ?? '');
+  }
+  expect(routes).toEqual(new Set(['pair#1/m', 'pair#2/m']));
 });
 
 test('a key that may not use a model rests for it, the other key answers; what others met is no reason to fail', async () => {

@@ -41,6 +41,7 @@ import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { largeMemory } from '../large-memory.ts';
+import { ClientAddresses } from '../../src/lib/client-address.ts';
 
 /** A key without request windows. */
 export const apiKey = `sk-tg-${'a'.repeat(43)}`;
@@ -215,6 +216,7 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
       tips: {},
     },
     corsOrigins: [],
+    addresses: new ClientAddresses(() => []),
     draining: () => false,
     ...others,
   });

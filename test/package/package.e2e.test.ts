@@ -58,6 +58,14 @@ test('it has compiled code and the documents that its README links to, but no te
   const links = Array.from(readme.matchAll(/\]\(((?!https?:)[^)#]+)/g), ([, path]) => path ?? '');
   expect(links.length).toBeGreaterThan(3);
   expect(links.filter(path => !existsSync(join(installed, path)))).toEqual([]);
+  // A list of what it is made of, without what only its development needs, and the licences of the bundled libraries.
+  const sbom = JSON.parse(readFileSync(join(installed, 'dist/sbom.cdx.json'), 'utf8')) as {
+    bomFormat: string;
+    components: { name: string }[];
+  };
+  const names = sbom.components.map(({ name }) => name);
+  expect([sbom.bomFormat, names.includes('fastify'), names.includes('vitest')]).toEqual(['CycloneDX', true, false]);
+  expect(readFileSync(join(installed, 'dist/licenses.md'), 'utf8')).toContain('fastify');
   // The installation page copies these files from the package.
   const page = readFileSync(join(installed, 'docs/operations.md'), 'utf8');
   const copied = Array.from(page.matchAll(/npm root --global\)\/tollgate\/(\S+?)"/g), ([, path]) => path ?? '');

@@ -11,6 +11,7 @@ import { createLogger } from '../../src/telemetry/logger.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import type { Gateway } from '../gateway.ts';
 import { largeMemory } from '../large-memory.ts';
+import { ClientAddresses } from '../../src/lib/client-address.ts';
 
 /** A remote edge. */
 export interface RemoteEdge {
@@ -45,6 +46,7 @@ export async function openRemoteEdge(gateway: Gateway): Promise<RemoteEdge> {
     strict: false,
     texts: { docs: null, support: null, community: null, tips: {} },
     corsOrigins: [],
+    addresses: new ClientAddresses(() => []),
     draining: () => false,
   });
   await app.listen({ host: '127.0.0.1', port: 0 });

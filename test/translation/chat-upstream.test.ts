@@ -427,7 +427,7 @@ describe('failures', () => {
     [
       'an input that is too long',
       frame({ error: { message: 'x', code: 'context_length_exceeded' } }),
-      { message: 'x', meaning: 'too_long' },
+      { message: 'x', meaning: 'too_long', status: 400 },
     ],
   ])('%s is reported with the upstream’s message', (_, reported, facts) => {
     const failure = catchFailure(() => events(chunk({ content: 'a' }), reported, finish('stop'), done));

@@ -375,21 +375,36 @@ test('no failure contains a credential, an address or a header of the upstream',
 describe('the keys of a provider', () => {
   const readKey = ({ headers }: SeenRequest): string => headers['authorization'] ?? 'none';
 
-  test('are used in turn', async () => {
+  test('are chosen by the account and the beginning of the conversation', async () => {
     const upstream = await upstreamThat(answers);
     const client = chatUpstream(upstream.baseUrl, { keys: makeKeys('k1', 'k2') });
-    for (let request = 0; request < 3; request += 1) await collectAnswer(client);
-    expect(upstream.requests.map(readKey)).toEqual(['Bearer k1', 'Bearer k2', 'Bearer k1']);
+    const ask = async (accountId: number): Promise<string> => {
+      await collectAnswer(client, makeCall({}, { accountId }));
+      return upstream.requests.map(readKey).at(-1) ?? '';
+    };
+    const keys = new Set<string>();
+    for (let accountId = 1; accountId <= 12; accountId += 1) {
+      const key = await ask(accountId);
+      keys.add(key);
+      expect(await ask(accountId)).toBe(key);
+    }
+    expect(keys).toEqual(new Set(['Bearer k1', 'Bearer k2']));
   });
 
   test.each([401, 403, 404])('are tried in turn within an attempt if one gets %i', async status => {
     const upstream = await upstreamThat(async (socket, request) => {
       await (readKey(request) === 'Bearer good' ? answers(socket) : refuses(status)(socket, request));
     });
-    const client = chatUpstream(upstream.baseUrl, { keys: makeKeys('bad1', 'bad2', 'good') });
-    const { events, failure } = await collectAnswer(client);
-    expect([isWhole(events), failure]).toEqual([true, undefined]);
-    expect(upstream.requests.map(readKey)).toEqual(['Bearer bad1', 'Bearer bad2', 'Bearer good']);
+    const orders = new Set<string>();
+    for (let accountId = 1; accountId <= 40; accountId += 1) {
+      const client = chatUpstream(upstream.baseUrl, { keys: makeKeys('bad1', 'bad2', 'good') });
+      const { events, failure } = await collectAnswer(client, makeCall({}, { accountId }));
+      expect([isWhole(events), failure]).toEqual([true, undefined]);
+      orders.add(upstream.requests.splice(0).map(readKey).join());
+    }
+    const [bad1, bad2, good] = ['Bearer bad1', 'Bearer bad2', 'Bearer good'];
+    const all = [[good], [bad1, good], [bad2, good], [bad1, bad2, good], [bad2, bad1, good]];
+    expect(orders).toEqual(new Set(all.map(order => order.join())));
   });
 
   test('are not tried again by the same request if all were refused', async () => {

@@ -120,7 +120,7 @@ test('a refused key is not used again by other attempts of the request, nor by o
   const upstream = await upstreamThat((socket, request) =>
     request.headers['authorization'] === 'Bearer bad' ? refuses(401)(socket, request) : refuses(500)(socket, request),
   );
-  const router = routerOver([upstream], { client: { keys: makeKeys('bad', 'good') } });
+  const router = routerOver([upstream], { client: { keys: makeKeys('good', 'bad') } });
   const keys = (): (string | undefined)[] =>
     upstream.requests.splice(0).map(({ headers }) => headers['authorization']?.slice(7));
   expect([await outcome(router), keys()]).toEqual(['upstream_error', ['bad', 'good', 'good', 'good']]);

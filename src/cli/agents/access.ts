@@ -1,7 +1,7 @@
 import { CommandFailure } from '../failure.ts';
 import type { GatewayClients } from '../gateway.ts';
 
-/** What a program needs to use the gateway. */
+/** The gateway's address, model and key for a program. */
 export interface Access {
   /** The public address, without a slash at its end. */
   readonly url: string;

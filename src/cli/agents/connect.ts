@@ -22,7 +22,7 @@ interface ConnectOptions extends GatewayOptions {
 
 type GatewayCaller = <T>(call: (clients: GatewayClients) => Promise<T>) => Promise<T>;
 
-/** What connecting a client needs. */
+/** The arguments of connecting a client. */
 interface Connecting {
   readonly name: string;
   readonly client: ClientProgram;

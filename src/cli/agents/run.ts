@@ -13,7 +13,7 @@ import { type Access, findAccess } from './access.ts';
 import { programCommand, programEnvironment } from './environment.ts';
 import { accountArgument, findAccountId, type ObjectName } from '../names.ts';
 
-/** What `run` needs from its environment. */
+/** The dependencies of `run` from its environment. */
 export type RunPorts = Pick<CommandLinePorts, 'streams' | 'environment' | 'runProgram'>;
 
 interface RunOptions extends GatewayOptions {
@@ -97,7 +97,7 @@ async function makeKey(
   return { ...found, key: key.key, keyId: key.apiKeyId, expiresAtMs };
 }
 
-/** What `end` needs besides the key. */
+/** The arguments of `end` besides the key. */
 interface EndContext {
   readonly ask: <T>(call: (clients: GatewayClients) => Promise<T>) => Promise<T>;
   readonly options: RunOptions;

@@ -2,7 +2,7 @@ import { closeSync, fchmodSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import type { Command } from 'commander';
 import { dollarsText } from '../../lib/dollars.ts';
 import { CommandFailure } from '../failure.ts';
-import { askGateway, type GatewayClients, type GatewayOptions } from '../gateway.ts';
+import { askGateway, type GatewayClients, type GatewayOptions, RepeatableFailure } from '../gateway.ts';
 import { jsonText, visible } from '../output.ts';
 import { addGatewayOptions, type RemotePorts } from '../remote.ts';
 import type { MadeSecret, Step } from './steps.ts';
@@ -27,23 +27,41 @@ export function applyCommand(program: Command, { streams, environment }: RemoteP
     .option('--secrets <file>', 'file that secrets of new keys and webhooks are appended to (default: FILE.secrets)');
   addGatewayOptions(command).action(async (path: string, options: ApplyOptions) => {
     // Loaded on demand, because the libraries of the configuration would slow down every other command.
-    const [{ readWanted }, { makePlan }] = await Promise.all([import('./wanted.ts'), import('./plan.ts')]);
+    const [{ countWanted, readWanted }, { makePlan }, { findRefusals }] = await Promise.all([
+      import('./wanted.ts'),
+      import('./plan.ts'),
+      import('./check.ts'),
+    ]);
     const wanted = readWanted(path);
-    await askGateway(options, environment(), async ({ admin }) => {
+    await askGateway(options, environment(), async clients => {
+      const { admin } = clients;
       const steps = await makePlan(admin, wanted, options.prune === true);
-      const isDry = options.dryRun === true;
+      const refusals = await findRefusals(clients, wanted);
+      const changes = options.dryRun !== true && refusals.length === 0;
       if (options.json !== true) streams.out(planText(steps));
-      if (!isDry) await run(admin, steps, options.secrets ?? `${path}.secrets`);
-      if (options.json === true) streams.out(jsonText({ data: steps.map(toDocument), applied: !isDry }));
-      else if (steps.length > 0) streams.out(isDry ? 'nothing was changed\n' : 'done\n');
+      if (changes) await run(admin, steps, options.secrets ?? `${path}.secrets`);
+      if (options.json === true) streams.out(jsonText({ data: steps.map(toDocument), applied: changes }));
+      else streams.out(`${changes ? '' : 'nothing was changed: '}${countsText(steps, countWanted(wanted))}\n`);
+      if (refusals.length > 0) throw new CommandFailure(1, ['The gateway would refuse this file:', ...refusals]);
     });
   });
+}
+
+/** Returns the line of counts. An object that is created with one step and changed with another counts as created. */
+function countsText(steps: readonly Step[], wanted: number): string {
+  const named = (action: Step['action']): ReadonlySet<string> =>
+    new Set(
+      steps.filter(step => step.action === action).map(({ kind, name, account }) => `${kind} ${name} ${account ?? ''}`),
+    );
+  const created = named('create');
+  const changed = named('update').difference(created);
+  const unchanged = Math.max(0, wanted - created.size - changed.size);
+  return `${created.size} created, ${changed.size} changed, ${named('delete').size} removed, ${unchanged} unchanged`;
 }
 
 const signs = { create: '+', update: '~', delete: '-' } as const;
 
 function planText(steps: readonly Step[]): string {
-  if (steps.length === 0) return 'nothing differs\n';
   return steps
     .map(({ action, kind, name, account, changes }) => {
       const owner = account === null ? 'the operator' : `account ${account}`;
@@ -77,16 +95,25 @@ function toDocument({ action, kind, name, account, changes }: Step) {
   };
 }
 
-/** Runs the steps in order. The file for secrets is opened first, because a secret that can't be stored would be lost. */
+/** Runs the steps in order. `findRefusals` has found none; if one fails anyway, the message says what was done before it. The file for secrets is opened first, because a secret that can't be stored would be lost. */
 async function run(admin: GatewayClients['admin'], steps: readonly Step[], path: string): Promise<void> {
   const file = steps.some(({ makesSecret }) => makesSecret) ? openSecrets(path) : undefined;
   try {
-    for (const step of steps) {
-      const made = await step.run(admin);
+    for (const [done, step] of steps.entries()) {
+      const made = await runStep(step, admin, `${done} of ${steps.length} steps were done`);
       if (made !== undefined && file !== undefined) addSecret(file, made);
     }
   } finally {
     if (file !== undefined) closeSync(file);
+  }
+}
+
+async function runStep(step: Step, admin: GatewayClients['admin'], progress: string): Promise<MadeSecret | undefined> {
+  try {
+    return await step.run(admin);
+  } catch (error) {
+    const repeat = `${progress} before ${step.kind} ${step.name}: correct the file and apply it again, which continues there.`;
+    throw new RepeatableFailure(repeat, error, true);
   }
 }
 

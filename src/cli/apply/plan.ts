@@ -308,10 +308,11 @@ function planLimits(present: Present, scope: Scope, wanted: readonly WantedLimit
     limit => limit.scope === scope.type && limit.scopeId === id && !isFreeWindow(limit),
   );
   const left = new Map(mine.map(limit => [identify(toIdentity(limit)), limit]));
+  const matched = new Map(wanted.map(each => [each, take(left, identify({ ...each, endUsers: each.end_users }))]));
   const steps = wanted.flatMap((each): Step[] => {
-    const identity = identify({ ...each, endUsers: each.end_users });
-    const limit = left.get(identity);
-    left.delete(identity);
+    const other = each.action === 'alert' ? 'refuse' : 'alert';
+    // A limit of which only the action differs is changed, unless the file has it too.
+    const limit = matched.get(each) ?? take(left, identify({ ...each, endUsers: each.end_users, action: other }));
     return planLimit(present, scope, each, limit);
   });
   if (!prunes) return steps;
@@ -322,6 +323,13 @@ function planLimits(present: Present, scope: Scope, wanted: readonly WantedLimit
     steps.push({ action: 'delete', kind: 'limit', name, account: present.name, changes: [], makesSecret: false, run });
   }
   return steps;
+}
+
+/** Removes an entry of a map, and returns it. */
+function take<T>(map: Map<string, T>, name: string): T | undefined {
+  const found = map.get(name);
+  map.delete(name);
+  return found;
 }
 
 /** The windows of free models exist in every account and are never pruned. */
@@ -340,14 +348,19 @@ function planLimit(present: Present, scope: Scope, wanted: WantedLimit, limit: L
   const max = unit === 'usd' ? (parseJsonDollars(String(wanted.max)) ?? 0n) : BigInt(Math.round(wanted.max));
   const amount = unit === 'usd' ? { maxNanoUsd: max } : { max };
   const show = (value: bigint): unknown => (unit === 'usd' ? value : Number(value));
-  const is: Fields = limit === undefined ? {} : { max: show(limit.max), time_zone: limit.timeZone };
-  const changes = findChanges({ max: show(max), time_zone: timeZone }, is);
+  const fields = { max: show(max), time_zone: timeZone, action };
+  // Only a new limit can differ in these.
+  const fixed = { models, end_users: endUsers, locked };
+  const changes =
+    limit === undefined
+      ? findChanges({ ...fields, ...fixed }, {})
+      : findChanges(fields, { max: show(limit.max), time_zone: limit.timeZone, action: limit.action });
   if (limit !== undefined && changes.length === 0) return [];
   const base = { kind: 'limit', name: nameLimit(scope, wanted), account: present.name, changes, makesSecret: false };
   if (limit !== undefined) {
     const { limitId } = limit;
     const run: Step['run'] = async admin =>
-      void (await admin.updateAccountLimit({ limitId, settings: { ...amount, timeZone } }));
+      void (await admin.updateAccountLimit({ limitId, settings: { ...amount, timeZone, action } }));
     return [{ ...base, action: 'update', run }];
   }
   const settings = { ...amount, timeZone, models: models === null ? undefined : { models }, endUsers, action };

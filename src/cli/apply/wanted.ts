@@ -127,6 +127,15 @@ export function readWanted(path: string): Wanted {
   return read.data;
 }
 
+/** Returns how many objects a file describes. */
+export function countWanted({ accounts, webhooks = [] }: Wanted): number {
+  const ofAccount = ({ groups = [], keys = [], limits = [], webhooks: own = [] }: WantedAccount): number => {
+    const limited = [...groups, ...keys].reduce((sum, each) => sum + (each.limits?.length ?? 0), 0);
+    return 1 + groups.length + keys.length + limits.length + own.length + limited;
+  };
+  return accounts.reduce((sum, account) => sum + ofAccount(account), webhooks.length);
+}
+
 function nameField(path: readonly PropertyKey[]): string {
   return path.map(String).join('.') || 'the file';
 }

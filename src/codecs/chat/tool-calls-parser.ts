@@ -25,7 +25,7 @@ interface Call {
   extra: Extra | undefined;
 }
 
-/** What the parser of tool calls needs to know about its choice. */
+/** The facts about its choice that the parser of tool calls needs. */
 export interface CallContext {
   readonly choice: number;
   readonly provider: string;

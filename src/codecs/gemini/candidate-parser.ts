@@ -14,7 +14,7 @@ import { parseLogprobs } from './logprobs.ts';
 import { GroundingReader } from './read-grounding.ts';
 import { partSignatureKind, reasoningSignatureKind } from './signature.ts';
 
-/** What a candidate's parser needs to know about the answer. */
+/** The facts about the answer that a candidate's parser needs. */
 export interface CandidateContext {
   readonly index: number;
   readonly provider: string;

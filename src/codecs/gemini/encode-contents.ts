@@ -28,7 +28,7 @@ export interface EncodedContents {
   readonly contents: GeminiContent[];
 }
 
-/** What the encoder needs in addition to the request. */
+/** The encoder's arguments besides the request. */
 export interface ContentsContext {
   readonly traits: ModelTraits;
   /** The provider; only signatures that it made are sent. */

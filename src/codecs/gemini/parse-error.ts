@@ -7,7 +7,7 @@ import {
   errorIn,
   readErrorBody,
   makeReportedFailure,
-  statusIn,
+  namedStatus,
 } from '../upstream-error.ts';
 
 /**
@@ -40,7 +40,7 @@ function parseDuration(duration: string): number | undefined {
 
 /** Returns the failure that the upstream reports inside its answer. */
 export function toReportedFailure(body: JsonObject): UpstreamFailure {
-  const named = statusIn([objectIn(body['error'])?.['code']]);
+  const named = namedStatus(objectIn(body['error']) ?? {});
   const facts = errorFacts(body, named);
   return makeReportedFailure(facts, facts.status ?? named);
 }

@@ -52,7 +52,7 @@ export class ResponsesStreamRenderer implements StreamRenderer {
   }
 }
 
-/** What the first event of a generation says about its response. */
+/** The facts about a response in the first event of its generation. */
 interface Beginning {
   readonly requestId: string;
   readonly model: string;

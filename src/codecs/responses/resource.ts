@@ -22,7 +22,7 @@ import { renderUsage } from './usage.ts';
 
 /** Renders the response object. Source: docs/interfaces/responses.md "Response", "Stream", "Open Responses"; translation cases RP-08, RP-17, RP-18, JS-08. */
 
-/** What is known about a response when it begins; its outcome is separate. */
+/** The facts of a response when it begins; its outcome is separate. */
 export interface ResponseFacts {
   /** "resp_…". */
   readonly id: string;

@@ -8,7 +8,7 @@ import type { Runtime } from '../../lib/runtime.ts';
 import type { BulkFiles } from '../../store/bulk-files.ts';
 import { noSuchFile, readPieces } from './files.ts';
 
-/** What reading lines needs. */
+/** The options of reading lines. */
 export interface LineDependencies {
   readonly bulk: BulkFiles;
   readonly codec: BatchCodec;

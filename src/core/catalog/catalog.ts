@@ -13,7 +13,7 @@ export interface CatalogContent {
   readonly aliases: ReadonlyMap<string, string>;
 }
 
-/** What a request has besides the name that affects how the name is resolved. */
+/** The parts of a request besides the name that affect how the name is resolved. */
 export interface ResolveOptions {
   /** The path on which the model will be used; absent or unspecified: any text path. */
   readonly endpoint?: Endpoint;

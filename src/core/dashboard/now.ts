@@ -36,7 +36,7 @@ const keepAliveMs = 5_000;
 /** The most running requests that a message lists. */
 const runningMax = 200;
 
-/** What a viewer may see. */
+/** The parts that a viewer may see. */
 interface View {
   /** Undefined: all accounts. */
   readonly accountId: number | undefined;

@@ -42,7 +42,7 @@ export interface PreparedRequest<Request> {
   readonly multiplierPermille?: number;
 }
 
-/** What is held for a request before it runs. */
+/** The amounts held for a request before it runs. */
 export interface DirectEstimate {
   /** The most that the request can cost; undefined: it costs nothing. */
   readonly funds: FundsEstimate | undefined;
@@ -56,7 +56,7 @@ export interface MadeAnswer<Response> {
   readonly used: UsedUp;
 }
 
-/** What differs between direct endpoints. What they share, from admission to settling, is in `DirectAnswers`. */
+/** The differences between direct endpoints. The part that they share, from admission to settling, is in `DirectAnswers`. */
 export interface DirectKind<
   Request extends DirectRequest,
   Response extends DirectResponse,

@@ -16,7 +16,7 @@ export function toMultiplier(tier: ServiceTier): number {
   return tier === ServiceTier.PRIORITY ? 2000 : 1000;
 }
 
-/** What differs for an item of a batch. */
+/** The terms of an item of a batch. */
 export interface BatchTerms {
   readonly tier: ServiceTier;
   /** The price factor in thousandths; it replaces that of the tier. */
@@ -65,7 +65,7 @@ export interface MeasuredInput {
   readonly calls: number;
   /** The passes over the input that tools of the provider may cause; absent: none. */
   readonly passes?: ToolPasses | undefined;
-  /** What it writes to a cache, which costs more; absent: nothing. */
+  /** The tokens that it writes to a cache, which costs more; absent: nothing. */
   readonly cacheWrites?: CacheWrites | undefined;
 }
 

@@ -374,7 +374,8 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   #fillStarted(event: GenerationEvent): GenerationEvent {
     if (event.event.case !== 'started') return event;
     const { limits, requestId, model } = this;
-    const route = this.#dependencies.exposeRoute() ? `${this.#route.provider}/${this.#route.model}` : '';
+    const at = `${this.#route.provider}${event.event.value.route}/${this.#route.model}`;
+    const route = this.#dependencies.exposeRoute() ? at : '';
     const own = { requestId, model, createdAtMs: BigInt(this.createdAtMs), limits, route };
     return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
   }
@@ -409,11 +410,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     this.#hidden.stopped();
     this.#routed?.cancel();
     if (outcome.kind === 'client_gone') {
-      const opened = this.#routed?.opened;
-      if (opened !== undefined) {
-        this.begun(opened.answer);
-        this.#tally.take([...opened.events]);
-      }
+      const { answer, events = [] } = this.#routed?.opened ?? {};
+      if (answer !== undefined) this.begun(answer);
+      this.#tally.take([...events]);
       this.#tally.acceptLateUsage();
     }
     if (this.#sink !== undefined) void this.#endUnanswered(outcome);

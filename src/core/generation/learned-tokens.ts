@@ -10,7 +10,7 @@ export interface MeasuredTokens {
   readonly tools?: ToolUse | undefined;
 }
 
-/** What a provider reported for one answer, and what the gateway measured. Absent fields: not reported, or not comparable. */
+/** A provider's report for one answer, and the gateway's measurement. Absent fields: not reported, or not comparable. */
 export interface TokenReport {
   readonly input?: MeasuredTokens & { readonly tokens: number };
   /** The output without reasoning. */
@@ -19,7 +19,7 @@ export interface TokenReport {
   readonly reasoning?: { readonly tokens: number; readonly ms: number };
 }
 
-/** What was learned about one provider and model for one kind of text. */
+/** The learned facts about one provider and model for one kind of text. */
 export interface LearnedSample {
   readonly route: RouteName;
   /** "input" or "output", the kind of text, and for an input with tools how they are used. */

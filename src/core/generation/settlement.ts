@@ -31,13 +31,13 @@ export function toClientError(outcome: Outcome): Error {
   return outcome.kind === 'interrupted' ? stopping() : new ConnectError('The call was cancelled.', Code.Canceled);
 }
 
-/** What the ledger has to do: charge the usage (or nothing) under a state, or void the hold. */
+/** The command for the ledger: charge the usage (or nothing) under a state, or void the hold. */
 export type Charge =
   | { readonly kind: 'usage'; readonly state: RecordState }
   | { readonly kind: 'nothing'; readonly state: RecordState }
   | { readonly kind: 'void'; readonly reason: 'rejected' | 'gateway_failure' | 'cancelled' };
 
-/** What the charge depends on besides the outcome: see the table in docs/accounting.md "Settlement". */
+/** The facts on which the charge depends besides the outcome: see the table in docs/accounting.md "Settlement". */
 export interface Progress {
   /** The client streams the answer. */
   readonly streamed: boolean;

@@ -112,7 +112,7 @@ interface FoundAnswer {
   readonly record: UsageRow | undefined;
 }
 
-/** What answering repeated requests needs. */
+/** The dependencies of answering repeated requests. */
 interface ReplayDependencies {
   readonly documents: Documents;
   readonly memory: LargeMemory;

@@ -3,7 +3,7 @@ import type { RestoredFacts } from '../idempotency/restored-event.ts';
 import { limitState } from '../limit-state.ts';
 import type { AdmittedImages, KeptDrawing } from './image-run.ts';
 
-/** What is decided anew each time an answer is sent. */
+/** The decisions that are made anew each time an answer is sent. */
 export interface AnswerView {
   /** True if the client may see the route. */
   readonly exposeRoute: boolean;

@@ -29,7 +29,7 @@ export interface Conversation {
   readonly beforeBytes: number;
 }
 
-/** What a request says about the conversation that it continues. */
+/** The fields of a request about the conversation that it continues. */
 export interface Continuation {
   readonly accountId: number;
   readonly previousResponseId: string | undefined;

@@ -12,7 +12,7 @@ const endMs = 10_000;
 const chunksAtOnce = 64;
 const cancelPrefix = 'cancel response ';
 
-/** What reading the responses of other gateways needs. */
+/** The dependencies of reading the responses of other gateways. */
 interface ElsewhereDependencies {
   readonly documents: Documents;
   readonly runtime: Pick<Runtime, 'after'>;

@@ -337,7 +337,7 @@ export class StoredResponses {
   }
 }
 
-/** What is sent of a response. */
+/** The parts of a response to send. */
 interface Followed extends Pick<FollowResponseRequest, 'skipEvents' | 'include'> {
   readonly name: OwnedName;
   readonly head: ResponseHead;

@@ -72,7 +72,7 @@ export class Breaker {
   /** Grows whenever the breaker opens: reports of permits with an earlier number are ignored. */
   #era = 0;
 
-  /** What permits report to; one object for all permits, because every attempt has a permit. */
+  /** Receives the reports of permits; one object for all permits, because every attempt has a permit. */
   readonly #reports: BreakerReports = {
     era: () => this.#era,
     close: isSuspect => this.#close(isSuspect),
@@ -171,7 +171,7 @@ export class Breaker {
   }
 }
 
-/** What a breaker does with the reports of its permits. */
+/** Handles the reports of a breaker's permits. */
 interface BreakerReports {
   /** Returns the number that the breaker gives to new permits. */
   readonly era: () => number;

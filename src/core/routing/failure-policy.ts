@@ -3,7 +3,7 @@ import { type FailureMeaning, readMeaning } from '../../generation/failure-meani
 import type { UpstreamFailure, UpstreamFailureKind } from '../../generation/upstream.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** What follows a failed attempt. Source: docs/architecture.md "Routing". */
+/** The consequence of a failed attempt. Source: docs/architecture.md "Routing". */
 export interface Verdict {
   /**
    * `same_route`: the route may be tried again. `next_route`: only other routes may be tried. `longer_route`: only routes with a longer context, because the client's input is too long. `never`: no more attempts. `rejected`: no more attempts, because the client's request is at fault.
@@ -13,7 +13,7 @@ export interface Verdict {
   readonly counts: boolean;
 }
 
-/** What follows a failure of each meaning. The upstream has already tried all of the provider's keys, and has waited for a model that is being loaded. */
+/** The consequence of a failure of each meaning. The upstream has already tried all of the provider's keys, and has waited for a model that is being loaded. */
 const verdicts: Readonly<Record<FailureMeaning, Verdict>> = {
   request: { retry: 'rejected', counts: false },
   too_long: { retry: 'longer_route', counts: false },
@@ -38,7 +38,7 @@ function findMeaning({ kind, facts: { status, meaning } }: UpstreamFailure): Fai
   return status === undefined ? meaning : readMeaning(status, meaning);
 }
 
-/** What follows a failure without a status, and the client's error message. Breakers count all of these failures. */
+/** The consequence of a failure without a status, and the client's error message. Breakers count all of these failures. */
 const kinds: Readonly<
   Record<Exclude<UpstreamFailureKind, 'status'>, { readonly retry: Verdict['retry']; readonly message: string }>
 > = {

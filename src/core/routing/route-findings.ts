@@ -22,10 +22,10 @@ export interface FindingsObserver {
 
 /** A report of a provider that is not believed. */
 export interface UsageDoubt {
-  /** What was reported, as `input_tokens` or `service_tier`. */
+  /** The reported feature, as `input_tokens` or `service_tier`. */
   readonly member: string;
   readonly reported: string | number;
-  /** What is charged instead. */
+  /** The amount that is charged instead. */
   readonly believed: string | number;
 }
 

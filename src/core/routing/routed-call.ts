@@ -29,7 +29,7 @@ export interface RoutedRequest extends Omit<UpstreamCall, 'model' | 'attempt' | 
   readonly restartable: boolean;
 }
 
-/** What is known about an answer when it begins. */
+/** The facts of an answer when it begins. */
 export interface BegunAnswer {
   readonly route: RouteName;
   /** The provider's prices; undefined: unknown. */
@@ -91,7 +91,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   #isWhole = false;
   #isOver = false;
   #isPaused = false;
-  /** What arrived while the receiver's promise was pending, in order; undefined: none is pending. */
+  /** The calls that arrived while the receiver's promise was pending, in order; undefined: none is pending. */
   #held: (() => void)[] | undefined;
 
   constructor(dependencies: RoutedCallDependencies, routed: RoutedRequest, receiver: RoutedReceiver) {

@@ -18,7 +18,7 @@ export type RoutedStep =
   | ({ readonly kind: 'begun' } & BegunAnswer)
   | { readonly kind: 'events'; readonly events: GenerationEvent[] };
 
-/** What a test requests, and how it reads the answer. */
+/** The request of a test, and how its answer is read. */
 export interface ReaderOptions extends Omit<RoutedRequest, 'whole' | 'requestId'> {
   readonly signal: AbortSignal;
   /** Validates events. Returns an error if they are wrong: an `UpstreamFailure` fails the attempt, any other error ends the request. Absent: all events are accepted. */

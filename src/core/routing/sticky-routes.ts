@@ -1,12 +1,10 @@
-import { createHash } from 'node:crypto';
-import { type Item, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { hashConversation } from '../../generation/conversation-hash.ts';
 import type { RouteName } from './observer.ts';
 
 /** The most conversations that are remembered; the least recently used one is forgotten first. */
 const conversationsMax = 10_000;
-/** How many characters of each text are hashed to tell conversations apart. */
-const charactersMax = 4_096;
 
 /** The fields of a route that ordering needs. */
 interface OrderedRoute {
@@ -32,7 +30,8 @@ export class StickyRoutes {
     const [first, second] = routes;
     if (first === undefined || second === undefined) return routes;
     const sealingProviders = listSealingProviders(request);
-    const taken = !onlySealed && continuesConversation(request) ? this.#routes.get(toKey(request)) : undefined;
+    const taken =
+      !onlySealed && continuesConversation(request) ? this.#routes.get(hashConversation(request)) : undefined;
     const rank = ({ name, priority }: Each): number => {
       if (sealingProviders.has(name.provider)) return 0;
       return taken === toText(name) && priority === first.priority ? 1 : 2;
@@ -43,7 +42,7 @@ export class StickyRoutes {
   /** Remembers the route that has begun to answer a conversation. `routeCount`: how many routes the model has; with one, there is nothing to remember. */
   recordRoute(request: GenerateRequest, name: RouteName, routeCount: number): void {
     if (routeCount < 2) return;
-    const key = toKey(request);
+    const key = hashConversation(request);
     this.#routes.delete(key);
     this.#routes.set(key, toText(name));
     if (this.#routes.size <= conversationsMax) return;
@@ -61,23 +60,6 @@ function continuesConversation({ items, promptCacheKey, cache }: GenerateRequest
   if (promptCacheKey !== undefined || cache !== undefined) return true;
   return items.some(({ content }) => content.case !== 'message' || content.value.role === Role.ASSISTANT);
 }
-
-/** Returns a hash of a conversation's beginning, which stays the same: model, cache key, instructions, and the items up to the first message of the user. */
-function toKey({ model, promptCacheKey, instructions, items }: GenerateRequest): string {
-  const hash = createHash('sha256').update(JSON.stringify([model, promptCacheKey ?? '', cut(instructions ?? '')]));
-  for (const item of items) {
-    hash.update(JSON.stringify(listTexts(item)));
-    if (item.content.case === 'message' && item.content.value.role === Role.USER) break;
-  }
-  return hash.digest('base64');
-}
-
-function listTexts({ content }: Item): readonly string[] {
-  if (content.case !== 'message') return [content.case ?? ''];
-  return content.value.parts.map(part => (part.content.case === 'text' ? cut(part.content.value.text) : ''));
-}
-
-const cut = (text: string): string => text.slice(0, charactersMax);
 
 /** Returns the providers of the conversation's sealed content: signatures, and encrypted reasoning or compactions. */
 function listSealingProviders({ items }: GenerateRequest): ReadonlySet<string> {

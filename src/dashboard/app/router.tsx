@@ -2,6 +2,7 @@ import { createRootRoute, createRoute, createRouter, redirect, retainSearchParam
 import { readActivitySearch } from './activity/search.ts';
 import { Empty, PageTitle, Problem } from './parts/page.tsx';
 import { Root } from './shell/root.tsx';
+import { basePath } from './data/base-path.ts';
 
 /** The search parameters of every page: the account that the operator looks at. */
 export interface RootSearch {
@@ -126,7 +127,7 @@ export const router = createRouter({
     configurationRoute,
     playgroundRoute,
   ]),
-  basepath: '/dashboard',
+  basepath: basePath,
   defaultPreload: 'intent',
   defaultNotFoundComponent: () => (
     <>

@@ -1,3 +1,4 @@
+import type { ClientAddresses } from '../../lib/client-address.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { DescService } from '@bufbuild/protobuf';
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
@@ -30,6 +31,10 @@ export interface DashboardOptions extends MessageLimits {
   /** True if the listener has a certificate. */
   readonly isSecure: boolean;
   readonly files: PageFiles;
+  /** Finds the address of a client, also behind a trusted proxy. */
+  readonly addresses: ClientAddresses;
+  /** Returns the path below which browsers see this listener, without a slash at its end; '': none. A proxy removes it. */
+  readonly path: () => string;
   readonly core: PushTransport;
   /** The services that pages may call; `DashboardService` is added to them. */
   readonly services: readonly DescService[];
@@ -65,8 +70,8 @@ export class Dashboard {
 
   constructor(options: DashboardOptions) {
     this.#options = options;
-    this.#cookie = new SessionCookie(options.listener, options.isSecure);
-    this.#login = options.login && new Login(options.login, this.#cookie, options.isSecure);
+    this.#cookie = new SessionCookie(options);
+    this.#login = options.login && new Login(options.login, this.#cookie, options);
     const bodyBytesMax = options.messageBytesMax ?? defaultMessageBytesMax;
     this.#bodies = new SharedBudget(() => ({
       max: Math.max(bodyBytesMax, largeBodyBytesMax),
@@ -105,11 +110,17 @@ export class Dashboard {
       return answerText(response, 405, 'Pages are read with GET.');
     }
     if (path === '/dashboard') {
-      response.writeHead(308, { ...pageHeaders, location: prefix, 'content-length': 0 }).end();
+      response
+        .writeHead(308, { ...pageHeaders, location: `${this.#options.path()}${prefix}`, 'content-length': 0 })
+        .end();
       return undefined;
     }
     if (this.#login !== undefined && (await this.#login.answer(path, request, response))) return undefined;
-    return this.#options.files.answer(path.slice(prefix.length), request, response);
+    return this.#options.files.answer(path.slice(prefix.length), {
+      request,
+      response,
+      base: `${this.#options.path()}${prefix}`,
+    });
   }
 
   async #answerCall(path: string, call: Omit<BrowserCall, 'path'>): Promise<void> {
@@ -130,22 +141,23 @@ export class Dashboard {
    * Counts a large body until its answer has ended. Returns whether it may be read. A body of unknown length counts as the largest that the
    * service accepts.
    */
-  #admitsBody(path: string, { headers, socket }: IncomingMessage, response: ServerResponse): boolean {
+  #admitsBody(path: string, request: IncomingMessage, response: ServerResponse): boolean {
     const service = this.#options.services.find(({ typeName }) => path.startsWith(`/${typeName}/`));
     const { bytesMax } = messageBounds(this.#options, service ?? DashboardService, false);
-    const bytes = Math.min(bytesMax, Number(headers['content-length'] ?? bytesMax));
+    const bytes = Math.min(bytesMax, Number(request.headers['content-length'] ?? bytesMax));
     if (bytes <= smallBodyBytes) return true;
-    const owner = socket.remoteAddress ?? '';
+    const owner = this.#options.addresses.find(request);
     if (this.#bodies.take(owner, bytes) !== 'taken') return false;
     response.once('close', () => this.#bodies.give(owner, bytes));
     return true;
   }
 
   /** Removes headers that only the gateway may set, sets them to what is true, and uses the cookie as the credential if there is no other. */
-  #setHeaders({ headers, socket }: IncomingMessage, requestId: string): void {
+  #setHeaders(request: IncomingMessage, requestId: string): void {
+    const { headers } = request;
     for (const name of [edgeHeader, fingerprintHeader, actsForHeader, dashboardListenerHeader]) delete headers[name];
     headers[requestIdHeader] = requestId;
-    headers[clientAddressHeader] = socket.remoteAddress;
+    headers[clientAddressHeader] = this.#options.addresses.find(request);
     if (this.#options.listener === 'public') headers[dashboardListenerHeader] = 'public';
     const session = this.#cookie.read(headers);
     if (session !== undefined && headers.authorization === undefined && headers['x-api-key'] === undefined) {

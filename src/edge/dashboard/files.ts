@@ -54,6 +54,14 @@ interface PageFile {
   readonly etag: string;
 }
 
+/** A request for a file. */
+interface PageRequest {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** The path of the dashboard as browsers see it, with a slash at its end. */
+  readonly base: string;
+}
+
 /** Returns the folder of the built pages, in this module's checkout or package. */
 export function pagesFolder(): string {
   const isCheckout = extname(import.meta.filename) === '.ts';
@@ -64,6 +72,8 @@ export function pagesFolder(): string {
 export class PageFiles {
   readonly #folder: string;
   #files: ReadonlyMap<string, PageFile> | undefined;
+  /** The page for the last base path. */
+  #index: { readonly base: string; readonly file: PageFile } | undefined;
 
   constructor(folder: string) {
     this.#folder = folder;
@@ -73,11 +83,11 @@ export class PageFiles {
    * Answers a GET or HEAD of a path below `/dashboard/`. A path without a file extension gets `index.html`, whose router decides what to
    * show.
    */
-  async answer(name: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async answer(name: string, { request, response, base }: PageRequest): Promise<void> {
     this.#files ??= readFiles(this.#folder);
     const isAsset = name.startsWith('assets/');
-    const file =
-      this.#files.get(name) ?? (extname(name) === '' && !isAsset ? this.#files.get('index.html') : undefined);
+    const found = name === 'index.html' || (extname(name) === '' && !isAsset) ? this.#indexAt(base) : undefined;
+    const file = found ?? this.#files.get(name);
     if (file === undefined) return answerText(response, 404, this.#missing());
     const headers = {
       ...pageHeaders,
@@ -96,6 +106,17 @@ export class PageFiles {
     const encoding = brotli === undefined ? {} : { 'content-encoding': 'br' };
     response.writeHead(200, { ...headers, ...encoding, 'content-length': body.length });
     response.end(request.method === 'HEAD' ? undefined : body);
+  }
+
+  /** Returns `index.html` for pages below a path: addresses relative to the dashboard become absolute, because pages have addresses at different depths. */
+  #indexAt(base: string): PageFile | undefined {
+    const index = this.#files?.get('index.html');
+    if (index === undefined) return undefined;
+    if (this.#index?.base !== base) {
+      const body = Buffer.from(index.body.toString('utf8').replaceAll('"./', `"${base}`));
+      this.#index = { base, file: toPageFile(body, '.html') };
+    }
+    return this.#index.file;
   }
 
   #missing(): string {
@@ -122,16 +143,17 @@ function readFiles(folder: string): Map<string, PageFile> {
     return files;
   }
   for (const path of names) {
-    const body = readFileSync(path);
-    const ending = extname(path);
-    const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
-    const params = { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_SIZE_HINT]: body.length };
-    files.set(relative(folder, path).split(sep).join('/'), {
-      body,
-      brotli: packed.has(ending) ? undefined : compress(body, { params }),
-      type: types[ending] ?? 'application/octet-stream',
-      etag,
-    });
+    files.set(relative(folder, path).split(sep).join('/'), toPageFile(readFileSync(path), extname(path)));
   }
   return files;
+}
+
+function toPageFile(body: Buffer, ending: string): PageFile {
+  const params = { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_SIZE_HINT]: body.length };
+  return {
+    body,
+    brotli: packed.has(ending) ? undefined : compress(body, { params }),
+    type: types[ending] ?? 'application/octet-stream',
+    etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`,
+  };
 }

@@ -16,7 +16,7 @@ export interface PendingLogin {
   readonly verifier: string;
 }
 
-/** What the provider says about a person, by the name of the claim. */
+/** The provider's claims about a person, by the name of the claim. */
 export type Claims = Readonly<Record<string, unknown>>;
 
 /**

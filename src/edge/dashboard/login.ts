@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { answerText, pageHeaders } from './files.ts';
 import type { Claims, IdentityProvider, PendingLogin } from './identity-provider.ts';
-import type { SessionCookie } from './session-cookie.ts';
+import type { CookiePlace, SessionCookie } from './session-cookie.ts';
 
 /** The options for signing in with an identity provider. */
 export interface LoginOptions {
@@ -24,13 +24,18 @@ const loginSeconds = 600;
 export class Login {
   readonly #options: LoginOptions;
   readonly #cookie: SessionCookie;
-  readonly #attributes: string;
+  readonly #place: Pick<CookiePlace, 'path' | 'isSecure'>;
 
-  constructor(options: LoginOptions, cookie: SessionCookie, isSecure: boolean) {
+  constructor(options: LoginOptions, cookie: SessionCookie, place: Pick<CookiePlace, 'path' | 'isSecure'>) {
     this.#options = options;
     this.#cookie = cookie;
+    this.#place = place;
+  }
+
+  get #attributes(): string {
+    const { path, isSecure } = this.#place;
     // `Lax`, because the redirect back comes from another site; the parameter `state` protects it.
-    this.#attributes = `Path=${callbackPath}; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`;
+    return `Path=${path()}${callbackPath}; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`;
   }
 
   /** Answers a GET if it is one of these paths. Returns whether it did. */
@@ -62,7 +67,7 @@ export class Login {
       const claims = await provider.finish(new URL(request.url ?? '', origin()), login);
       const opened = await openSession(claims);
       if (opened !== undefined) {
-        return redirect(response, '/dashboard/', [
+        return redirect(response, `${this.#place.path()}/dashboard/`, [
           clearLoginCookie,
           this.#cookie.set(opened.session, opened.lifetimeMs),
         ]);

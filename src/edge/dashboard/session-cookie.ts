@@ -1,17 +1,30 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
+/** Where a cookie is sent. */
+export interface CookiePlace {
+  readonly listener: 'public' | 'internal';
+  /** Returns the path below which browsers see the listener; '': none. */
+  readonly path: () => string;
+  /** True if the listener has a certificate. */
+  readonly isSecure: boolean;
+}
+
 /**
  * The cookie of a session. Browsers ignore the port of a cookie, so each listener has a cookie with another name: signing in on one listener
  * must not end the session on the other.
  */
 export class SessionCookie {
   readonly #name: string;
-  readonly #attributes: string;
+  readonly #place: CookiePlace;
 
-  /** `isSecure`: the listener has a certificate. */
-  constructor(listener: 'public' | 'internal', isSecure: boolean) {
-    this.#name = listener === 'public' ? 'tollgate_session' : 'tollgate_internal_session';
-    this.#attributes = `Path=/dashboard; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`;
+  constructor(place: CookiePlace) {
+    this.#name = place.listener === 'public' ? 'tollgate_session' : 'tollgate_internal_session';
+    this.#place = place;
+  }
+
+  get #attributes(): string {
+    const { path, isSecure } = this.#place;
+    return `Path=${path()}/dashboard; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`;
   }
 
   /** Returns the session in a request's cookies; undefined if there is none. */

@@ -21,7 +21,7 @@ export function shownPattern(route: string): string {
   return route.replace('::', ':');
 }
 
-/** What a path of the interface says. */
+/** The parts of a path of the interface. */
 export interface GeminiTarget {
   /** The model as the path names it; undefined for the list. */
   readonly model: string | undefined;

@@ -57,7 +57,7 @@ const tags: Readonly<Record<string, string>> = {
 const headers: Readonly<Record<string, string>> = {
   'x-request-id': 'The id of the request: quote it to the operator.',
   'x-tollgate-cost': 'What the request cost, in dollars.',
-  'x-tollgate-route': 'The route that answered: provider and model.',
+  'x-tollgate-route': 'The route that answered: provider, the number of its key if it has several, and model.',
   'x-ratelimit-limit-requests':
     'The maximum of the tightest request limit that applies to the key; `-tokens`: of the tightest token limit.',
   'x-ratelimit-remaining-requests': 'How many requests are left of that limit.',

@@ -26,7 +26,7 @@ const closeCodes = { goingAway: 1001, policy: 1008, tryLater: 1013 } as const;
 /** Up to this many bytes, the messages of a connection need no reservation from the memory that all large bodies share. */
 const uncountedBytes = 1024 ** 2;
 
-/** What a connection is opened with. */
+/** The options with which a connection is opened. */
 export interface SocketParts {
   readonly edge: Edge;
   readonly call: Call;

@@ -10,7 +10,7 @@ import { backupsFolder } from './data-files.ts';
  * Rights that were taken away after a backup was made, and that a restore would give back: the data directory that was in use until now knows them. Source: docs/operations.md "Restore".
  */
 
-/** What a restore has done about rights that ended after the backup. */
+/** The rights that a restore has ended because they ended after the backup. */
 export interface RevokedSince {
   /** The data directory that was asked; undefined: none was found, so that revoked keys work again. */
   readonly asked: string | undefined;

@@ -14,7 +14,7 @@ const stepLargeRows = 50;
 /** A row of a table, by its columns. */
 export type CopiedRow = Readonly<Record<string, Sendable>>;
 
-/** What `TableCopy` must know about a table. */
+/** The facts about a table that `TableCopy` must know. */
 export interface CopiedTable {
   readonly name: string;
   /** The table's name in PostgreSQL; absent: the same name. */

@@ -48,7 +48,7 @@ const admit = (id: number): WireCommand => [
   undefined,
 ];
 const value = (reply: unknown): unknown => reply;
-/** What the ledger does with a command that it has got. */
+/** The ledger’s handling of a command. */
 type Held = Parameters<SqliteLedger['relay']>[2];
 
 test('each command of a turn gets its own reply or error, in any order', async () => {

@@ -1,11 +1,11 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { WireCommand } from '../../ledger/sqlite/wire.ts';
 
-/** What a worker posts: the commands of a turn of its event loop, the slot of each, and the slots of settles that must not wait for storage. A slot is a small number that is used again after the reply. */
+/** A worker's message: the commands of a turn of its event loop, the slot of each, and the slots of settles that must not wait for storage. A slot is a small number that is used again after the reply. */
 export type SentCommands = [slots: number[], commands: WireCommand[], bounded: number[]];
 /** A port that the worker offers to the ledger's thread. */
 export type SentPort = [port: MessagePort];
-/** What the main thread posts back: slots and their replies, and the slots of commands that failed with their errors (`writeError`). */
+/** The main thread's reply: slots and their replies, and the slots of commands that failed with their errors (`writeError`). */
 export type SentReplies = [slots: number[], replies: unknown[], failed: [slot: number, error: unknown][]];
 
 /** The port to the main thread. */

@@ -23,7 +23,7 @@ interface Sent extends Call<WireCommand> {
   readonly sentAtMs: number;
 }
 
-/** What a worker's `LedgerLink` uses. */
+/** The dependencies of a worker's `LedgerLink`. */
 export interface LinkTools {
   /** The way through the main thread. */
   readonly lane: Pick<LedgerLane, 'send'>;

@@ -12,7 +12,7 @@ import { openLentDocuments } from '../../store/sqlite/documents/sqlite-documents
 import type { Stores } from '../stores.ts';
 import type { LedgerLink } from './ledger-link.ts';
 
-/** What the stores of a worker use. */
+/** The dependencies of a worker's stores. */
 export interface LentDependencies {
   /** The port to the main thread. */
   readonly port: CallPort;

@@ -34,7 +34,7 @@ import type { Stores } from '../stores.ts';
 import { openTls } from '../tls.ts';
 import { workerInstance } from './worker-data.ts';
 
-/** What a worker is opened with. */
+/** The options with which a worker is opened. */
 interface WorkerResources {
   /** The number of the worker, from 1. */
   readonly number: number;
@@ -102,7 +102,7 @@ export async function openWorker(resources: WorkerResources): Promise<WorkerGate
       ...parts,
       tls,
       services,
-      dashboards: openDashboards({ config, core: services, logger, people }),
+      dashboards: openDashboards({ config, addresses: live.addresses, core: services, logger, people }),
       nextRequestId: () => makeRequestId(ids),
       findListed: core.findListed,
       failed: (account, key, code) => port.notify('failed', account, key, code),

@@ -16,7 +16,7 @@ import type { SentCommands, SentPort } from './ledger-lane.ts';
 import { LedgerRelay } from './ledger-relay.ts';
 import type { WorkerData } from './worker-data.ts';
 
-/** What a worker uses of the main thread. */
+/** The parts of the main thread that a worker uses. */
 export interface WorkerDependencies {
   /** The stores of the main thread, which execute the commands that workers send. */
   readonly stores: LendingStores;

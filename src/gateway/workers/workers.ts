@@ -27,7 +27,7 @@ export interface WorkersOptions {
   readonly health: Pick<StorageHealth, 'reason' | 'ledgerWatch' | 'documentWatch'>;
 }
 
-/** What workers call on the main thread. */
+/** The calls of workers to the main thread. */
 export interface WorkerHome {
   readonly transport: PushTransport;
   readonly services: readonly DescService[];

@@ -12,7 +12,7 @@ import { PerChoice } from './per-choice.ts';
 import type { EventStep } from './step.ts';
 import { TokenMeter } from './token-meter.ts';
 
-/** What an output limit counts, and how exactly. */
+/** The tokens that an output limit counts, and how exactly. */
 export interface LimitTerms {
   /** The factor by which the gateway's count may exceed the limit, so that an upstream that keeps the limit with another tokenizer is not cut; absent: 1. */
   readonly tolerance?: number;
@@ -26,7 +26,7 @@ export interface LimitTerms {
 interface Limits {
   /** The client's limit, with the tolerance. Text after it is kept back. */
   asked: number;
-  /** What an upstream with another tokenizer may send until its own count arrives. */
+  /** The tokens that an upstream with another tokenizer may send until its own count arrives. */
   awaited: number;
   /** How much the funds pay for; Infinity until they have ended. */
   paid: number;
@@ -118,7 +118,7 @@ function textBytes(events: readonly GenerationEvent[]): number {
 const newLengthChoice = (choice: number, terms: ChoiceTerms): LengthChoice => new LengthChoice(terms, choice);
 const isCut = ({ end }: LengthChoice): boolean => end.isCut;
 
-/** What all choices share. */
+/** The state that all choices share. */
 interface ChoiceTerms {
   readonly next: EventStep;
   readonly isVisible: boolean;

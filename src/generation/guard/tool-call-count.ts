@@ -14,7 +14,7 @@ const none: readonly ToolCharge[] = [];
 /** No more calls of one tool than this are charged for a request: a wrong report must not empty an account. */
 const callsPerRequestMax = 1_000;
 
-/** What an attempt that has ended reported about tools. `extra`: the unknown members of the upstream's usage. `isEmpty`: nothing of an answer arrived. */
+/** The report of an ended attempt about tools. `extra`: the unknown members of the upstream's usage. `isEmpty`: nothing of an answer arrived. */
 export interface ToolReport {
   readonly extra: Extra | undefined;
   readonly isEmpty: boolean;

@@ -38,7 +38,7 @@ import { MissingResult, Results } from './replay.ts';
 import { bootColumn, type LedgerStatements } from './statements.ts';
 import { SumBounds } from './sum-bounds.ts';
 
-/** What all batches of one process share. */
+/** The parts that all batches of one process share. */
 export interface Shared {
   readonly types: ColumnTypes;
   readonly statements: LedgerStatements;

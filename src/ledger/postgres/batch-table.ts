@@ -17,7 +17,7 @@ interface Entry<R> {
   isRemoved: boolean;
 }
 
-/** What all tables of a batch have in common. */
+/** The common part of all tables of a batch. */
 export interface BatchScope {
   readonly types: ColumnTypes;
   /** Accounts whose rows may be read and changed. */

@@ -11,7 +11,7 @@ export class MissingRow extends Error {
   }
 }
 
-/** What to load, and how. */
+/** The rows to load, and how. */
 export interface Need {
   readonly steps: readonly Step[];
   /** Called with the result of each step. */

@@ -137,7 +137,7 @@ export interface Parts {
   readonly register: () => Promise<void>;
 }
 
-/** What is read from the database at the start. */
+/** The state that is read from the database at the start. */
 interface Found {
   readonly types: Shared['types'];
   readonly lastId: number;

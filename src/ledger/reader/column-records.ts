@@ -13,7 +13,7 @@ export interface Span {
   readonly to: number;
 }
 
-/** What column files have of a span. */
+/** The content of column files for a span. */
 export interface SummedColumns {
   readonly sums: readonly ColumnSums[];
   /** The parts of the span that no file covers. */

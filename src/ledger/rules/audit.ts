@@ -27,7 +27,7 @@ interface Resource {
 
 const unknownActor: Actor = { type: 'gateway', id: null, address: null, requestId: null };
 
-/** What a command does to which resource. `id` undefined: the command creates the resource. */
+/** The action of a command, and its resource. `id` undefined: the command creates the resource. */
 interface AuditedAction {
   readonly action: string;
   readonly type: ResourceType;

@@ -3,7 +3,7 @@ import type { Suspension } from '../ledger.ts';
 import type { DailyLimitUnit, Plans } from '../plans.ts';
 import type { Account, Counter, Key, Rows } from '../rows.ts';
 
-/** What rules need: the rows, the plans that accounts can have, and the unit of `daily_limit`. */
+/** The context of rules: the rows, the plans that accounts can have, and the unit of `daily_limit`. */
 export interface Context {
   readonly rows: Rows;
   readonly plans: Plans;

@@ -6,7 +6,7 @@ import type { Payers } from '../rows.ts';
  * so that their holds together cover every usage within the estimate. All functions here are pure.
  */
 
-/** What each payer can still pay; 0 for one that does not pay for this request. */
+/** The amount that each payer can still pay; 0 for one that does not pay for this request. */
 export interface Sources {
   readonly payers: Payers;
   readonly planTokens: number;
@@ -26,7 +26,7 @@ export interface Grant {
   readonly firstSpent: boolean;
 }
 
-/** What extensions need to know of a hold. */
+/** The facts about a hold that extensions need. */
 export type Extendable = Grant & { readonly payers: Payers; readonly outputPicoUsd: bigint };
 
 /** The output tokens that an extension adds, by payer, and the money for them. */

@@ -6,7 +6,7 @@
 /** The smallest slice in output tokens. */
 const sliceMin = 64;
 
-/** What is available to a request and to others that share its funds or limits. */
+/** The funds and limits available to a request and to others that share its funds or limits. */
 export interface Supply {
   /** The most output tokens that could be held for this request. */
   readonly most: number;

@@ -84,7 +84,7 @@ export function computeReset({ use, max, window }: BoundLimit, need: bigint, now
   return use.rolling === null ? window.endMs : opensAtMs(use.rolling, Number(max - need), nowMs);
 }
 
-/** What a request adds to limits at admission. */
+/** The amounts that a request adds to limits at admission. */
 export interface Need {
   readonly requests: bigint;
   /** The least number of tokens that it needs. */

@@ -5,7 +5,7 @@ import { waitsForSync, type WireCommand, type WireReply } from './wire.ts';
 /** Posts a message to the thread that sent the commands. */
 type Post = PostReplies<WireReply>;
 
-/** What `Commits` works with. */
+/** The dependencies of `Commits`. */
 export interface CommitSteps {
   /** Executes and commits a batch. */
   readonly commit: (batch: readonly WireCommand[]) => WireReply[];

@@ -4,7 +4,7 @@ import { type LedgerRequestTools, LedgerRequests } from '../ledger-requests.ts';
 import { Credentials } from './credentials.ts';
 import { KnownCredentials } from './known-credentials.ts';
 
-/** What `readingFrom` needs. */
+/** The dependencies of `readingFrom`. */
 export interface RequestTools extends Pick<LedgerRequestTools, 'send' | 'wroteOff'> {
   readonly clock: Clock;
   /** A connection that only reads. */

@@ -16,7 +16,7 @@ export interface SceneOptions {
   readonly referenceHue: number | undefined;
 }
 
-/** What all functions that draw parts of an image need. Lengths are for a canvas with a height of 1,000. */
+/** The arguments of all functions that draw parts of an image. Lengths are for a canvas with a height of 1,000. */
 interface Canvas {
   readonly width: number;
   readonly random: SeededRandom;

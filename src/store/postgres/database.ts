@@ -13,7 +13,7 @@ export const nowMs = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigin
 export const isAlive = (boot: string): string =>
   `EXISTS (SELECT 1 FROM instance i WHERE i.boot = ${boot} AND i.lease_until_ms > ${nowMs})`;
 
-/** What the stores need of the database. */
+/** The parts of the database that the stores need. */
 export interface StoreDatabase {
   readonly pool: PostgresPool;
   /** Returns the number of this gateway's instance, which changes if its lease ends. */

@@ -1,4 +1,4 @@
-/** What a client needs: the gateway's address, the key, the model. */
+/** The settings of a client: the gateway's address, the key, the model. */
 export interface ClientFacts {
   readonly url: string;
   readonly key: string;

@@ -2,9 +2,10 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-web';
 import { QueryCache, QueryClient } from '@tanstack/react-query';
 import { ErrorDetailSchema } from '../../../gen/tollgate/v1/error_pb.ts';
+import { basePath } from './base-path.ts';
 
 /** The transport for calls of the signed-in person; the session's cookie is the credential. */
-export const transport = createConnectTransport({ baseUrl: '/dashboard/rpc', useBinaryFormat: true });
+export const transport = createConnectTransport({ baseUrl: `${basePath}/rpc`, useBinaryFormat: true });
 
 const dayMs = 86_400_000;
 const signedOut = new EventTarget();

@@ -6,6 +6,7 @@ import { DashboardService } from '../../../gen/tollgate/v1/dashboard_pb.ts';
 import { readFault, transport } from '../data/rpc.ts';
 import { Problem } from '../parts/page.tsx';
 import { Brand } from './brand.tsx';
+import { basePath } from '../data/base-path.ts';
 
 const sessions = createClient(DashboardService, transport);
 
@@ -57,7 +58,7 @@ export function SignIn({ hasProvider, failure, onSignedIn }: SignInProps) {
           Sign in
         </Button>
         {hasProvider && (
-          <Button component="a" href="/dashboard/login" variant="default">
+          <Button component="a" href={`${basePath}/login`} variant="default">
             Sign in with your organisation
           </Button>
         )}

@@ -185,7 +185,7 @@ export const account = {
   ),
 };
 
-/** What the holder of a key sees of it. */
+/** The fields of a key that its holder sees. */
 export const ownKey = named(
   'OwnKey',
   z.object({

@@ -169,7 +169,7 @@ export type Started = Message<"tollgate.v1.Started"> & {
   limits: LimitState[];
 
   /**
-   * The route as "provider/model"; empty unless the configuration exposes it.
+   * The route as "provider/model", "provider#2/model" for the second key of a provider with several; empty unless the configuration exposes it.
    *
    * @generated from field: string route = 7;
    */

@@ -10,7 +10,7 @@ import type {
 import { crc32 } from 'node:zlib';
 import type { Connection } from '../../../lib/sqlite/database.ts';
 
-/** What a document takes in addition to its bytes: its rows and their index entries. */
+/** The bytes that a document takes besides its content: its rows and their index entries. */
 const overheadBytes = 512;
 
 /** Returns the size of a new document, as it counts for the space. */
