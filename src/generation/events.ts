@@ -139,3 +139,8 @@ export function extension(choice: number, scope: ExtensionScope, extra: Extra): 
 export function isChoiceExtension({ event }: GenerationEvent): boolean {
   return event.case === 'extension' && event.value.scope === ExtensionScope.CHOICE;
 }
+
+/** Returns whether an event is shown with the end of an answer: a finish, and members of a choice that come after one. `hasFinished`: a finish has come. */
+export function isAtEnd(event: GenerationEvent, hasFinished: boolean): boolean {
+  return event.event.case === 'finished' || (hasFinished && isChoiceExtension(event));
+}
