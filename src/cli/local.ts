@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { ConfigError } from '../config/config-error.ts';
 import type { Config } from '../config/settings.ts';
+import { warnUnpriced } from '../config/unpriced-providers.ts';
 import { toShownSettings } from '../config/shown-settings.ts';
 import { CommandFailure } from './failure.ts';
 import { askGateway, type GatewayOptions } from './gateway.ts';
@@ -54,13 +55,18 @@ async function loadOrReport(path: string | undefined, ports: CommandLinePorts, j
   }
 }
 
-function toDocument({ file, providers, models }: Config): Document {
-  return { valid: true, file: file ?? null, providers: providers.length, models: models.length, problems: [] };
+function toDocument(config: Config): Document {
+  const { file, providers, models } = config;
+  const counts = { providers: providers.length, models: models.length };
+  return { valid: true, file: file ?? null, ...counts, problems: [], warnings: warnUnpriced(config) };
 }
 
-function summarize({ file, providers, models }: Config): string {
+function summarize(config: Config): string {
+  const { file, providers, models } = config;
+  const warnings = warnUnpriced(config).map(text => `warning: ${text}\n`);
   const counts = `${providers.length} providers, ${models.length} models besides the built-in ones`;
-  return file === undefined ? `no file: the defaults are used (${counts})\n` : `${file} is valid: ${counts}\n`;
+  const first = file === undefined ? `no file: the defaults are used (${counts})\n` : `${file} is valid: ${counts}\n`;
+  return [first, ...warnings].join('');
 }
 
 /** How long a gateway may take to check its ledger. */

@@ -8,14 +8,15 @@ import type { UnknownMembers, UnknownValue } from './schema.ts';
  */
 export interface CacheMembers {
   readonly cache_control?: { readonly ttl?: string | null | undefined } | null | undefined;
-  readonly prompt_cache_breakpoint?: object | null | undefined;
+  readonly prompt_cache_breakpoint?: { readonly ttl?: unknown } | null | undefined;
 }
 
 /** Returns the field `cache` with the hint of a block, part, tool or request; an empty object if it has no hint. */
 export function cacheHint(members: CacheMembers): { cache?: CacheHint } {
   const { cache_control: control, prompt_cache_breakpoint: breakpoint } = members;
   if (control == null && breakpoint == null) return {};
-  const lifetime = lifetimes.find(([, ttl]) => ttl === control?.ttl)?.[0] ?? CacheLifetime.CACHE_LIFETIME_UNSPECIFIED;
+  const named = control?.ttl ?? breakpoint?.ttl;
+  const lifetime = lifetimes.find(([, ttl]) => ttl === named)?.[0] ?? CacheLifetime.CACHE_LIFETIME_UNSPECIFIED;
   return { cache: { $typeName: 'tollgate.v1.CacheHint', lifetime } };
 }
 
@@ -39,11 +40,16 @@ export function decodeCache(
 const lifetimes = [
   [CacheLifetime.CACHE_LIFETIME_5M, '5m'],
   [CacheLifetime.CACHE_LIFETIME_1H, '1h'],
+  // OpenAI's.
+  [CacheLifetime.CACHE_LIFETIME_30M, '30m'],
+  [CacheLifetime.CACHE_LIFETIME_12H, '12h'],
 ] as const;
+/** The lifetimes of `cache_control`. */
+const controlled: readonly string[] = ['5m', '1h'];
 
 /** Returns a hint as the member `cache_control`; an empty object if there is none. */
 export function cacheMember(hint: CacheHint | undefined): JsonObject {
   if (hint === undefined) return {};
   const ttl = lifetimes.find(([lifetime]) => lifetime === hint.lifetime)?.[1];
-  return { cache_control: { type: 'ephemeral', ...(ttl === undefined ? {} : { ttl }) } };
+  return { cache_control: { type: 'ephemeral', ...(ttl !== undefined && controlled.includes(ttl) ? { ttl } : {}) } };
 }

@@ -71,6 +71,8 @@ export interface EncodedRequest {
   readonly dropped: readonly string[];
   /** Replaces the placeholders in the serialized body with their content. Absent if the body has none. */
   readonly restore?: (json: string) => string;
+  /** What the body asks for and costs extra without a price, if the provider is sent it all the same; absent: nothing. */
+  readonly unpriced?: readonly string[];
 }
 
 /** The request, and the route's changes to it. */

@@ -1,10 +1,10 @@
 import { type GenerationEvent, type Usage, UsageSource } from '../gen/tollgate/v1/event_pb.ts';
-import type { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { completed } from '../generation/events.ts';
+import type { TierFields } from '../generation/service-tier.ts';
 
 /** Returns the event `completed` with the usage that the upstream reported; without a usage, the gateway counts the tokens. */
-export function completedWith(usage: Usage | undefined, serviceTier: ServiceTier): GenerationEvent {
+export function completedWith(usage: Usage | undefined, tier: TierFields): GenerationEvent {
   return usage === undefined
-    ? completed({ serviceTier })
-    : completed({ usage, usageSource: UsageSource.REPORTED, serviceTier });
+    ? completed({ ...tier })
+    : completed({ usage, usageSource: UsageSource.REPORTED, ...tier });
 }

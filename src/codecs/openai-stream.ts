@@ -1,5 +1,4 @@
 import { ExtensionScope, type GenerationEvent, type Usage } from '../gen/tollgate/v1/event_pb.ts';
-import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { started, usageReported } from '../generation/events.ts';
 import { PerChoice } from '../generation/guard/per-choice.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
@@ -8,7 +7,7 @@ import type { EventParser, Json, JsonObject } from './codec.ts';
 import { completedWith } from './completed-with.ts';
 import { extend, type ProtocolExtras } from './extras.ts';
 import { countIn, listIn, objectIn, frameJson, textIn } from './json.ts';
-import { parseServiceTier } from './service-tier.ts';
+import { noTier, parseServiceTier } from './service-tier.ts';
 import { malformed } from './upstream-error.ts';
 import { toReportedFailure } from './openai-error.ts';
 import { type OpenAiUsage, parseTimings } from './openai-usage.ts';
@@ -88,7 +87,7 @@ export class ChunkParser implements EventParser {
   /** The first chunk's `id`, `created` and `model`. */
   #identity: readonly Json[] = [];
   #usage: Usage | undefined;
-  #tier: ServiceTier = ServiceTier.UNSPECIFIED;
+  #tier = noTier;
   #state: 'new' | 'started' | 'completed' = 'new';
 
   constructor(dialect: ChunkDialect, provider: string) {
@@ -153,7 +152,7 @@ export class ChunkParser implements EventParser {
       this.#report(choice['usage'], events);
     }
     const tier = parseServiceTier(body['service_tier']);
-    if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
+    if (tier !== noTier) this.#tier = tier;
     const usage = body['usage'] ?? objectIn(body['x_groq'])?.['usage'];
     if (usage == null) this.#reportTimings(body['timings'], events);
     else this.#report(usage, events);

@@ -129,7 +129,7 @@ test('Messages: the passes of an answer are summed, and only its own clients see
   const reported = { input_tokens: 229, output_tokens: 5, iterations };
   const usage = messages(reported);
   expect(counts(usage)).toStrictEqual([229, 14, 55_097, 2, 136, undefined]);
-  expect(renderCounts(usage, ServiceTier.DEFAULT)).toMatchObject(reported);
+  expect(renderCounts(usage, { serviceTier: ServiceTier.DEFAULT })).toMatchObject(reported);
   expect(counts(messages({ input_tokens: 229, output_tokens: 5, iterations: [] }))).toStrictEqual([
     229,
     undefined,

@@ -26,6 +26,7 @@ import { Secret } from './secrets.ts';
 import type {
   Config,
   ImagePriceSettings,
+  ImageTokenPricingSettings,
   ModelSettings,
   PlanSettings,
   PricingSettings,
@@ -312,8 +313,10 @@ function toPricing(prices: ParsedPricing): PricingSettings {
       inputPicoUsd: prices.input,
       outputPicoUsd: prices.output,
       imageNanoUsd: prices.image,
+      imageTokens: prices.image_tokens && toImageTokens(prices.image_tokens),
       searchNanoUsd: prices.search,
       batchPermille: prices.batch,
+      tierPermille: prices.tiers,
       toolNanoUsd: prices.tools && defined(prices.tools),
       toolCalls: prices.tool_calls,
     }),
@@ -328,12 +331,27 @@ function toPricing(prices: ParsedPricing): PricingSettings {
   };
 }
 
+function toImageTokens(prices: NonNullable<ParsedPricing['image_tokens']>): ImageTokenPricingSettings {
+  return {
+    textInputPicoUsd: prices.text_input,
+    imageInputPicoUsd: prices.image_input,
+    ...defined({ cachedInputPicoUsd: prices.cached_input }),
+    outputPicoUsd: prices.output,
+  };
+}
+
 function toImagePrice({ image, ...dimensions }: ParsedPricing['images'][number]): ImagePriceSettings {
   return { ...defined(dimensions), imageNanoUsd: image };
 }
 
 function toCaching(caching: ParsedCaching | undefined): ReturnType<typeof cachingMember> {
-  return cachingMember(caching?.read, caching?.write_5m, caching?.write_1h);
+  return cachingMember({
+    readPicoUsd: caching?.read,
+    write5mPicoUsd: caching?.write_5m,
+    write30mPicoUsd: caching?.write_30m,
+    write1hPicoUsd: caching?.write_1h,
+    write12hPicoUsd: caching?.write_12h,
+  });
 }
 
 /** The plans of docs/accounting.md "Subscriptions", with their free requests and discounts. */

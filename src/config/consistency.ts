@@ -17,6 +17,8 @@ export interface GivenIds {
 }
 
 const tierSuffix = /:(?:flex|priority)$/;
+/** Tiers that a model has by `capabilities.service_tiers`; their factors in `pricing.tiers` do not say that it has them. */
+const isUsualTier = (tier: string): boolean => tier === 'flex' || tier === 'priority';
 
 const drawsImages = (model: ParsedModel): boolean => findModelKind(model.endpoints) === 'image';
 const mixesKinds = (model: ParsedModel): boolean => listKinds(model.endpoints).length > 1;
@@ -145,6 +147,7 @@ function checkPrices(pricing: ParsedPricing, kind: ModelKind, path: YamlPath, re
   }
   if (kind !== 'image' && pricing.images.length > 0) report([...path, 'images'], 'is for image models');
   if (kind !== 'text' && pricing.tools !== undefined) report([...path, 'tools'], 'is for text models');
+  if (kind !== 'text' && pricing.tiers !== undefined) report([...path, 'tiers'], 'is for text models');
   if (kind !== 'text' && pricing.above.length > 0) report([...path, 'above'], 'is for text models');
 }
 
@@ -169,8 +172,9 @@ function checkRoutes(model: ParsedModel, file: CompleteFile, path: YamlPath, rep
     if (seen.has(key)) report(at, `is the same as another route (${provider}, ${name})`);
     seen.add(key);
     for (const tier of tiers ?? []) {
-      if (!model.capabilities.service_tiers.includes(tier)) {
-        report([...at, 'tiers'], `has ${tier}, which capabilities.service_tiers of the model lacks`);
+      const isFlagged = model.capabilities.service_tiers.some(each => each === tier);
+      if (!isFlagged && (isUsualTier(tier) || !Object.hasOwn(model.pricing?.tiers ?? {}, tier))) {
+        report([...at, 'tiers'], `has ${tier}, which the model lacks (capabilities.service_tiers, pricing.tiers)`);
       }
     }
     const found = Object.hasOwn(file.providers, provider) ? file.providers[provider] : undefined;

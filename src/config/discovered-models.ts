@@ -112,8 +112,18 @@ function pricesIn(pricing: JsonMembers | undefined): Omit<PricingAboveSettings, 
   const outputPicoUsd = picoIn(pricing?.['output']);
   if (inputPicoUsd === undefined || outputPicoUsd === undefined) return undefined;
   const caching = objectIn(pricing?.['caching']);
-  const [read, write5m, write1h] = ['read', 'write_5m', 'write_1h'].map(name => picoIn(caching?.[name]));
-  return { inputPicoUsd, outputPicoUsd, ...cachingMember(read, write5m, write1h) };
+  const cached = (name: string): bigint | undefined => picoIn(caching?.[name]);
+  return {
+    inputPicoUsd,
+    outputPicoUsd,
+    ...cachingMember({
+      readPicoUsd: cached('read'),
+      write5mPicoUsd: cached('write_5m'),
+      write30mPicoUsd: cached('write_30m'),
+      write1hPicoUsd: cached('write_1h'),
+      write12hPicoUsd: cached('write_12h'),
+    }),
+  };
 }
 
 /** Converts dollars per million tokens to pico-dollars a token. The text of the number is the decimal that was sent. */

@@ -35,10 +35,11 @@ providers:
 models:
   - { id: acme/large, name: Acme, description: Large., owned_by: me, created: 2026-05-01, context_length: 128000, max_output_tokens: 8192,
       capabilities: { vision: true, function_call: true, reasoning: true, service_tiers: [flex] }, strategy: fastest,
-      pricing: { input: 0.3, output: 4.000001, batch: 0.5, caching: { read: 0.1, write_5m: 1.25, write_1h: 2 }, tools: { web_search: 0.01 }, tool_calls: 4, above: [{ input_tokens: 9, input: 1, output: 2, caching: { read: 0.2 } }] },
+      pricing: { input: 0.3, output: 4.000001, batch: 0.5, tiers: { flex: 0.4, ultrafast: 4 }, caching: { read: 0.1, write_5m: 1.25, write_30m: 1.5, write_1h: 2, write_12h: 3 }, tools: { web_search: 0.01 }, tool_calls: 4, above: [{ input_tokens: 9, input: 1, output: 2, caching: { read: 0.2 } }] },
       routes: [{ provider: local, model: large, weight: 0.5, tiers: [flex], context_length: 4096, cost: { input: 0.1, output: 1 } }, { provider: local, model: other, priority: 2 }] }
   - { id: acme/gone, available: false, pricing: { input: 1, output: 1 } }
   - { id: acme/none:free, routes: [{ provider: local, model: none }] }
+  - { id: acme/draw, endpoints: [/v1/images/generations], pricing: { image_tokens: { text_input: 5, image_input: 10, cached_input: 1.25, output: 40 } }, routes: [{ provider: painter, model: d }] }
   - { id: acme/paint, endpoints: [/v1/images/generations], max_size: 1024x1024, pricing: { image: 0.04, images: [{ size: 512x512, image: 0.02 }, { quality: high, image: 0.000000001 }] }, routes: [{ provider: painter, model: p }] }
   - { id: acme/embed, endpoints: [/v1/embeddings], capabilities: { dimensions: true }, tokenizer: cl100k_base, pricing: { input: 0.02 }, routes: [{ provider: local, model: e }] }
 discovered: [{ models: ["a/*", b], pricing: { input: 1, output: 2 } }]

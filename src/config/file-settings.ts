@@ -220,9 +220,20 @@ function toModel(model: ModelSettings): object {
 function toPricing(prices: PricingSettings): object {
   return defined({
     batch: prices.batchPermille === undefined ? undefined : prices.batchPermille / 1000,
+    tiers:
+      prices.tierPermille &&
+      Object.fromEntries(Object.entries(prices.tierPermille).map(([tier, permille]) => [tier, permille / 1000])),
     input: toTokenPrice(prices.inputPicoUsd),
     output: toTokenPrice(prices.outputPicoUsd),
     image: toDollars(prices.imageNanoUsd),
+    image_tokens:
+      prices.imageTokens &&
+      defined({
+        text_input: toTokenPrice(prices.imageTokens.textInputPicoUsd),
+        image_input: toTokenPrice(prices.imageTokens.imageInputPicoUsd),
+        cached_input: toTokenPrice(prices.imageTokens.cachedInputPicoUsd),
+        output: toTokenPrice(prices.imageTokens.outputPicoUsd),
+      }),
     search: toDollars(prices.searchNanoUsd),
     tools:
       prices.toolNanoUsd &&
@@ -253,7 +264,9 @@ function toCaching(caching: CachePricingSettings | undefined): object | undefine
     defined({
       read: toTokenPrice(caching.readPicoUsd),
       write_5m: toTokenPrice(caching.write5mPicoUsd),
+      write_30m: toTokenPrice(caching.write30mPicoUsd),
       write_1h: toTokenPrice(caching.write1hPicoUsd),
+      write_12h: toTokenPrice(caching.write12hPicoUsd),
     })
   );
 }

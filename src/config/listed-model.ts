@@ -27,11 +27,9 @@ export function listedModel(preset: Preset, model: string, known: ListedModel): 
 }
 
 /** Returns prices of cached input as a member of a model's prices; an empty object if there are none. */
-export function cachingMember(
-  readPicoUsd: bigint | undefined,
-  write5mPicoUsd: bigint | undefined,
-  write1hPicoUsd: bigint | undefined,
-): { readonly caching?: CachePricingSettings } {
-  const caching = defined({ readPicoUsd, write5mPicoUsd, write1hPicoUsd });
+export function cachingMember(prices: {
+  readonly [Name in keyof CachePricingSettings]: bigint | undefined;
+}): { readonly caching?: CachePricingSettings } {
+  const caching = defined(prices);
   return Object.keys(caching).length === 0 ? {} : { caching };
 }

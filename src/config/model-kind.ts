@@ -4,7 +4,7 @@ import type { EndpointPath, ProtocolName } from './settings.ts';
 export type ModelKind = 'text' | 'image' | 'embedding' | 'rerank';
 
 /** The prices in the file that depend on a model's kind. */
-const priceNames = ['input', 'output', 'image', 'search', 'caching'] as const;
+const priceNames = ['input', 'output', 'image', 'image_tokens', 'search', 'caching'] as const;
 type PriceName = (typeof priceNames)[number];
 /** The prices that can be required for a model. */
 type RequiredPrice = Exclude<PriceName, 'caching'>;
@@ -68,7 +68,7 @@ export const kindRules: Readonly<Record<ModelKind, KindRules>> = {
   },
   image: {
     name: 'image',
-    needed: [['image']],
+    needed: [['image'], ['image_tokens']],
     optional: [],
   },
   embedding: {

@@ -88,7 +88,7 @@ const pricePackageDate = '2026-11-21';
 function toCaching(prices: ModelPrice, inputTokens: number): ReturnType<typeof cachingMember> {
   const [read, write5m, write1h] = ['cache_read_mtok', 'cache_write_mtok', 'cache_write_1h_mtok'] as const;
   const price = (name: keyof ModelPrice): bigint | undefined => toPico(prices[name], inputTokens);
-  return cachingMember(price(read), price(write5m), price(write1h));
+  return cachingMember({ readPicoUsd: price(read), write5mPicoUsd: price(write5m), write1hPicoUsd: price(write1h) });
 }
 
 function listSteps(price: number | TieredPrices | undefined): number[] {

@@ -153,6 +153,9 @@ export const dollars = exact('dollars', 9, 1_000_000);
 /** A fraction, in thousandths. */
 export const fraction: z.ZodType<number> = exact('a fraction', 3, 1).transform(Number);
 
+/** A price factor, in thousandths. */
+export const factor: z.ZodType<number> = exact('a factor', 3, 1000).transform(Number);
+
 const dayMs = 86_400_000;
 
 /** A time span in milliseconds, at least `minMs`. The default maximum is a week, because Node.js' timers can't be much longer. */

@@ -7,6 +7,7 @@ import {
   dollars,
   duration,
   keepingTime,
+  factor,
   flag,
   fraction,
   leaf,
@@ -74,14 +75,29 @@ const provider = mapping({
 const caching = mapping({
   read: tokenPrice.optional(),
   write_5m: tokenPrice.optional(),
+  write_30m: tokenPrice.optional(),
   write_1h: tokenPrice.optional(),
+  write_12h: tokenPrice.optional(),
 });
+
+/** The name of a tier: not one of the words for the standard tier, and not another name of priority. */
+const tierName = matching(
+  /^(?!(?:auto|default|standard|standard_only|on_demand|provisioned|fast|unspecified)$)[a-z0-9][a-z0-9_-]{0,31}$/,
+  'a tier of up to 32 of a-z, 0-9, "_" and "-", other than the names of the standard tier and fast',
+);
 
 const pricing = mapping({
   batch: fraction.optional(),
+  tiers: named(tierName, factor).optional(),
   input: tokenPrice.optional(),
   output: tokenPrice.optional(),
   image: dollars.optional(),
+  image_tokens: mapping({
+    text_input: tokenPrice,
+    image_input: tokenPrice,
+    cached_input: tokenPrice.optional(),
+    output: tokenPrice,
+  }).optional(),
   search: dollars.optional(),
   tools: mapping({
     web_search: dollars.optional(),
@@ -118,7 +134,7 @@ const route = mapping({
   model: text,
   priority: whole(0, 1_000_000).default(1),
   weight: numberBetween(0, 1_000_000).default(1),
-  tiers: listOf(oneOf('flex', 'priority')).optional(),
+  tiers: listOf(tierName).optional(),
   context_length: tokens.optional(),
   cost: pricing.optional(),
 });

@@ -342,6 +342,8 @@ export interface PricingSettings {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
+  /** The prices of an image model that counts tokens. */
+  readonly imageTokens?: ImageTokenPricingSettings;
   /** Price of a search of up to 100 documents. */
   readonly searchNanoUsd?: bigint;
   /** The price of a call of each tool that the provider runs, by its name ("web_search"). Absent: no such tool is offered. */
@@ -353,6 +355,8 @@ export interface PricingSettings {
   readonly caching?: CachePricingSettings;
   /** The factor for items of batches, in thousandths; absent: 500 for models with a flex tier, else 1000. */
   readonly batchPermille?: number;
+  /** The factors of service tiers by name, in thousandths; absent: 500 for flex and 2000 for priority. Others are further tiers of the model. */
+  readonly tierPermille?: Readonly<Record<string, number>>;
   /** Sorted by threshold, ascending. */
   readonly above: readonly PricingAboveSettings[];
 }
@@ -371,11 +375,21 @@ export interface ImagePriceSettings {
   readonly imageNanoUsd: bigint;
 }
 
-/** Prices of cached input; absent: cached input costs as much as uncached input. */
+/** Prices of an image model that counts tokens; cached input without a price costs as much as other input. */
+export interface ImageTokenPricingSettings {
+  readonly textInputPicoUsd: bigint;
+  readonly imageInputPicoUsd: bigint;
+  readonly cachedInputPicoUsd?: bigint;
+  readonly outputPicoUsd: bigint;
+}
+
+/** Prices of cached input. Absent to read: as uncached input; absent to write: as the dearest lifetime, or if none has a price as uncached input. */
 export interface CachePricingSettings {
   readonly readPicoUsd?: bigint;
   readonly write5mPicoUsd?: bigint;
+  readonly write30mPicoUsd?: bigint;
   readonly write1hPicoUsd?: bigint;
+  readonly write12hPicoUsd?: bigint;
 }
 
 /** The prices for all tokens of a request with more input tokens than `inputTokens`. */
@@ -397,7 +411,7 @@ export interface RouteSettings {
   /** The share of requests among routes of the same priority; 0: the route is used only if the others can't be. */
   readonly weight: number;
   /** The tiers that the route has, in addition to the standard one; absent: all tiers of the model. */
-  readonly tiers?: readonly ('flex' | 'priority')[];
+  readonly tiers?: readonly string[];
   /** The most tokens of input and output at this route; absent: those of the model. */
   readonly contextLength?: number;
   /** The amount that the provider charges the operator; absent: unknown. */

@@ -12,9 +12,9 @@ import { Payer, RecordState as StateMessage } from '../gen/tollgate/v1/account_p
 import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { defined } from '../lib/defined.ts';
 import { findTagFault } from '../generation/tags.ts';
+import { toTierFields } from '../generation/service-tier.ts';
 import { toUsage } from '../generation/usage-buckets.ts';
 import type { KeyRow, KeySettings, RecordState, RequestTimeline, Tags, UsageRow } from '../ledger/ledger.ts';
-import { tierByName } from './service-tiers.ts';
 
 /**
  * Converts keys, settings and records between the protobuf API and the ledger. Errors use the field names of the REST interface and the command line.
@@ -268,7 +268,7 @@ export function toRecord(
     writtenOffNanoUsd: row.writtenOffNanoUsd,
     state: states[row.state],
     usageSource: row.usageSource === 'reported' ? UsageSource.REPORTED : UsageSource.ESTIMATED,
-    serviceTier: tierByName[row.serviceTier],
+    ...toTierFields(row.serviceTier),
     latencyMs: BigInt(row.latencyMs),
     usage: toUsage(usage),
     buckets: lines.map(toBucket),

@@ -53,6 +53,10 @@ export interface UsedUp {
   readonly state: RecordState;
   readonly usage: UsageBuckets;
   readonly usageSource: 'reported' | 'estimated';
+  /** The cost, if the prices of the request don't say it; absent: they do. */
+  readonly costNanoUsd?: bigint | undefined;
+  /** See `providerCost`; absent: the route's prices say it. */
+  readonly costAt?: ((cost: Pricing) => bigint | undefined) | undefined;
   /** See `SettleCommand`. */
   readonly unpriced?: readonly string[] | undefined;
   /** A report of the provider that is not believed; absent: none. */
@@ -150,7 +154,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   }
 
   async #settle(
-    { state, usage, usageSource, unpriced, doubt }: UsedUp,
+    { state, usage, usageSource, unpriced, doubt, costNanoUsd: ownCost, costAt }: UsedUp,
     patience: 'bounded' | 'unbounded',
   ): Promise<bigint> {
     const { id, prepared, telemetry } = this.requested;
@@ -160,6 +164,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
       state,
       usage,
       usageSource,
+      ...(ownCost === undefined ? {} : { costNanoUsd: ownCost }),
       unpriced: unpriced && toUnpriced(unpriced),
       serviceTier: 'default',
       latencyMs: Math.round(this.#elapsedMs()),
@@ -169,7 +174,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
       timeline: this.timeline.text,
       prices: prepared.prices,
       multiplierPermille: prepared.multiplierPermille ?? 1000,
-      providerCostNanoUsd: this.#cost && this.#providerCost(this.#cost, usage),
+      providerCostNanoUsd: this.#cost && (costAt ?? (cost => this.#providerCost(cost, usage)))(this.#cost),
     } as const;
     const settled = await this.#dependencies.ledger.settle(command, patience);
     checkSettled(settled, id);

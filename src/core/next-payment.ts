@@ -1,12 +1,13 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { type NextPaymentSchema, Payer } from '../gen/tollgate/v1/account_pb.ts';
 import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
-import { GenerateRequestSchema, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
+import { GenerateRequestSchema } from '../gen/tollgate/v1/request_pb.ts';
 import { isTextEndpoint } from '../generation/endpoints.ts';
 import type { AdmissionPreview, Ledger, NextPayer } from '../ledger/ledger.ts';
 import { requireRow, readId, invalidField } from './account-fields.ts';
 import { refusal, toAdmitCommand } from './generation/admission.ts';
 import { toLimit } from './limit-fields.ts';
+import { standardTier } from '../generation/service-tier.ts';
 
 /** The dependencies of a dry run of an admission. */
 export interface NextPaymentDependencies {
@@ -46,7 +47,7 @@ export async function readNextPayment(
   const inputTokens = given === 0 ? inputTokensUsual : given;
   const request = create(GenerateRequestSchema, { model: model.id, endpoint });
   const measured = { inputTokens, calls: 1 };
-  const admission = { id: 0, requestId: '', keyId, accountId, request, model, tier: ServiceTier.DEFAULT, measured };
+  const admission = { id: 0, requestId: '', keyId, accountId, request, model, tier: standardTier, measured };
   const command = { ...toAdmitCommand(admission), key: { id: keyId, accountId } };
   const preview = requireRow(await ledger.preview(command), 'API key', keyId);
   // The rows of the ledger's reader have the limits' reset times, and also limits of concurrent requests.

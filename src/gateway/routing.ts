@@ -3,7 +3,6 @@ import type { Config } from '../config/settings.ts';
 import { toPricing } from '../core/catalog/configured-model.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../core/routing/request-plan.ts';
 import type { RouteConfig, RouteStrategy, RoutingConfig } from '../core/routing/route-table.ts';
-import { tierByName } from '../core/service-tiers.ts';
 import {
   simulatorEmbeddingModels,
   simulatorImageModels,
@@ -45,9 +44,8 @@ export function toRoutes(config: Config): RoutingConfig['routes'] {
     }
   }
   for (const model of config.models) {
-    const own = model.routes.map(({ tiers, cost, ...route }) => ({
+    const own = model.routes.map(({ cost, ...route }) => ({
       ...route,
-      tiers: tiers?.map(tier => tierByName[tier]),
       cost: cost && toPricing(cost),
     }));
     routes.set(model.id, own);

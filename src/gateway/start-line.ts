@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import type { Environment } from '../config/env.ts';
+import { warnUnpriced } from '../config/unpriced-providers.ts';
 import { switchedOnBy } from '../config/presets.ts';
 import type { Config, ProviderSettings } from '../config/settings.ts';
 import { version } from '../lib/version.ts';
@@ -65,6 +66,7 @@ function startWarnings({ rpcHost, variables }: Environment, config: Config): str
       ? []
       : [`the internal listener is open to other machines (${rpcHost}) and has no TLS: keep it in a private network`]),
     ...(config.metrics === 'public' ? ['GET /metrics is open to everybody on the public listener'] : []),
+    ...warnUnpriced(config),
     ...plain.map(
       ({ name }) => `the keys of ${name} are sent unencrypted: its base_url is http:// and not on this machine`,
     ),

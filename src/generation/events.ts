@@ -111,9 +111,10 @@ export function finished(choice: number, reason: FinishReason, facts: FinishFact
 
 /** Returns `completed` with the given fields; all others are empty. */
 export function completed(value: Partial<Omit<Completed, '$typeName'>>): GenerationEvent {
-  const { usageSource = 0, costNanoUsd = 0n, serviceTier = 0, completedAtMs = 0n, usage } = value;
+  const { usageSource = 0, costNanoUsd = 0n, serviceTier = 0, completedAtMs = 0n, usage, tierName } = value;
   const made: Completed = { $typeName: 'tollgate.v1.Completed', usageSource, costNanoUsd, serviceTier, completedAtMs };
   if (usage !== undefined) made.usage = usage;
+  if (tierName !== undefined) made.tierName = tierName;
   return wrap(0, { case: 'completed', value: made });
 }
 

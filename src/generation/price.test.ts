@@ -99,7 +99,7 @@ test('the highest threshold that the input exceeds sets the prices of the whole 
     input: perMillion(1),
     cacheRead: 5n,
     cacheWrite5m: 6n,
-    cacheWrite1h: null,
+    cacheWrite1h: 6n,
     output: perMillion(4),
     image: 7000n,
   });

@@ -1,4 +1,5 @@
-import type { CachePricing, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
+import type { CachePricing, ImageTokenPricing, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
+import type { ImageTokens } from './images/image-tokens.ts';
 import type { PricedTool } from './priced-features.ts';
 
 /**
@@ -26,7 +27,7 @@ export type PieceKind = keyof typeof pieceFields;
  */
 export interface PriceSheet {
   readonly input: bigint | null;
-  /** null: cached tokens are charged as uncached input. */
+  /** null: cached tokens are charged as uncached input. The same for the next two. */
   readonly cacheRead: bigint | null;
   readonly cacheWrite5m: bigint | null;
   readonly cacheWrite1h: bigint | null;
@@ -56,14 +57,45 @@ export interface PricedUsage {
   readonly images: number;
 }
 
+/**
+ * What a request asks to write to a cache: nothing, or for how long at most; `short`: five minutes, or it does not say how long; `mixed_hour`: an hour, in a protocol whose usage does not divide what
+ * was written by time.
+ */
+export type CacheWrites = 'none' | 'short' | 'half_hour' | 'hour' | 'mixed_hour' | 'half_day';
+
+/** The same from the shortest to the longest. */
+export const cacheWrites: readonly CacheWrites[] = ['none', 'short', 'half_hour', 'hour', 'mixed_hour', 'half_day'];
+
+/**
+ * Returns the prices of cached input. A lifetime without a price has that of the dearest. Providers count half hours and half days as one number with what is written for five minutes, so
+ * that bucket has the price of the longest lifetime that was asked for.
+ */
 function cachePrices(
   caching: CachePricing | undefined,
+  writes: CacheWrites,
 ): Pick<PriceSheet, 'cacheRead' | 'cacheWrite5m' | 'cacheWrite1h'> {
-  return {
-    cacheRead: caching?.readPicoUsd ?? null,
-    cacheWrite5m: caching?.write5mPicoUsd ?? null,
-    cacheWrite1h: caching?.write1hPicoUsd ?? null,
+  const { readPicoUsd, write5mPicoUsd, write30mPicoUsd, write1hPicoUsd, write12hPicoUsd } = caching ?? {};
+  const dearest = highest([write5mPicoUsd, write30mPicoUsd, write1hPicoUsd, write12hPicoUsd]);
+  const halfHour = write30mPicoUsd ?? dearest;
+  const short = write5mPicoUsd ?? dearest;
+  const hour = write1hPicoUsd ?? dearest;
+  const mixed: Readonly<Partial<Record<CacheWrites, bigint | undefined>>> = {
+    half_hour: halfHour,
+    mixed_hour: highest([short, hour]),
+    half_day: highest([halfHour, write12hPicoUsd ?? dearest]),
   };
+  return {
+    cacheRead: readPicoUsd ?? null,
+    cacheWrite5m: mixed[writes] ?? short ?? null,
+    cacheWrite1h: hour ?? null,
+  };
+}
+
+function highest(prices: readonly (bigint | undefined)[]): bigint | undefined {
+  return prices.reduce(
+    (most, each) => (each !== undefined && (most === undefined || each > most) ? each : most),
+    undefined,
+  );
 }
 
 function piecePrice(nanoUsd: bigint | undefined): bigint | null {
@@ -77,20 +109,25 @@ export function findPiecePrice(pricing: Pricing): bigint | undefined {
 }
 
 /**
- * Returns the prices of a request. `inputTokens`: all its input tokens, cached ones included; the highest threshold that they exceed decides the prices of the whole request.
+ * Returns the prices of a request. `inputTokens`: all its input tokens, cached ones included; the highest threshold that they exceed decides the prices of the whole request. `writes`: what it asks to write to a cache.
  */
-export function priceSheet(pricing: Pricing, inputTokens: number): PriceSheet {
+export function priceSheet(pricing: Pricing, inputTokens: number, writes: CacheWrites = 'none'): PriceSheet {
   let sheet: PriceSheet = {
     input: pricing.inputPicoUsd ?? null,
     output: pricing.outputPicoUsd ?? null,
     image: piecePrice(findPiecePrice(pricing)),
-    ...cachePrices(pricing.caching),
+    ...cachePrices(pricing.caching, writes),
   };
   let passed = -1;
   for (const step of pricing.above) {
     if (inputTokens <= step.inputTokens || step.inputTokens <= passed) continue;
     passed = step.inputTokens;
-    sheet = { input: step.inputPicoUsd, output: step.outputPicoUsd, image: sheet.image, ...cachePrices(step.caching) };
+    sheet = {
+      input: step.inputPicoUsd,
+      output: step.outputPicoUsd,
+      image: sheet.image,
+      ...cachePrices(step.caching, writes),
+    };
   }
   return sheet;
 }
@@ -141,6 +178,22 @@ function listUsed(usage: PricedUsage, sheet: PriceSheet, piece: PieceKind): [Lin
   return rows.filter(([, tokens]) => tokens > 0);
 }
 
+/**
+ * Returns the cost of the tokens of an image model, in nano-dollars. Cached input without a price is charged as the dearer input. `multiplierPermille`: a factor, in thousandths.
+ */
+export function imageTokensCost(tokens: ImageTokens, prices: ImageTokenPricing, multiplierPermille = 1000): bigint {
+  const { textInputPicoUsd: text, imageInputPicoUsd: image, outputPicoUsd: output } = prices;
+  const cached = prices.cachedInputPicoUsd ?? (text > image ? text : image);
+  const rows: readonly (readonly [number, bigint])[] = [
+    [tokens.textInput, text],
+    [tokens.imageInput, image],
+    [tokens.cachedInput, cached],
+    [tokens.output, output],
+  ];
+  const factor = { kind: 'output', multiplierPermille, discountPermille: 0 } as const;
+  return sumCost(rows.map(([count, pricePicoUsd]) => ({ ...factor, tokens: count, pricePicoUsd })));
+}
+
 /** The calls of one tool that the provider ran. Their price per call is the same for every tier, batch and plan. */
 export interface ToolCharge {
   readonly tool: PricedTool;
@@ -188,6 +241,8 @@ export interface ProviderWork {
   readonly multiplierPermille: number;
   /** True for an item of a batch, for which the provider may have another factor. */
   readonly isBatch: boolean;
+  /** What the request asked to write to a cache; absent: nothing. */
+  readonly writes?: CacheWrites | undefined;
   /** The size and quality of images; absent: there are none. */
   readonly imageTerms?: ImageTerms | undefined;
 }
@@ -196,8 +251,8 @@ export interface ProviderWork {
  * Returns the provider's charge for a usage at the prices `cost` of its route, in nano-dollars; undefined if `cost` lacks a price that the usage needs, which happens if the configuration was reloaded in between.
  */
 export function providerCost(cost: Pricing, work: ProviderWork): bigint | undefined {
-  const { usage, inputTokens, imageTerms, isBatch } = work;
-  const sheet = imageTerms === undefined ? priceSheet(cost, inputTokens) : imageSheet(cost, imageTerms);
+  const { usage, inputTokens, imageTerms, isBatch, writes } = work;
+  const sheet = imageTerms === undefined ? priceSheet(cost, inputTokens, writes) : imageSheet(cost, imageTerms);
   if (listUsed(usage, sheet, 'image').some(([, , price]) => price === null)) return undefined;
   const batchPermille = isBatch ? cost.batchPermille : undefined;
   return sumCost(costLines(usage, sheet, batchPermille ?? work.multiplierPermille));

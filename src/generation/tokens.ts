@@ -1,5 +1,6 @@
+import { type CacheWrites, cacheWrites } from './price.ts';
 import type * as o200kBase from 'gpt-tokenizer/encoding/o200k_base';
-import { type CacheHint, CacheLifetime } from '../gen/tollgate/v1/content_pb.ts';
+import { type CacheHint, CacheLifetime, Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { estimateTokens } from './estimate.ts';
 import { type InputSegment, inputSegments } from './input-segments.ts';
@@ -185,9 +186,6 @@ export interface MeasuredInput extends InputBounds {
   readonly cacheWrites: CacheWrites;
 }
 
-/** The cache writes that a request asks an upstream for: nothing, or for how long at most: five minutes (`short`, also if it does not say), or an hour. */
-export type CacheWrites = 'none' | 'short' | 'long';
-
 /** How many characters are measured at once, which takes about a millisecond. */
 const pieceLength = 262_144;
 
@@ -208,7 +206,7 @@ class InputMeasure {
   constructor(request: GenerateRequest) {
     this.#request = request;
     this.#segments = inputSegments(request);
-    this.#cacheWrites = readWrites(request.cache);
+    this.#cacheWrites = longer(readWrites(request.cache), readOptions(request));
   }
 
   /** Measures the next piece. Returns the result after the last piece, undefined before. */
@@ -234,14 +232,19 @@ class InputMeasure {
   }
 
   #begin({ kind, text, flatTokensMax, isSizeUnknown, cache }: InputSegment): void {
-    if (this.#cacheWrites !== 'long') {
-      const writes = cache === undefined ? findWrites(kind, text) : readWrites(cache);
-      if (writes !== 'none') this.#cacheWrites = writes;
+    if (this.#cacheWrites !== 'half_day') {
+      this.#cacheWrites = longer(this.#cacheWrites, cache === undefined ? findWrites(kind, text) : readWrites(cache));
     }
     this.#sample.add(text);
     this.#ownHigh += flatTokensMax;
     this.#hasMedia ||= flatTokensMax > frameTokensMax;
     this.#isSizeUnknown ||= isSizeUnknown;
+  }
+
+  /** Only providers of Messages report what was written by its time. */
+  #hour(): CacheWrites {
+    const { source } = this.#request;
+    return source === undefined || source.protocol === Protocol.MESSAGES ? 'hour' : 'mixed_hour';
   }
 
   #found(): MeasuredInput {
@@ -254,7 +257,7 @@ class InputMeasure {
       kind,
       ownHigh: this.#ownHigh,
       hasMedia: this.#hasMedia,
-      cacheWrites: this.#cacheWrites,
+      cacheWrites: this.#cacheWrites === 'hour' ? this.#hour() : this.#cacheWrites,
     };
   }
 }
@@ -262,12 +265,39 @@ class InputMeasure {
 /** Returns what a part that the gateway does not read asks to write, as its JSON says. */
 function findWrites(kind: string, json: string): CacheWrites {
   if ((kind !== 'unknown' && kind !== 'server tool') || !json.includes('"cache_control"')) return 'none';
-  return json.includes('"1h"') ? 'long' : 'short';
+  return json.includes('"1h"') ? 'hour' : 'short';
 }
 
+const lifetimes: Readonly<Record<CacheLifetime, CacheWrites>> = {
+  [CacheLifetime.CACHE_LIFETIME_UNSPECIFIED]: 'short',
+  [CacheLifetime.CACHE_LIFETIME_5M]: 'short',
+  [CacheLifetime.CACHE_LIFETIME_30M]: 'half_hour',
+  [CacheLifetime.CACHE_LIFETIME_1H]: 'hour',
+  [CacheLifetime.CACHE_LIFETIME_12H]: 'half_day',
+};
+
 function readWrites(cache: CacheHint | undefined): CacheWrites {
-  if (cache === undefined) return 'none';
-  return cache.lifetime === CacheLifetime.CACHE_LIFETIME_1H ? 'long' : 'short';
+  return cache === undefined ? 'none' : (lifetimes[cache.lifetime] ?? 'half_day');
+}
+
+function longer(one: CacheWrites, other: CacheWrites): CacheWrites {
+  return cacheWrites.indexOf(one) < cacheWrites.indexOf(other) ? other : one;
+}
+
+/** Members that say how long a prefix is kept: for the whole request, or at the end of the prefix. Here only where the protocol's codec does not read them. */
+const optionMembers = /(?:^|\.)(?:prompt_cache_(?:options|breakpoint)|cache_control)$/;
+
+/** Returns what members that the gateway does not read ask to write. */
+function readOptions({ source }: GenerateRequest): CacheWrites {
+  if (source?.unknownFields.some(path => optionMembers.test(path)) !== true) return 'none';
+  // In a text of the conversation, the quotes would be escaped.
+  const named =
+    Buffer.from(source.body)
+      .toString('latin1')
+      .match(/"ttl"\s*:\s*"(?:30m|1h|12h)"/g) ?? [];
+  if (named.some(each => each.includes('12h'))) return 'half_day';
+  if (named.some(each => each.includes('1h'))) return 'hour';
+  return named.length > 0 ? 'half_hour' : 'short';
 }
 
 /** Returns the bounds of a request's input, in one pass over its text. */

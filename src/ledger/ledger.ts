@@ -354,7 +354,8 @@ export interface SettleCommand {
   readonly state: RecordState;
   readonly usage: UsageBuckets;
   readonly usageSource: 'reported' | 'estimated';
-  readonly serviceTier: 'default' | 'flex' | 'priority';
+  /** The name of the billed tier. */
+  readonly serviceTier: string;
   readonly latencyMs: number;
   /** Milliseconds until the first event; undefined if none came. */
   readonly firstEventMs: number | undefined;
@@ -548,7 +549,8 @@ export interface UsageRow {
   readonly providerCostNanoUsd: bigint | undefined;
   readonly state: RecordState;
   readonly usageSource: 'reported' | 'estimated';
-  readonly serviceTier: 'default' | 'flex' | 'priority';
+  /** The name of the billed tier. */
+  readonly serviceTier: string;
   readonly latencyMs: number;
   readonly usage: UsageBuckets;
   /** undefined: the request named none. */

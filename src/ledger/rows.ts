@@ -286,11 +286,16 @@ export interface Hold extends Request {
   readonly extendedTokens: number | null;
 }
 
+/** The billed tier; `named`: another one, by its name. */
+export type TierCode = 'default' | 'flex' | 'priority' | 'named';
+
 /** A settled request. `cost` was debited. `cost` plus `writtenOff` is the calculated cost, without what the plan's tokens paid for. */
 export interface Usage extends Request, UsageBuckets {
   readonly state: RecordState;
   readonly usageSource: SettleCommand['usageSource'];
-  readonly serviceTier: SettleCommand['serviceTier'];
+  readonly serviceTier: TierCode;
+  /** The name of a tier that is `named`; else null. */
+  readonly tierName: string | null;
   readonly cost: bigint;
   readonly writtenOff: bigint;
   /** null: another service computed the cost. */

@@ -35,7 +35,8 @@ const payers: Readonly<Record<Payer, string>> = {
   [Payer.ACCOUNT]: 'account',
 };
 
-function tierText(tier: ServiceTier): string {
+function tierText({ serviceTier: tier, tierName }: ActivityRecord): string {
+  if (tierName !== undefined) return tierName;
   if (tier === ServiceTier.FLEX) return 'flex';
   return tier === ServiceTier.PRIORITY ? 'priority' : 'default';
 }
@@ -50,7 +51,7 @@ export function recordJson(record: ActivityRecord): object {
     cost: dollars(record.costNanoUsd),
     created_at: isoTime(record.createdAtMs),
     state: states[record.state],
-    service_tier: tierText(record.serviceTier),
+    service_tier: tierText(record),
     input_tokens: usage?.inputTokens ?? 0,
     output_tokens: usage?.outputTokens ?? 0,
     cache_creation_input_tokens: (usage?.cacheWrite5mTokens ?? 0) + (usage?.cacheWrite1hTokens ?? 0),

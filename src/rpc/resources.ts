@@ -120,7 +120,7 @@ export function modelJson(model: Model) {
       function_call: model.functionCall,
       reasoning: model.reasoning,
       ...(model.endpoints.some(isEmbedding) ? { dimensions: model.dimensions } : {}),
-      service_tiers: model.serviceTiers.flatMap(tier => tierNames.get(tier) ?? []),
+      service_tiers: listTiers(model),
     },
     available: model.available,
     pricing: pricingJson(model.pricing),
@@ -149,9 +149,39 @@ function pricingJson(pricing: Pricing | undefined) {
     ...(images === undefined || images.length === 0 ? {} : { images }),
     // The price factor of items of batches; absent if the model has no special one.
     ...(pricing?.batchPermille === undefined ? {} : { batch: pricing.batchPermille / 1000 }),
+    ...imageTokenPrices(pricing),
+    ...tierFactors(pricing),
     ...toolPrices(pricing),
     ...(pricing?.searchNanoUsd === undefined ? {} : { search: dollarsNumber(pricing.searchNanoUsd) }),
   };
+}
+
+/** Returns the tiers besides the standard one: flex, priority, and further ones that have a price factor. */
+function listTiers({ serviceTiers, pricing }: Model): string[] {
+  const usual = [...tierNames.values()];
+  const further = Object.keys(pricing?.tierPermille ?? {}).filter(name => !usual.includes(name));
+  return [...serviceTiers.flatMap(tier => tierNames.get(tier) ?? []), ...further];
+}
+
+/** Returns the prices of an image model that counts tokens, in dollars per 1 million; nothing if the model is no such one. */
+function imageTokenPrices(pricing: Pricing | undefined) {
+  const prices = pricing?.imageTokens;
+  if (prices === undefined) return {};
+  return {
+    image_tokens: {
+      text_input: perMillion(prices.textInputPicoUsd),
+      image_input: perMillion(prices.imageInputPicoUsd),
+      cached_input: perMillion(prices.cachedInputPicoUsd),
+      output: perMillion(prices.outputPicoUsd),
+    },
+  };
+}
+
+/** Returns the configured price factors of tiers; nothing if the model has none of its own. */
+function tierFactors(pricing: Pricing | undefined) {
+  const factors = Object.entries(pricing?.tierPermille ?? {});
+  if (factors.length === 0) return {};
+  return { tiers: Object.fromEntries(factors.map(([name, permille]) => [name, permille / 1000])) };
 }
 
 /** Returns the prices of tools that the provider runs, in dollars per call; nothing if the model has none. */
@@ -168,6 +198,9 @@ function cachingJson(caching: CachePricing | undefined) {
     read: perMillion(caching.readPicoUsd),
     write_5m: perMillion(caching.write5mPicoUsd),
     write_1h: perMillion(caching.write1hPicoUsd),
+    // Only where the model has them.
+    ...(caching.write30mPicoUsd === undefined ? {} : { write_30m: perMillion(caching.write30mPicoUsd) }),
+    ...(caching.write12hPicoUsd === undefined ? {} : { write_12h: perMillion(caching.write12hPicoUsd) }),
   };
 }
 

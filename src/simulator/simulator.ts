@@ -1,5 +1,5 @@
 import { FinishReason, type GenerationEvent, type Usage } from '../gen/tollgate/v1/event_pb.ts';
-import { type GenerateRequest, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
+import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { inputTokensMax } from '../generation/check/check-length.ts';
 import { completed, started } from '../generation/events.ts';
 import { type PortableRequest, refuseLoss, toPortable } from '../generation/portable/portable-request.ts';
@@ -27,6 +27,7 @@ import { type InputBuckets, PromptCache } from './prompt-cache.ts';
 import { verifyReasoning } from './signature.ts';
 import { parseSteering } from './steering.ts';
 import { Sight } from './vision.ts';
+import { readTier, standardTier, toTierFields } from '../generation/service-tier.ts';
 
 /** The options of the simulator. */
 export interface SimulatorOptions {
@@ -193,7 +194,7 @@ async function planAnswer(
     last: () => {
       const writers = choices.map(choice => choice.writer);
       return completed({
-        serviceTier: request.serviceTier || ServiceTier.DEFAULT,
+        ...toTierFields(readTier(request) ?? standardTier),
         ...(isCounted ? { usage: toUsage(input, writers) } : {}),
       });
     },

@@ -2,6 +2,7 @@ import { type GenerationEvent, type Usage, UsageSource } from '../gen/tollgate/v
 import { type GenerateRequest, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { completed, started, usageReported } from '../generation/events.ts';
 import type { RunningAttempt, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
+import type { TierFields } from '../generation/service-tier.ts';
 
 /** Begins an attempt for one choice. */
 export type AttemptOne = (call: UpstreamCall, receiver: UpstreamReceiver) => RunningAttempt;
@@ -106,7 +107,7 @@ class ChoiceMerge {
   readonly #usages: (Usage | undefined)[];
   readonly #ends: (Usage | undefined)[] = [];
   readonly #count: number;
-  #tier: ServiceTier = ServiceTier.UNSPECIFIED;
+  #tier: TierFields = { serviceTier: ServiceTier.UNSPECIFIED };
 
   constructor(count: number) {
     this.#count = count;
@@ -150,13 +151,15 @@ class ChoiceMerge {
   #mergeCompleted({
     usage,
     serviceTier = ServiceTier.UNSPECIFIED,
+    tierName,
   }: Parameters<typeof completed>[0]): GenerationEvent[] {
     this.#ends.push(usage);
-    if (this.#ends.length === 1 || serviceTier === ServiceTier.PRIORITY) this.#tier = serviceTier;
+    const isDear = serviceTier === ServiceTier.PRIORITY || serviceTier === ServiceTier.NAMED;
+    if (this.#ends.length === 1 || isDear) this.#tier = { serviceTier, ...(tierName !== undefined && { tierName }) };
     if (this.#ends.length < this.#count) return [];
     const total = sumUsage(this.#ends, this.#count);
     const counted = total === undefined ? {} : { usage: total, usageSource: UsageSource.REPORTED };
-    return [completed({ ...counted, serviceTier: this.#tier })];
+    return [completed({ ...counted, ...this.#tier })];
   }
 }
 

@@ -216,7 +216,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     try {
       const beganMs = target.runtime.monotonicMs();
       const forwarded = isOwn ? forwardedHeaders(request.source?.headers) : noHeaders;
-      const { headers: own, withheld } = filterHeaders(this.#passthrough, forwarded);
+      const { headers: own, withheld, unpriced = none } = filterHeaders(this.#passthrough, forwarded);
       const portable = isOwn ? keepUnchanged(request, codec.protocol) : toPortable(request, codec.protocol);
       const names = isOwn ? undefined : new ToolNames(portable.request, lane.protocol.toolName);
       const encoded = this.#encode(lane, call, names?.request ?? portable.request);
@@ -225,6 +225,8 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       );
       refuseLoss(request, dropped);
       restorers = this.#restorers(lane.protocol, portable, names, dropped);
+      const sent = joinLists(encoded.unpriced ?? none, unpriced);
+      if (sent.length > 0) restorers.push(warning(`unpriced=${sent.join(',')}`));
       const plan = this.#plan(lane, model, whole);
       const headers = own === noHeaders ? plan.headers : this.#headers(lane, whole, own);
       body = outgoingBody(encoded.body);

@@ -9,7 +9,7 @@ interface RestLengths {
 /** The longest rest that a provider can request. */
 const requestedMaxMs = 600_000;
 
-/** What begins a rest. */
+/** The event that begins a rest. */
 interface RestCause {
   readonly keyUser: object;
   /** False if an earlier attempt of the same request has already begun one: it counts once. */

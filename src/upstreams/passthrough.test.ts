@@ -209,7 +209,11 @@ test('identifiers of users and caches get a prefix for their account', () => {
 
 test('betas that cost extra are withheld; with `known`, all betas are', () => {
   const headers = { 'anthropic-version': '2023-06-01', 'anthropic-beta': 'new-2026-11-01, context-1m-2025-08-07' };
-  expect(filterHeaders('all', headers)).toEqual({ headers, withheld: [] });
+  expect(filterHeaders('all', headers)).toEqual({
+    headers,
+    withheld: [],
+    unpriced: ['anthropic-beta:context-1m-2025-08-07'],
+  });
   expect(filterHeaders('unpriced', headers)).toEqual({
     headers: { ...headers, 'anthropic-beta': 'new-2026-11-01' },
     withheld: ['anthropic-beta:context-1m-2025-08-07'],

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { EncodedRequest, Json, JsonObject } from '../codecs/codec.ts';
 import { listIn, objectIn, textIn } from '../codecs/json.ts';
+import { decodeServiceTier } from '../codecs/service-tier.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type Extra, type Item, Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import { Endpoint, type GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { refuseUnknown } from '../generation/portable/portable-request.ts';
+import { readTier, standardTier } from '../generation/service-tier.ts';
 import { findPriced, type WithheldFeature } from '../generation/priced-features.ts';
 import { findRefused, isPricedBeta } from './withheld-features.ts';
 
@@ -34,13 +36,18 @@ export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequ
   const encoded = policy === 'known' ? restoreNames(outgoing.encoded) : outgoing.encoded;
   const { body } = encoded;
   refuseAlways(body);
-  const dropped = policy === 'all' ? [] : removePriced(body, outgoing.paidTools ?? [], countSamples(request));
+  const priced = findPriced(body, countSamples(request)).filter(
+    ({ feature }) => outgoing.paidTools?.includes(feature) !== true,
+  );
+  const unpriced = policy === 'all' ? priced.map(each => unpricedName(body, each)) : [];
+  const dropped = policy === 'all' ? [] : removePriced(body, priced);
   if (accountId !== undefined) addNamespace(body, protocol, accountId);
   if (policy === 'known' && request.source?.protocol === protocol) {
     refuseUnknown(request);
     dropped.push(...request.source.unknownFields.filter(path => removePath(body, path.split('.'))));
   }
-  return dropped.length === 0 ? encoded : { ...encoded, dropped: [...encoded.dropped, ...dropped] };
+  if (dropped.length === 0 && unpriced.length === 0) return encoded;
+  return { ...encoded, dropped: [...encoded.dropped, ...dropped], ...(unpriced.length > 0 && { unpriced }) };
 }
 
 /** Returns the request with the client's own names in its body, in place of the encoder's placeholders for them. */
@@ -52,8 +59,7 @@ function restoreNames({ restore, ...encoded }: EncodedRequest): EncodedRequest {
 /**
  * Removes tools that cost extra from `body`, and returns their paths for the list of dropped fields. Throws `unsupported_feature` for other fields that cost extra, and for a tool whose use the request demands. Source: docs/interfaces/README.md "Unknown fields and values".
  */
-function removePriced(body: JsonObject, paidTools: readonly string[], samples: number): string[] {
-  const priced = findPriced(body, samples).filter(({ feature }) => !paidTools.includes(feature));
+function removePriced(body: JsonObject, priced: readonly WithheldFeature[]): string[] {
   const [first] = priced;
   if (first === undefined) return [];
   // A setting of a tool that is left out is left out with it.
@@ -73,6 +79,12 @@ function removePriced(body: JsonObject, paidTools: readonly string[], samples: n
   if (remaining.length > 0) body['tools'] = remaining;
   else for (const name of toolMembers) Reflect.deleteProperty(body, name);
   return [...dropped, ...removed.map(tool => `tools.${toolName(tool)}`)];
+}
+
+/** Returns the name of a member that a record has: of a tool its type, else its path. */
+function unpricedName(body: JsonObject, { param }: WithheldFeature): string {
+  const tool = objectIn(listIn(body['tools'])[Number(ownToolPath.exec(param)?.[1] ?? -1)]);
+  return tool === undefined ? param : `tools.${toolName(tool)}`;
 }
 
 /** The members of a body that say something only if it has tools. */
@@ -146,9 +158,16 @@ function refuseAlways(body: JsonObject): void {
  */
 export function checkDirect<Body extends object>(policy: Passthrough, body: Body, samples = 1): Body {
   refuseAlways(body as JsonObject);
-  const [priced] = policy === 'all' ? [] : findPriced(body as JsonObject, samples);
+  const [priced] =
+    policy === 'all' ? [] : [...findTier(body as JsonObject), ...findPriced(body as JsonObject, samples)];
   if (priced !== undefined) throw withheld(priced);
   return body;
+}
+
+/** Returns the tier of a body if it is not the standard one: what is not text has one price for all tiers. */
+function findTier({ service_tier: word }: JsonObject): WithheldFeature[] {
+  if (word == null || (typeof word === 'string' && readTier(decodeServiceTier(word)) === standardTier)) return [];
+  return [{ feature: 'that tier', param: 'service_tier' }];
 }
 
 function withheld({ feature, param }: WithheldFeature): GatewayError {
@@ -195,21 +214,30 @@ function addPrefix(name: string, accountId: number): string {
   return `${accountId}:${createHash('sha256').update(name).digest('base64url')}`;
 }
 
+/** The headers that a provider gets, the values that it does not get, and those that it gets although no price covers them (absent: none). */
+export interface FilteredHeaders {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly withheld: readonly string[];
+  readonly unpriced?: readonly string[];
+}
+
 /** Returns the headers of the client's protocol that the provider gets, and the values that are withheld from it. */
-export function filterHeaders(
-  policy: Passthrough,
-  headers: Readonly<Record<string, string>>,
-): { readonly headers: Readonly<Record<string, string>>; readonly withheld: readonly string[] } {
+export function filterHeaders(policy: Passthrough, headers: Readonly<Record<string, string>>): FilteredHeaders {
   const value = headers[betaHeader];
-  if (value === undefined || policy === 'all') return { headers, withheld: [] };
+  if (value === undefined) return { headers, withheld: [] };
   const betas = value.split(',').map(each => each.trim());
+  if (policy === 'all') return { headers, withheld: [], unpriced: betas.filter(isPricedBeta).map(namedBeta) };
   const kept = policy === 'known' ? [] : betas.filter(beta => !isPricedBeta(beta));
   if (kept.length === betas.length) return { headers, withheld: [] };
   const { [betaHeader]: _, ...rest } = headers;
   return {
     headers: kept.length === 0 ? rest : { ...rest, [betaHeader]: kept.join(',') },
-    withheld: betas.filter(beta => !kept.includes(beta)).map(beta => `${betaHeader}:${beta}`),
+    withheld: betas.filter(beta => !kept.includes(beta)).map(namedBeta),
   };
+}
+
+function namedBeta(beta: string): string {
+  return `${betaHeader}:${beta}`;
 }
 
 const betaHeader = 'anthropic-beta';

@@ -524,7 +524,17 @@ test('config check needs no gateway; a bad file ends with 2 and a message that s
   const check = (...args: string[]) => tollgate(['config', 'check', ...args], environment);
   expect(await check(good)).toMatchObject({ code: 0, stdout: expect.stringContaining(`${good} is valid`) });
   const document = JSON.parse((await check(good, '--json')).stdout) as Json;
-  expect(document).toEqual({ valid: true, file: good, providers: 0, models: 0, problems: [] });
+  expect(document).toEqual({ valid: true, file: good, providers: 0, models: 0, problems: [], warnings: [] });
+  const open = join(folder, 'open.yaml');
+  writeFileSync(
+    open,
+    'providers: { mine: { protocol: chat, base_url: "http://127.0.0.1:9", api_key: k, passthrough: all } }\n',
+  );
+  const warned = await check(open);
+  expect([warned.code, warned.stdout]).toEqual([0, expect.stringMatching(/^warning: mine has passthrough: all: /m)]);
+  expect(JSON.parse((await check(open, '--json')).stdout)).toMatchObject({
+    warnings: [expect.stringContaining('mine')],
+  });
   const wrong = await check(bad);
   expect([wrong.code, wrong.stdout]).toEqual([2, '']);
   expect(wrong.stderr).toContain(`${bad}:2: retrys`);

@@ -38,7 +38,13 @@ test('its commented-out settings are valid too', () => {
   const config = read(lines.join('\n').replace('  local:', painter), { LOCAL_KEY: 'a', OPENAI_API_KEY: 'b' });
   expect(config.publicUrl).toBe('https://gateway.example');
   expect(config.providers.map(({ name }) => name)).toEqual(['painter', 'local', 'openai']);
-  expect(config.models.map(({ id }) => id)).toEqual(['local/llama', 'acme/paint', 'acme/embed', 'acme/rerank']);
+  expect(config.models.map(({ id }) => id)).toEqual([
+    'local/llama',
+    'acme/paint',
+    'acme/draw',
+    'acme/embed',
+    'acme/rerank',
+  ]);
   expect(config.models[0]?.pricing.above).toHaveLength(1);
   expect(config.models[0]?.available).toBe(false);
   expect(config.texts.support).toBe('mailto:support@gateway.example');

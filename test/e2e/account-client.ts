@@ -47,6 +47,7 @@ export interface RecordDetailJson extends RecordJson {
   readonly usage_source: string;
   readonly latency_ms: number;
   readonly reasoning_tokens: number;
+  readonly unpriced: readonly string[];
   readonly buckets: readonly {
     readonly kind: string;
     readonly tokens: number;

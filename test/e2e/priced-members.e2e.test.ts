@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway } from '../gateway.ts';
 import { startGateway } from '../hosted-gateway.ts';
-import { newAccount, newKey } from './account-client.ts';
+import { call, newAccount, newKey, type RecordDetailJson } from './account-client.ts';
 import { type Json, ScriptedUpstream } from './scripted-upstream.ts';
 
 const pixel = Buffer.from('89504e470d0a1a0a', 'hex').toString('base64');
@@ -14,7 +14,13 @@ const answers: Readonly<Record<string, Json>> = {
     object: 'text_completion',
     choices: [{ index: 0, text: 'Yes.', finish_reason: 'stop' }],
   },
-  'of messages': { id: 'm', type: 'message', role: 'assistant', content: [{ type: 'text', text: 'Yes.' }] },
+  'of messages': {
+    id: 'm',
+    type: 'message',
+    role: 'assistant',
+    content: [{ type: 'text', text: 'Yes.' }],
+    stop_reason: 'end_turn',
+  },
   'of embeddings': {
     object: 'list',
     data: [{ index: 0, embedding: [1] }],
@@ -62,10 +68,14 @@ beforeAll(async () => {
       `  responses: { protocol: responses, base_url: "${base}/v1", api_key: k }`,
       `  messages: { protocol: messages, base_url: "${base}", api_key: k }`,
       `  gemini: { protocol: gemini, base_url: "${base}", api_key: k }`,
+      `  open: { protocol: chat, base_url: "${base}/v1", api_key: k, passthrough: all }`,
+      `  open-messages: { protocol: messages, base_url: "${base}", api_key: k, passthrough: all }`,
       `  images: { protocol: images, base_url: "${base}/v1", api_key: k }`,
       'models:',
       priced('chat', 'input: 1, output: 1', `${text} endpoints: [/v1/chat/completions, /v1/completions],`),
-      ...['responses', 'messages', 'gemini'].map(id => priced(id, 'input: 1, output: 1', text)),
+      ...['responses', 'messages', 'gemini', 'open', 'open-messages'].map(id =>
+        priced(id, 'input: 1, output: 1', text),
+      ),
       '  - { id: embeddings, endpoints: [/v1/embeddings], pricing: { input: 1 }, routes: [{ provider: chat, model: m }] }',
       '  - { id: rerank, endpoints: [/v1/rerank], pricing: { input: 1 }, routes: [{ provider: chat, model: m }] }',
       '  - { id: images, endpoints: [/v1/images/generations], pricing: { image: 0.01 }, routes: [{ provider: images, model: m }] }',
@@ -160,6 +170,56 @@ describe('gemini', () => {
     });
   });
 });
+
+test.each<readonly [PathName, string]>([
+  ['embeddings', 'priority'],
+  ['embeddings', 'turbo'],
+  ['rerank', 'flex'],
+  ['images', 'fast'],
+])('%s at the tier %s would cost what nobody pays, and is refused', async (name, tier) => {
+  const before = upstream.bodies.length;
+  const { status, error } = await send(name, { service_tier: tier });
+  expect([status, error['param']]).toEqual([400, 'service_tier']);
+  expect(upstream.bodies).toHaveLength(before);
+  await send(name, { service_tier: 'auto' });
+  expect(upstream.bodies).toHaveLength(before + 1);
+});
+
+test.each<readonly [PathName, string, Json, Record<string, string>, readonly string[]]>([
+  ['chat', 'open', { messages: [{ role: 'user', content: 'of chat' }] }, {}, []],
+  [
+    'chat',
+    'open',
+    { speed: 'warp', tools: [{ type: 'web_search' }], generation_config: { num_beams: 8 } },
+    {},
+    ['speed', 'generation_config.num_beams', 'tools.web_search'],
+  ],
+  [
+    'messages',
+    'open-messages',
+    { inference_geo: 'us' },
+    { 'anthropic-beta': 'context-1m-2025-08-07,other' },
+    ['inference_geo', 'anthropic-beta:context-1m-2025-08-07'],
+  ],
+])(
+  'with passthrough: all, the record of %s at %s names what costs and has no price: %o',
+  async (name, model, members, ...rest) => {
+    const [headers, unpriced] = rest;
+    const { managementKey } = await newAccount(gateway, 1);
+    const { key } = await newKey(gateway, {}, managementKey);
+    const before = upstream.bodies.length;
+    const response = await fetch(gateway.url + paths[name].path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${key}`, ...headers },
+      body: JSON.stringify({ ...paths[name].body, model, ...members }),
+    });
+    await response.text();
+    expect(upstream.bodies[before]).toMatchObject(members);
+    const id = response.headers.get('x-request-id') ?? '';
+    const { body } = await call<RecordDetailJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey });
+    expect(body.unpriced).toEqual(unpriced);
+  },
+);
 
 test.each<readonly [PathName, Json]>([
   ['chat', { n: 1, best_of: 1, use_beam_search: false, generation_config: { num_beams: 1 } }],

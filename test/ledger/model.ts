@@ -429,7 +429,7 @@ export class Model {
 
   #admitted(command: AdmitCommand, { key, groups }: Binding, grant: Grant, now: number): Admitted {
     const { paying, held, tokens, planHeld = 0, planOutput = 0, firstSpent = false } = grant;
-    const { funds, requests = 1 } = command;
+    const { requests = 1 } = command;
     const isFree = command.free || paying.order === 'free_request';
     const request: ModelRequest = {
       id: command.id,
@@ -448,8 +448,7 @@ export class Model {
       admittedAtMs: now,
       requested: requestedAmount(command),
       admitted: held,
-      price:
-        funds === undefined || paying.order === 'free_request' ? 0n : discounted(funds, paying.discount).outputPicoUsd,
+      price: outputPrice(command, paying),
       held,
       tokens,
       admittedTokens: tokens,
@@ -487,7 +486,9 @@ export class Model {
       known.model === command.model &&
       known.free === command.free &&
       known.requested === requestedAmount(command);
-    return same ? this.#answer(known, known.admittedTokens, now) : { kind: 'denied', code: 'conflict', windows: [] };
+    if (!same) return { kind: 'denied', code: 'conflict', windows: [] };
+    // What is left is told at the price of the repeat: the ledger keeps the whole amount of the first, not its price.
+    return this.#answer({ ...known, price: outputPrice(command, known) }, known.admittedTokens, now);
   }
 
   #void(request: ModelRequest, reason: string, now: number): void {
@@ -577,6 +578,11 @@ function orderNow({ order, firstSpent, state }: ModelRequest): Order {
 function discounted(funds: FundsEstimate, permille: number): FundsEstimate {
   const less = (value: bigint): bigint => (value * BigInt(1000 - permille) + 999n) / 1000n;
   return { ...funds, inputNanoUsd: less(funds.inputNanoUsd), outputPicoUsd: less(funds.outputPicoUsd) };
+}
+
+/** Returns the price of an output token; 0 if nobody pays for it. */
+function outputPrice({ funds }: AdmitCommand, { order, discount }: Pick<ModelRequest, 'order' | 'discount'>): bigint {
+  return funds === undefined || order === 'free_request' ? 0n : discounted(funds, discount).outputPicoUsd;
 }
 
 /** Returns what a settled request would have cost with the command's usage if the plan had paid the same number of tokens. */

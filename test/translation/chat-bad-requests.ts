@@ -403,7 +403,6 @@ const hints: readonly Row[] = [
   ],
   ['reasoning_effort unknown', ask({ reasoning_effort: 'extreme' }), 'reasoning_effort'],
   ['verbosity unknown', ask({ verbosity: 'chatty' }), 'verbosity'],
-  ['service_tier unknown', ask({ service_tier: 'gold' }), 'service_tier'],
   ['a tool of an unknown type', tool({ type: 'magic' }), 'tools.magic'],
 ];
 

@@ -8,6 +8,7 @@ import type { Json, JsonObject } from '../../src/codecs/codec.ts';
 import { FinishReason, type Usage } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { foldEvents } from '../../src/generation/fold.ts';
+import { readTier } from '../../src/generation/service-tier.ts';
 import {
   base,
   calls,
@@ -384,16 +385,22 @@ describe('usage', () => {
   });
 
   test('comes with the tier that was used', () => {
-    const readTier = (tier: Json): unknown =>
-      foldEvents(
-        events(frame({ ...base, service_tier: tier, choices: [] }), chunk({ content: 'a' }), finish('stop'), done),
-      ).completed?.serviceTier;
-    expect([readTier('flex'), readTier('priority'), readTier('default'), readTier('scale'), readTier(null)]).toEqual([
-      ServiceTier.FLEX,
-      ServiceTier.PRIORITY,
-      ServiceTier.DEFAULT,
-      ServiceTier.UNSPECIFIED,
-      ServiceTier.UNSPECIFIED,
+    const toTier = (tier: Json): string | undefined => {
+      const sent = [frame({ ...base, service_tier: tier, choices: [] }), chunk({ content: 'a' }), finish('stop'), done];
+      const { completed } = foldEvents(events(...sent));
+      return completed && readTier(completed);
+    };
+    const reported = ['flex', 'priority', 'Fast', 'default', 'auto', 'on_demand', 'scale', null, ''];
+    expect(reported.map(toTier)).toEqual([
+      'flex',
+      'priority',
+      'priority',
+      'default',
+      'default',
+      'default',
+      'scale',
+      undefined,
+      undefined,
     ]);
   });
 });

@@ -136,7 +136,6 @@ describe('values that the gateway does not know', () => {
     ['reasoning.effort', { reasoning: { effort: 'huge' } }],
     ['reasoning.summary', { reasoning: { summary: 'long' } }],
     ['truncation', { truncation: 'oldest' }],
-    ['service_tier', { service_tier: 'fast' }],
     ['input.0.content.0.detail', part({ type: 'input_image', image_url: 'https://a.test/x', detail: 'some' })],
     ['input.0.phase', item({ role: 'assistant', content: 'x', phase: 'middle' })],
   ])('%s is left out for upstreams of other protocols, and listed', (param, body) => {

@@ -53,7 +53,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
     items: decodeMessages(body.messages, unknown),
     tools: decodeTools(body, unknown),
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
-    serviceTier: decodeServiceTier(unknown.knownOrWarn(body.service_tier, 'service_tier')),
+    ...decodeServiceTier(body.service_tier),
     metadata: body.metadata ?? {},
     ...decode.sharedFields(body),
     ...decode.sampling(body, unknown.knownOrRefuse(body.logit_bias, 'logit_bias')),

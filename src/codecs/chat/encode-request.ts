@@ -55,7 +55,7 @@ function patched(
   body['model'] = model;
   body['messages'] = [...withOrderedResults(listIn(body['messages']))];
   patchLimit(body, maxOutputTokens, dialect);
-  patchServiceTier(body, request.serviceTier, ['auto', 'default']);
+  patchServiceTier(body, request, ['auto', 'default']);
   // The gateway stores; a provider must not.
   delete body['store'];
   delete body['metadata'];
@@ -129,7 +129,7 @@ function built(
   // The gateway itself also matches all stop sequences, those beyond the fourth included.
   if (request.stop.length > 0) body['stop'] = request.stop.slice(0, 4);
   if ((request.candidates ?? 1) > 1) set('n', request.candidates);
-  set('service_tier', tierName(request.serviceTier));
+  set('service_tier', tierName(request));
   set('prompt_cache_key', request.promptCacheKey);
   set('user', request.user);
   set('safety_identifier', request.safetyIdentifier);

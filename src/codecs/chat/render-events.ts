@@ -99,7 +99,7 @@ export class ChatStreamRenderer implements StreamRenderer {
   }
 
   #complete(completed: Completed): void {
-    const tier = `,"service_tier":"${renderServiceTier(completed.serviceTier)}"`;
+    const tier = `,"service_tier":"${renderServiceTier(completed)}"`;
     for (const choice of this.#choices) choice?.finish(tier);
     if (this.#includeUsage) this.#frame.writeUsage(exactText(usage.render(completed)), tier);
     this.#state = 'completed';

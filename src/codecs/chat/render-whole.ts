@@ -27,7 +27,7 @@ export function renderWhole(events: readonly GenerationEvent[], decoded: Decoded
     model,
     choices: choices.map((choice, index) => renderChoice(choice, index, legacy)),
     usage: usage.render(completed),
-    service_tier: renderServiceTier(completed.serviceTier),
+    service_tier: renderServiceTier(completed),
     system_fingerprint: fingerprint,
   };
   // A spread makes a slower object than a literal, and few answers need one; the same in the other functions here.

@@ -19,6 +19,7 @@ import {
   typeOr,
   UnknownValue,
 } from '../schema.ts';
+import { tierWord } from '../service-tier.ts';
 
 /**
  * The schema of a Chat Completions request. Unknown members stay in the checked value; null in an optional field
@@ -203,7 +204,7 @@ export const chatRequestSchema = object({
     .nullish(),
   stream: flag.nullish(),
   stream_options: object({ include_usage: flag.nullish() }).nullish(),
-  service_tier: oneOf(['auto', 'default', 'flex', 'priority']).nullish(),
+  service_tier: tierWord('auto', 'default', 'flex', 'priority'),
   prompt_cache_key: textUpTo(64).nullish(),
   metadata: metadata.nullish(),
   user: text.nullish(),

@@ -13,14 +13,13 @@ import {
   members,
   numberIn,
   object,
-  oneOf,
   parseBody,
   someText,
   text,
   UnknownMembers,
 } from '../schema.ts';
 import { documented } from '../../lib/schema-notes.ts';
-import { decodeServiceTier } from '../service-tier.ts';
+import { decodeServiceTier, tierWord } from '../service-tier.ts';
 
 /**
  * Decodes requests of Completions, OpenAI's interface before Chat. Null in an optional field means that it was not sent.
@@ -57,7 +56,7 @@ export const completionsRequestSchema = object({
   logit_bias: z.unknown().optional(),
   seed: integerIn(-(2 ** 63), 2 ** 63).nullish(),
   user: text.nullish(),
-  service_tier: oneOf(['auto', 'default', 'flex', 'priority']).nullish(),
+  service_tier: tierWord('auto', 'default', 'flex', 'priority'),
 });
 const known = members(...Object.keys(completionsRequestSchema.shape));
 const knownStreamOptionsMembers = members('include_usage', 'include_obfuscation');
@@ -87,7 +86,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
     delivery: decode.delivery(stream),
     items,
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
-    serviceTier: decodeServiceTier(unknown.knownOrWarn(body.service_tier, 'service_tier')),
+    ...decodeServiceTier(body.service_tier),
     ...decode.sampling({ ...sampled, logprobs: logprobs == null ? undefined : true }),
     ...defined({
       // The text after the completion is input, like the prompt.

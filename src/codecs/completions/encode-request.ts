@@ -22,7 +22,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   const { body } = sent;
   body['model'] = model;
   if (maxOutputTokens !== undefined) body['max_tokens'] = maxOutputTokens;
-  patchServiceTier(body, request.serviceTier, ['auto', 'default']);
+  patchServiceTier(body, request, ['auto', 'default']);
   if (stream) patchStream(body, dialect.streamOptions === 'refused');
   else {
     delete body['stream'];

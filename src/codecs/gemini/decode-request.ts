@@ -5,16 +5,16 @@ import {
   type GenerateRequest,
   type OutputFormat,
   type ReasoningConfig,
-  type ServiceTier,
   ThinkingMode,
   type Tool,
   type ToolChoice,
 } from '../../gen/tollgate/v1/request_pb.ts';
+import type { TierFields } from '../../generation/service-tier.ts';
 import type { DecodedRequest, ReceivedRequest } from '../codec.ts';
 import { makeRequest } from '../content.ts';
 import { defined } from '../json.ts';
 import * as decode from '../request.ts';
-import { invalidField, members, parseBody, UnknownMembers, UnknownValue } from '../schema.ts';
+import { members, parseBody, UnknownMembers, UnknownValue } from '../schema.ts';
 import { SentTexts } from '../sent-body.ts';
 import { decodeServiceTier } from '../service-tier.ts';
 import { toJsonSchema } from './client-schema.ts';
@@ -82,7 +82,7 @@ function requestFrom(body: GeminiRequest, received: ReceivedGemini): GenerateReq
     items: decoder.end(),
     tools: (body.tools ?? []).flatMap((tool, index) => decodeTool(tool, unknown, `tools.${index}`)),
     stop: (config.stopSequences ?? []).filter(text => text !== ''),
-    serviceTier: decodeTier(body),
+    ...decodeTier(body),
     ...decodeSampling(config),
     ...decodeToolChoice(body, unknown),
     ...defined({
@@ -109,13 +109,9 @@ function refuseElsewhere(body: GeminiRequest, unknown: UnknownMembers): void {
   }
 }
 
-const tiers = ['unspecified', 'standard', 'flex', 'priority'] as const;
-
-function decodeTier({ serviceTier }: GeminiRequest): ServiceTier {
-  if (serviceTier == null || serviceTier === '') return decodeServiceTier(undefined);
-  const tier = tiers.find(name => name === serviceTier.toLowerCase());
-  if (tier === undefined) throw invalidField('serviceTier', `must be one of: ${tiers.join(', ')}`);
-  return decodeServiceTier(tier === 'unspecified' ? undefined : tier);
+function decodeTier({ serviceTier }: GeminiRequest): TierFields {
+  const word = serviceTier?.toLowerCase() ?? '';
+  return decodeServiceTier(word === '' || word === 'unspecified' ? undefined : word);
 }
 
 function decodeSampling(config: Config): ReturnType<typeof decode.sampling> {

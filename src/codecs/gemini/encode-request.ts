@@ -46,7 +46,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
     ...thinkingConfig(request, { traits, limit: maxOutputTokens }, drops),
   };
   if (Object.keys(config).length > 0) body['generationConfig'] = config;
-  const tier = tierName(request.serviceTier);
+  const tier = tierName(request);
   if (tier !== undefined) body['serviceTier'] = tier;
   dropUnknown(request.source, drops);
   return { body, dropped: drops.list() };

@@ -1,13 +1,13 @@
 import { ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { started, usageReported } from '../../generation/events.ts';
+import type { TierFields } from '../../generation/service-tier.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
 import type { EventParser, Json, JsonObject } from '../codec.ts';
 import { completedWith } from '../completed-with.ts';
 import { extend } from '../extras.ts';
 import { countIn, frameJson, listIn, objectIn, objectsIn, textIn, unknownMembers } from '../json.ts';
-import { parseServiceTier } from '../service-tier.ts';
+import { noTier, parseServiceTier } from '../service-tier.ts';
 import { malformed } from '../upstream-error.ts';
 import { CandidateParser } from './candidate-parser.ts';
 import { extras } from './extras.ts';
@@ -26,7 +26,7 @@ export class GeminiStreamParser implements EventParser {
   #answerId = '';
   /** The members that were passed on and have not changed. */
   readonly #sent: JsonObject = {};
-  #tier: ServiceTier = ServiceTier.UNSPECIFIED;
+  #tier = noTier;
   #state: 'new' | 'started' | 'completed' = 'new';
 
   constructor(provider: string) {
@@ -105,7 +105,7 @@ export class GeminiStreamParser implements EventParser {
     if (members === undefined) return;
     Object.assign(this.#usage, members);
     const tier = parseTier(members);
-    if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
+    if (tier !== noTier) this.#tier = tier;
     const usage = parseUsage(this.#usage);
     if (usage !== undefined) events.push(usageReported(usage));
   }
@@ -119,8 +119,8 @@ const trafficTiers: Readonly<Record<string, string>> = {
   ON_DEMAND_FLEX: 'flex',
 };
 
-function parseTier({ serviceTier, trafficType }: JsonObject): ServiceTier {
-  return parseServiceTier(serviceTier ?? trafficTiers[textIn(trafficType)], 'standard');
+function parseTier({ serviceTier, trafficType }: JsonObject): TierFields {
+  return parseServiceTier(serviceTier ?? trafficTiers[textIn(trafficType)]);
 }
 
 /** The members of a response that other events have. */

@@ -7,7 +7,7 @@ import { listIn, objectIn, textIn } from '../json.ts';
 import { type SentBody, sentBody } from '../sent-body.ts';
 import { tierName } from '../service-tier.ts';
 import { findTraits } from './model-traits.ts';
-import { spelledName } from './normal-form.ts';
+import { spelledName, toCamelCase } from './normal-form.ts';
 import { isSealed } from './sealed-signature.ts';
 import { skipCheck } from './signature.ts';
 
@@ -24,8 +24,10 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   const { body } = sent;
   // The model is in the path.
   delete body['model'];
+  dropDoubles(body);
   const name = spelledName(body, 'generationConfig');
   const config = objectIn(body[name]) ?? {};
+  dropDoubles(config);
   setMember(config, 'maxOutputTokens', maxOutputTokens);
   const count = request.candidates ?? 1;
   if (config[spelledName(config, 'candidateCount')] !== count) {
@@ -35,7 +37,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   const texts = listIn(config[stops]).filter(text => text !== '');
   if (texts.length > 0) config[stops] = texts.slice(0, stopsMax);
   if (Object.keys(config).length > 0) body[name] = config;
-  patchTier(body, tierName(request.serviceTier));
+  patchTier(body, tierName(request));
   splitTools(body);
   const { checksSignatures } = findTraits(model);
   const contents = body['contents'];
@@ -43,6 +45,13 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   const patch = (content: Json): Json => withoutSeals(content, checksSignatures, onDrop);
   body['contents'] = Array.isArray(contents) ? contents.map(patch) : patch(contents ?? null);
   return sent;
+}
+
+/** Removes members that are there in both spellings: the one in camelCase was read, and is sent. */
+function dropDoubles(holder: JsonObject): void {
+  for (const name of Object.keys(holder)) {
+    if (name.includes('_') && holder[toCamelCase(name)] !== undefined) delete holder[name];
+  }
 }
 
 function setMember(holder: JsonObject, camel: string, value: number | undefined): void {
@@ -56,7 +65,7 @@ function patchTier(body: JsonObject, tier: string | undefined): void {
   const sent = textIn(body[name]).toLowerCase();
   if (tier !== undefined) body[name] = tier;
   // The route has another tier than the client asked for.
-  else if (sent === 'flex' || sent === 'priority') delete body[name];
+  else if (sent !== 'standard' && sent !== 'unspecified') delete body[name];
 }
 
 /** Gives each tool of an entry its own entry if one of them costs extra, so that it can be left out without the others. */

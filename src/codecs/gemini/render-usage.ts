@@ -6,7 +6,8 @@ import { tierName } from '../service-tier.ts';
 import { extras } from './extras.ts';
 
 /** Renders `usageMetadata`. As Google counts, the prompt includes cached tokens, and thoughts are beside the candidates. Source: docs/interfaces/gemini.md "Answer". */
-export function renderUsage({ usage, serviceTier, costNanoUsd }: Completed): JsonObject {
+export function renderUsage(completed: Completed): JsonObject {
+  const { usage, costNanoUsd } = completed;
   const own = extras.members(usage?.extra);
   const read = usage?.cacheReadTokens ?? 0;
   const written = (usage?.cacheWrite5mTokens ?? 0) + (usage?.cacheWrite1hTokens ?? 0);
@@ -15,7 +16,7 @@ export function renderUsage({ usage, serviceTier, costNanoUsd }: Completed): Jso
   const output = usage?.outputTokens ?? 0;
   // A Gemini provider counts the input of its own tools beside the prompt.
   const toolUse = Math.min(countIn(own['toolUsePromptTokenCount']) ?? 0, input);
-  const tier = tierName(serviceTier);
+  const tier = tierName(completed);
   return {
     promptTokenCount: input - toolUse,
     candidatesTokenCount: output - thoughts,

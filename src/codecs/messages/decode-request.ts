@@ -78,7 +78,7 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
     items,
     tools,
     stop: body.stop_sequences ?? [],
-    serviceTier: decodeServiceTier(unknownMembers.knownOrWarn(body.service_tier, 'service_tier')),
+    ...decodeServiceTier(body.service_tier),
     ...decode.sampling({ temperature: body.temperature, top_p: body.top_p, top_k: body.top_k }),
     ...decodeCache(body.cache_control, 'cache_control', unknownMembers),
     ...(choice === undefined ? {} : decodeToolChoice(choice)),

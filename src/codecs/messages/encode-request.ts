@@ -66,7 +66,7 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   setSampling(request, { body, traits, isThinking: isThinking(thinking) }, drops);
   const stops = request.stop.filter(text => text.trim() !== '');
   if (stops.length > 0) body['stop_sequences'] = stops;
-  const tier = tierName(request.serviceTier);
+  const tier = tierName(request);
   if (tier !== undefined) body['service_tier'] = tier;
   if (request.user !== undefined) body['metadata'] = { user_id: request.user };
   Object.assign(body, cacheMember(request.cache));

@@ -1,6 +1,5 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { finished, started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { exactText } from '../../lib/exact-json.ts';
@@ -9,7 +8,7 @@ import type { EventParser, Json, JsonObject } from '../codec.ts';
 import { completedWith } from '../completed-with.ts';
 import { extend, extendFrame } from '../extras.ts';
 import { countIn, defined, frameJson, listIn, objectIn, textIn } from '../json.ts';
-import { parseServiceTier } from '../service-tier.ts';
+import { noTier, parseServiceTier } from '../service-tier.ts';
 import { findUnknownMembers, type Shape, makeShape } from '../unknown-members.ts';
 import { malformed } from '../upstream-error.ts';
 import { BlockParser, isPlainDelta } from './block-parser.ts';
@@ -39,7 +38,7 @@ const knownDeltaMembers = new Set(['stop_reason', 'stop_sequence', 'stop_details
 export class MessagesStreamParser implements EventParser {
   readonly #blocks: BlockParser;
   #usage: JsonObject = {};
-  #tier: ServiceTier = ServiceTier.UNSPECIFIED;
+  #tier = noTier;
   #state: 'new' | 'started' | 'finished' | 'completed' = 'new';
   /** The latest finish reason; the last one counts (docs/interfaces/README.md "Finish reasons"). */
   #reason: FinishReason = FinishReason.UNSPECIFIED;
@@ -133,8 +132,8 @@ export class MessagesStreamParser implements EventParser {
     const usage = objectIn(value);
     if (usage === undefined) return;
     for (const [name, member] of Object.entries(usage)) if (member !== null) this.#usage[name] = member;
-    const tier = parseServiceTier(usage['service_tier'], 'standard');
-    if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
+    const tier = parseServiceTier(usage['service_tier']);
+    if (tier !== noTier) this.#tier = tier;
   }
 
   #finish(delta: JsonObject, usage: Json | undefined, events: GenerationEvent[]): void {

@@ -30,7 +30,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   patchFormat(body);
   patchRefusedPairs(body, findTraits(model), drops);
   patchThinking(body, drops);
-  patchServiceTier(body, request.serviceTier, ['auto', 'standard_only']);
+  patchServiceTier(body, request, ['auto', 'standard_only']);
   body['messages'] = listIn(body['messages']).map(message => patchedMessage(message, drops));
   if (stream) body['stream'] = true;
   else delete body['stream'];

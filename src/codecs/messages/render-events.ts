@@ -9,7 +9,6 @@ import {
   type GenerationEvent,
   type Started,
 } from '../../gen/tollgate/v1/event_pb.ts';
-import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { lostImageComment } from '../../generation/made-image.ts';
 import { exactText } from '../../lib/exact-json.ts';
 import { sseEvent } from '../../lib/sse.ts';
@@ -22,6 +21,7 @@ import { textIn } from '../json.ts';
 import { messageHead } from './message-shape.ts';
 import { renderStop } from './stop-reason.ts';
 import { renderCounts, renderUsage } from './usage.ts';
+import type { TierFields } from '../../generation/service-tier.ts';
 
 /** Returns the frame of an event; its `type` is also the SSE event's name. */
 function frame(type: string, members: JsonObject): string {
@@ -34,7 +34,7 @@ function frame(type: string, members: JsonObject): string {
  */
 export class MessagesStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = frame('ping', {});
-  readonly #tier: ServiceTier;
+  readonly #tier: TierFields;
   /** Not the whole decoded request, because that may be large. */
   readonly #stopOptions: Pick<DecodedRequest, 'ownStopReasons'>;
   readonly #blocks = new BlockRenderer();
@@ -46,7 +46,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
   readonly #ending: Record<string, JsonObject> = {};
 
   constructor(decoded: DecodedRequest) {
-    this.#tier = decoded.request.serviceTier;
+    this.#tier = decoded.request;
     this.#stopOptions = decoded.ownStopReasons === true ? { ownStopReasons: true } : {};
   }
 

@@ -15,6 +15,7 @@ import {
   readType,
   type UnknownValue,
 } from '../schema.ts';
+import { tierWord } from '../service-tier.ts';
 
 /**
  * The schema of a Messages request. Unknown members stay in the checked value; null in an optional field means that
@@ -22,7 +23,7 @@ import {
  * Sources: docs/interfaces/messages.md "Request", "Stream".
  */
 
-const cacheControl = object({ type: oneOf(['ephemeral']), ttl: oneOf(['5m', '1h']).nullish() });
+const cacheControl = object({ type: oneOf(['ephemeral']), ttl: oneOf(['5m', '30m', '1h', '12h']).nullish() });
 const cached = { cache_control: cacheControl.nullish() };
 
 const urlSource = object({ type: z.literal('url'), url: someText });
@@ -202,7 +203,7 @@ const rest = {
   stop_sequences: z.array(someText, 'must be an array of strings').nullish(),
   stream: flag.nullish(),
   metadata: object({ user_id: text.nullish() }).nullish(),
-  service_tier: oneOf(['auto', 'standard_only', 'default', 'standard', 'flex', 'priority']).nullish(),
+  service_tier: tierWord('auto', 'standard_only', 'default', 'standard', 'flex', 'priority'),
 };
 
 /** The body of a Messages request. */

@@ -1,5 +1,5 @@
 import type { Completed, Usage } from '../../gen/tollgate/v1/event_pb.ts';
-import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { TierFields } from '../../generation/service-tier.ts';
 import type { JsonObject } from '../codec.ts';
 import { toDollars } from '../dollars.ts';
 import { countIn, defined, objectIn, objectsIn } from '../json.ts';
@@ -13,7 +13,7 @@ import { extras } from './extras.ts';
  */
 
 /** Returns counts with all their fields; missing counts are 0. `tier`: the requested tier, or the charged one. */
-export function renderCounts(usage: Usage | undefined, tier: ServiceTier): JsonObject {
+export function renderCounts(usage: Usage | undefined, tier: TierFields): JsonObject {
   const write5m = usage?.cacheWrite5mTokens ?? 0;
   const write1h = usage?.cacheWrite1hTokens ?? 0;
   return {
@@ -30,8 +30,8 @@ export function renderCounts(usage: Usage | undefined, tier: ServiceTier): JsonO
 }
 
 /** Renders the usage of `completed`, with the cost in dollars. */
-export function renderUsage({ usage, serviceTier, costNanoUsd }: Completed): JsonObject {
-  return { ...renderCounts(usage, serviceTier), cost: toDollars(costNanoUsd) };
+export function renderUsage(completed: Completed): JsonObject {
+  return { ...renderCounts(completed.usage, completed), cost: toDollars(completed.costNanoUsd) };
 }
 
 const known = new Set([

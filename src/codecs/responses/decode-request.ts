@@ -93,7 +93,7 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
     delivery: decode.delivery(body.stream),
     items,
     tools,
-    serviceTier: decodeServiceTier(unknown.knownOrWarn(body.service_tier, 'service_tier')),
+    ...decodeServiceTier(body.service_tier),
     metadata: body.metadata ?? {},
     include,
     truncation: decodeTruncation(unknown.knownOrWarn(body.truncation, 'truncation')),

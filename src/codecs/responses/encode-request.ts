@@ -63,7 +63,7 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   set('reasoning', encodeReasoning(request.reasoning));
   setSampling(request, set, drops);
   if (maxOutputTokens !== undefined) set('max_output_tokens', outputLimit(maxOutputTokens));
-  set('service_tier', tierName(request.serviceTier));
+  set('service_tier', tierName(request));
   set('prompt_cache_key', request.promptCacheKey);
   set('safety_identifier', request.safetyIdentifier);
   set('user', request.user);

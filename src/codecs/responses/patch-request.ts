@@ -61,7 +61,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   if (include.length > 0) body['include'] = include;
   if (maxOutputTokens === undefined) delete body['max_output_tokens'];
   else body['max_output_tokens'] = outputLimit(maxOutputTokens);
-  patchServiceTier(body, request.serviceTier, ['auto', 'default']);
+  patchServiceTier(body, request, ['auto', 'default']);
   if (stream) body['stream'] = true;
   else delete body['stream_options'];
   return { ...rest, body };

@@ -17,6 +17,7 @@ import {
   readType,
   type UnknownValue,
 } from '../schema.ts';
+import { tierWord } from '../service-tier.ts';
 import { inputItem, inputTextMax, limitedText } from './input-schema.ts';
 
 /**
@@ -139,7 +140,7 @@ const shape = {
   metadata: metadata.nullish(),
   truncation: oneOf(['auto', 'disabled']).nullish(),
   store: flag.nullish(),
-  service_tier: oneOf(['auto', 'default', 'flex', 'priority']).nullish(),
+  service_tier: tierWord('auto', 'default', 'flex', 'priority'),
   top_logprobs: integerIn(0, 20).nullish(),
 };
 

@@ -52,7 +52,7 @@ export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, set
   const own =
     finished?.protocol === Protocol.RESPONSES && finished.native !== 'incomplete' ? finished.native : undefined;
   const reason = finished?.protocol === Protocol.RESPONSES && known !== undefined ? own : known;
-  const tier = completed?.serviceTier ?? facts.request.serviceTier;
+  const tier = completed ?? facts.request;
   return {
     ...extras.ofExtensions(outcome.extensions ?? [], ExtensionScope.RESPONSE),
     id: facts.id,

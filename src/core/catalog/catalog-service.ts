@@ -9,6 +9,7 @@ import {
 } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
+import { listTiers } from '../../generation/service-tier.ts';
 import type { Catalog } from './catalog.ts';
 
 interface CatalogServiceOptions {
@@ -26,7 +27,7 @@ const capabilityFilters: Readonly<Record<string, Filter>> = {
   reasoning: model => model.reasoning,
   flex: model => model.serviceTiers.includes(ServiceTier.FLEX),
   priority: model => model.serviceTiers.includes(ServiceTier.PRIORITY),
-  service_tiers: model => model.serviceTiers.length > 0,
+  service_tiers: model => listTiers(model).length > 0,
 };
 
 /** CatalogService. A key with `allowed_models` sees only those; any other model is `not_found`. */

@@ -74,7 +74,7 @@ describe('a name means', () => {
     ['best-20250101', 'other/mini'],
   ])('%s means %s', (name, id) => {
     expect(catalog.resolve(name).model.id).toBe(id);
-    expect(catalog.resolve(name).tier).toBe(ServiceTier.DEFAULT);
+    expect(catalog.resolve(name).tier).toBe('default');
     expect(catalog.findListedId(name)).toBe(id);
   });
 
@@ -107,32 +107,32 @@ describe('a name means', () => {
 });
 
 describe('the tier', () => {
-  test.each<[string, ServiceTier, ServiceTier]>([
-    ['acme/large', ServiceTier.UNSPECIFIED, ServiceTier.DEFAULT],
-    ['acme/large', ServiceTier.DEFAULT, ServiceTier.DEFAULT],
-    ['acme/large', ServiceTier.FLEX, ServiceTier.FLEX],
-    ['acme/large:flex', ServiceTier.UNSPECIFIED, ServiceTier.FLEX],
-    ['acme/large:priority', ServiceTier.PRIORITY, ServiceTier.PRIORITY],
-    ['large:flex', ServiceTier.UNSPECIFIED, ServiceTier.FLEX],
-    ['best:priority', ServiceTier.UNSPECIFIED, ServiceTier.PRIORITY],
-    ['acme/large-20260501:flex', ServiceTier.FLEX, ServiceTier.FLEX],
-    ['plain', ServiceTier.DEFAULT, ServiceTier.DEFAULT],
-  ])('of %s requested as %s is %s', (name, serviceTier, tier) => {
-    expect(catalog.resolve(name, { serviceTier }).tier).toBe(tier);
+  test.each<[string, string | undefined, string]>([
+    ['acme/large', undefined, 'default'],
+    ['acme/large', 'default', 'default'],
+    ['acme/large', 'flex', 'flex'],
+    ['acme/large:flex', undefined, 'flex'],
+    ['acme/large:priority', 'priority', 'priority'],
+    ['large:flex', undefined, 'flex'],
+    ['best:priority', undefined, 'priority'],
+    ['acme/large-20260501:flex', 'flex', 'flex'],
+    ['plain', 'default', 'default'],
+  ])('of %s requested as %s is %s', (name, field, tier) => {
+    expect(catalog.resolve(name, { tier: field }).tier).toBe(tier);
   });
 
   test.each([
-    ['acme/large:flex', ServiceTier.PRIORITY],
-    ['acme/large:priority', ServiceTier.FLEX],
-    ['acme/large:flex', ServiceTier.DEFAULT],
-  ])('given as %s and as a different %s is refused', (name, serviceTier) => {
-    const error = refusal(name, { serviceTier });
+    ['acme/large:flex', 'priority'],
+    ['acme/large:priority', 'flex'],
+    ['acme/large:flex', 'default'],
+  ])('given as %s and as a different %s is refused', (name, tier) => {
+    const error = refusal(name, { tier });
     expect([error.code, error.facets.http, error.facts.param]).toEqual(['invalid_request', 400, 'service_tier']);
   });
 
   test.each<[string, ResolveOptions, string]>([
-    ['other/mini', { serviceTier: ServiceTier.FLEX }, 'service_tier'],
-    ['acme/mini', { serviceTier: ServiceTier.PRIORITY }, 'service_tier'],
+    ['other/mini', { tier: 'flex' }, 'service_tier'],
+    ['acme/mini', { tier: 'priority' }, 'service_tier'],
     ['acme/mini:priority', {}, 'model'],
     ['acme/mini:free:flex', {}, 'model'],
   ])('that the model lacks is refused: %s', (name, options, param) => {

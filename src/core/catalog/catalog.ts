@@ -1,9 +1,10 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
-import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import { fieldName } from '../../generation/check/field-names.ts';
 import { isTextEndpoint, endpointPath } from '../../generation/endpoints.ts';
+import { hasTier, listTiers, standardTier } from '../../generation/service-tier.ts';
 import { closest } from '../../lib/closest.ts';
-import { toTierName, tierByName } from '../service-tiers.ts';
 
 /** The models and aliases that names are resolved to. */
 export interface CatalogContent {
@@ -17,19 +18,22 @@ export interface CatalogContent {
 export interface ResolveOptions {
   /** The path on which the model will be used; absent or unspecified: any text path. */
   readonly endpoint?: Endpoint;
-  /** The tier in the request; absent or unspecified: the one in the name. */
-  readonly serviceTier?: ServiceTier;
+  /** The name of the tier in the request; absent: the one in the model's name. */
+  readonly tier?: string | undefined;
   /** The listed ids that the caller may see, from which alternatives are suggested; null or absent: all. */
   readonly visible?: readonly string[] | null;
 }
 
-/** A model and the tier at which the request runs: never unspecified. */
+/** A model and the name of the tier at which the request runs. */
 export interface Resolved {
   readonly model: Model;
-  readonly tier: ServiceTier;
+  readonly tier: string;
 }
 
-const tierSuffixPattern = /^(.+):(flex|priority)$/s;
+const tierSuffixPattern = /^(.+):([a-z0-9_-]+)$/is;
+
+/** Tiers that clients of providers know, whether a model here has them or not. Sources: the types of `openai` 7.59 and `@anthropic-ai/sdk` 1.14. */
+const clientTiers = ['flex', 'priority', 'scale', 'ultrafast', 'batch'];
 /** A model as the Vertex mode of Google's clients names it. */
 const publishedPattern = /^publishers\/([^/]+)\/models\/(.+)$/s;
 const datePattern = /^(.+)-(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\2(?:0[1-9]|[12]\d|3[01])$/s;
@@ -79,10 +83,12 @@ export class Catalog {
   resolve(name: string, requested: ResolveOptions = {}): Resolved {
     const { model, namedTier } = this.#found(name, requested.visible ?? null);
     checkEndpoint(model, requested.endpoint ?? Endpoint.UNSPECIFIED);
-    const tier = chooseTier(name, namedTier, requested.serviceTier ?? ServiceTier.UNSPECIFIED);
-    if (tier !== ServiceTier.DEFAULT && !model.serviceTiers.includes(tier)) {
-      throw new GatewayError('unsupported_feature', `${model.id} has no ${toTierName(tier)} tier.`, {
-        param: namedTier === undefined ? 'service_tier' : 'model',
+    const tier = chooseTier(name, namedTier, requested.tier);
+    if (!hasTier(model, tier)) {
+      const param = fieldName(requested.endpoint ?? Endpoint.UNSPECIFIED, 'service_tier');
+      if (namedTier === undefined && !this.#isKnownTier(tier)) throw unknownTier(tier, param);
+      throw new GatewayError('unsupported_feature', `${model.id} has no ${tier} tier.`, {
+        param: namedTier === undefined ? param : 'model',
         tip: tiersTip(model),
       });
     }
@@ -107,7 +113,7 @@ export class Catalog {
     const found = this.#find(name);
     if (found === undefined) return undefined;
     const { model, namedTier } = found;
-    return namedTier === undefined || model.serviceTiers.includes(namedTier) ? this.#asNow(model) : undefined;
+    return hasTier(model, namedTier ?? standardTier) ? this.#asNow(model) : undefined;
   }
 
   /** Returns the tip for a name that no model has. */
@@ -134,7 +140,7 @@ export class Catalog {
     return available === model.available ? model : { ...model, available };
   }
 
-  #find(name: string): { model: Model; namedTier: ServiceTier | undefined } | undefined {
+  #find(name: string): { model: Model; namedTier: string | undefined } | undefined {
     for (const possible of possibleNames(name)) {
       const found = this.#findNamed(possible);
       if (found !== undefined) return found;
@@ -142,16 +148,22 @@ export class Catalog {
     return undefined;
   }
 
-  #findNamed(name: string): { model: Model; namedTier: ServiceTier | undefined } | undefined {
+  #findNamed(name: string): { model: Model; namedTier: string | undefined } | undefined {
     const whole = findUntiered(this.#index, name);
     if (whole !== undefined) return { model: whole, namedTier: undefined };
     const [, plain, tier] = tierSuffixPattern.exec(name) ?? [];
-    if (plain === undefined || (tier !== 'flex' && tier !== 'priority')) return undefined;
+    if (plain === undefined || tier === undefined) return undefined;
     const model = findUntiered(this.#index, plain);
-    return model && { model, namedTier: tierByName[tier] };
+    const isTier = tier === 'flex' || tier === 'priority' || (model !== undefined && listTiers(model).includes(tier));
+    return isTier ? model && { model, namedTier: tier } : undefined;
   }
 
-  #found(name: string, visible: readonly string[] | null): { model: Model; namedTier: ServiceTier | undefined } {
+  /** Returns whether a tier is one that clients know, or a further one of any model. */
+  #isKnownTier(tier: string): boolean {
+    return clientTiers.includes(tier) || this.#index.models.some(model => hasTier(model, tier));
+  }
+
+  #found(name: string, visible: readonly string[] | null): { model: Model; namedTier: string | undefined } {
     const found = this.#find(name);
     if (found !== undefined) return found;
     const shown = name.length > shownLengthMax ? `${name.slice(0, shownLengthMax)}…` : name;
@@ -224,19 +236,26 @@ function checkEndpoint(model: Model, endpoint: Endpoint): void {
 }
 
 /** Returns the tier of a request; both its model name and its field may set one. */
-function chooseTier(name: string, named: ServiceTier | undefined, field: ServiceTier): ServiceTier {
-  if (field === ServiceTier.UNSPECIFIED) return named ?? ServiceTier.DEFAULT;
+function chooseTier(name: string, named: string | undefined, field: string | undefined): string {
+  if (field === undefined) return named ?? standardTier;
   if (named === undefined || named === field) return field;
-  const suffix = toTierName(named);
   throw new GatewayError(
     'invalid_request',
-    `The model "${name}" asks for the tier ${suffix}, but service_tier asks for ${toTierName(field)}.`,
-    { param: 'service_tier', tip: `Leave service_tier out, or the suffix :${suffix} of the model.` },
+    `The model "${name}" asks for the tier ${named}, but service_tier asks for ${field}.`,
+    { param: 'service_tier', tip: `Leave service_tier out, or the suffix :${named} of the model.` },
   );
 }
 
+function unknownTier(tier: string, param: string): GatewayError {
+  const message = 'must be a tier: auto, default, flex, priority, or one of the model';
+  return new GatewayError('validation_error', `\`${param}\` ${message}, not "${tier.slice(0, shownLengthMax)}".`, {
+    param,
+    violations: [{ path: [param], message, type: 'invalid_value' }],
+  });
+}
+
 function tiersTip(model: Model): string {
-  const names = model.serviceTiers.map(toTierName);
+  const names = listTiers(model);
   if (names.length > 0) return `It has ${names.join(' and ')}; without a tier it runs at the standard one.`;
   return 'Leave the tier out, or choose a model with `capabilities.service_tiers`: GET /v1/models?capability=flex.';
 }

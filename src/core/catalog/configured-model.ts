@@ -2,6 +2,7 @@ import { create, type Message } from '@bufbuild/protobuf';
 import {
   type CachePricing,
   type ImagePrice,
+  type ImageTokenPricing,
   type Model,
   ModelSchema,
   type Pricing,
@@ -9,7 +10,7 @@ import {
   type PricingAbove,
 } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { findEndpoint } from '../../generation/endpoints.ts';
-import { tierByName } from '../service-tiers.ts';
+import { toTierFields } from '../../generation/service-tier.ts';
 
 /** The fields of a protobuf message as plain values, except those that have another type in the configuration. */
 type Plain<Fields extends Message, Replaced extends keyof Fields = never> = Readonly<
@@ -34,7 +35,12 @@ export interface ConfiguredModel extends Plain<
 }
 
 /** Prices from the configuration. */
-export interface ConfiguredPricing extends Plain<Pricing, 'images' | 'caching' | 'above' | 'toolNanoUsd'> {
+export interface ConfiguredPricing extends Plain<
+  Pricing,
+  'images' | 'caching' | 'above' | 'toolNanoUsd' | 'tierPermille' | 'imageTokens'
+> {
+  readonly tierPermille?: Readonly<Record<string, number>>;
+  readonly imageTokens?: Plain<ImageTokenPricing>;
   readonly toolNanoUsd?: Readonly<Record<string, bigint>>;
   readonly images?: readonly Partial<Plain<ImagePrice>>[];
   readonly caching?: Plain<CachePricing>;
@@ -51,7 +57,7 @@ export function toModel({ pricing, ...model }: ConfiguredModel): Model {
       if (endpoint === undefined) throw new Error(`no endpoint has the path ${path}`);
       return endpoint;
     }),
-    serviceTiers: model.serviceTiers.map(tier => tierByName[tier]),
+    serviceTiers: model.serviceTiers.map(tier => toTierFields(tier).serviceTier),
     pricing: toPricing(pricing),
   });
 }

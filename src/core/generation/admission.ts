@@ -1,6 +1,6 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
-import type { GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { isImageEndpoint, endpointPath } from '../../generation/endpoints.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { dollarsText } from '../../lib/dollars.ts';
@@ -17,7 +17,8 @@ export interface AdmissionRequest {
   readonly accountId: number;
   readonly request: GenerateRequest;
   readonly model: Model;
-  readonly tier: ServiceTier;
+  /** The name of the service tier. */
+  readonly tier: string;
   readonly measured: MeasuredInput;
   /** The batch that the request is an item of; undefined: none. */
   readonly batch?: AppliedBatch | undefined;

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Model, ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { CacheLifetime, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
-import { GenerateRequestSchema, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { GenerateRequestSchema } from '../../gen/tollgate/v1/request_pb.ts';
 import { costLines, sumCost, priceSheet } from '../../generation/price.ts';
 import { clientLimit, estimateFunds, type MeasuredInput, toMultiplier, toolPasses, withFewerPasses } from './funds.ts';
 
@@ -39,7 +39,7 @@ const anHour = { lifetime: CacheLifetime.CACHE_LIFETIME_1H };
 
 describe('estimateFunds', () => {
   test('holds the input at its most expensive price and a slice of 1,024 output tokens, of which 16 must be payable', () => {
-    const funds = estimateFunds(request('hello', { cache: anHour }), priced, ServiceTier.DEFAULT);
+    const funds = estimateFunds(request('hello', { cache: anHour }), priced, 'default');
     expect(funds).toMatchObject({
       outputPicoUsd: 4_000_000n,
       outputTokensMin: 16,
@@ -58,7 +58,7 @@ describe('estimateFunds', () => {
     ): number => {
       const message = { case: 'message', value: { role: Role.USER, parts: [{ content }] } };
       const requested = create(GenerateRequestSchema, { items: [{ content: message }], tools } as object);
-      return estimateFunds(requested, of, ServiceTier.DEFAULT)?.inputTokens ?? 0;
+      return estimateFunds(requested, of, 'default')?.inputTokens ?? 0;
     };
     const file = (source: object): object => ({ case: 'file', value: { source: { source } } });
     const text = { case: 'text', value: { text: 'hi' } };
@@ -81,7 +81,7 @@ describe('estimateFunds', () => {
         value: { role: Role.USER, parts: [{ content: { case: 'text', value: { text: 'hi' } }, cache }] },
       };
       const asked = create(GenerateRequestSchema, { items: [{ content }], ...more } as object);
-      const { inputNanoUsd = 0n, inputTokens = 0 } = estimateFunds(asked, priced, ServiceTier.DEFAULT) ?? {};
+      const { inputNanoUsd = 0n, inputTokens = 0 } = estimateFunds(asked, priced, 'default') ?? {};
       return (inputNanoUsd * 1000n) / BigInt(inputTokens);
     };
     expect(hold(undefined)).toBe(1_000_000n);
@@ -112,42 +112,38 @@ describe('estimateFunds', () => {
       held !== undefined;
       held = withFewerPasses(held)
     )
-      counts.push(estimateFunds(request('hi'), priced, ServiceTier.DEFAULT, held)?.inputTokens);
+      counts.push(estimateFunds(request('hi'), priced, 'default', held)?.inputTokens);
     expect(counts).toEqual([5000, 2000, 1000, 30]);
   });
 
   test('a lower client limit lowers minimum and slice, candidates share the slice, a thinking budget raises the minimum', () => {
-    expect(estimateFunds(request('hi', { maxOutputTokens: 5 }), priced, ServiceTier.DEFAULT)).toMatchObject({
+    expect(estimateFunds(request('hi', { maxOutputTokens: 5 }), priced, 'default')).toMatchObject({
       outputTokensMin: 5,
       outputTokensWanted: 5,
     });
-    expect(
-      estimateFunds(request('hi', { candidates: 3, maxOutputTokens: 100 }), priced, ServiceTier.DEFAULT),
-    ).toMatchObject({
+    expect(estimateFunds(request('hi', { candidates: 3, maxOutputTokens: 100 }), priced, 'default')).toMatchObject({
       outputTokensMin: 16,
       outputTokensWanted: 300,
     });
-    expect(
-      estimateFunds(request('hi', { candidates: 2, maxOutputTokens: 5 }), priced, ServiceTier.DEFAULT),
-    ).toMatchObject({
+    expect(estimateFunds(request('hi', { candidates: 2, maxOutputTokens: 5 }), priced, 'default')).toMatchObject({
       outputTokensMin: 10,
       outputTokensWanted: 10,
     });
-    expect(estimateFunds(request('hi', { candidates: 4 }), priced, ServiceTier.DEFAULT)).toMatchObject({
+    expect(estimateFunds(request('hi', { candidates: 4 }), priced, 'default')).toMatchObject({
       outputTokensMin: 16,
       outputTokensWanted: 1024,
     });
     const thinking = request('hi', { reasoning: { budgetTokens: 2000 }, maxOutputTokens: 3000 });
-    expect(estimateFunds(thinking, priced, ServiceTier.DEFAULT)).toMatchObject({
+    expect(estimateFunds(thinking, priced, 'default')).toMatchObject({
       outputTokensMin: 2000,
       outputTokensWanted: 2000,
     });
   });
 
   test('a tier multiplies every price', () => {
-    const standard = estimateFunds(request('hello'), priced, ServiceTier.DEFAULT);
-    const priority = estimateFunds(request('hello'), priced, ServiceTier.PRIORITY);
-    const flex = estimateFunds(request('hello'), priced, ServiceTier.FLEX);
+    const standard = estimateFunds(request('hello'), priced, 'default');
+    const priority = estimateFunds(request('hello'), priced, 'priority');
+    const flex = estimateFunds(request('hello'), priced, 'flex');
     expect(priority?.inputNanoUsd).toBe((standard?.inputNanoUsd ?? 0n) * 2n);
     expect(priority?.outputPicoUsd).toBe(8_000_000n);
     expect(flex?.outputPicoUsd).toBe(2_000_000n);
@@ -155,13 +151,13 @@ describe('estimateFunds', () => {
 
   test('a model whose prices are all 0 needs no funds; one without prices is an error', () => {
     const free = model({ pricing: { inputPicoUsd: 0n, outputPicoUsd: 0n } });
-    expect(estimateFunds(request('hello'), free, ServiceTier.DEFAULT)).toBeUndefined();
-    expect(() => estimateFunds(request('hello'), model({}), ServiceTier.DEFAULT)).toThrow('has no prices');
+    expect(estimateFunds(request('hello'), free, 'default')).toBeUndefined();
+    expect(() => estimateFunds(request('hello'), model({}), 'default')).toThrow('has no prices');
   });
 
   test('no usage within the estimate costs more than the hold, for any buckets, tier and price threshold', () => {
     const share = fc.double({ min: 0, max: 1, noNaN: true });
-    const tier = fc.constantFrom(ServiceTier.DEFAULT, ServiceTier.FLEX, ServiceTier.PRIORITY);
+    const tier = fc.constantFrom('default', 'flex', 'priority');
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 3000 }),
@@ -179,7 +175,7 @@ describe('estimateFunds', () => {
           });
           const usage = { input, cacheRead, cacheWrite5m, cacheWrite1h, output, images: 0 };
           const sheet = priceSheet(priced.pricing ?? never(), input + cacheRead + cacheWrite5m + cacheWrite1h);
-          const cost = sumCost(costLines(usage, sheet, toMultiplier(requested)));
+          const cost = sumCost(costLines(usage, sheet, toMultiplier(priced.pricing ?? never(), requested)));
           const held = funds.inputNanoUsd + (BigInt(output) * funds.outputPicoUsd + 999n) / 1000n;
           expect(cost).toBeLessThanOrEqual(held);
         },

@@ -1,7 +1,9 @@
 import type { Model, Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
-import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { hasTier, standardTier, tierFactor } from '../../generation/service-tier.ts';
 import { countPasses, holdToolCalls, readToolTerms } from '../../generation/tool-terms.ts';
-import { type CacheWrites, type InputBounds, measureInput } from '../../generation/tokens.ts';
+import { type InputBounds, measureInput } from '../../generation/tokens.ts';
+import type { CacheWrites } from '../../generation/price.ts';
 import type { FundsEstimate, TextEstimate } from '../../ledger/ledger.ts';
 import { pricePlan } from './price-plan.ts';
 
@@ -10,15 +12,16 @@ export const sliceTokens = 1024;
 /** A request that can't pay for this many output tokens is refused. Source: docs/accounting.md "Holds". */
 const outputTokensLeast = 16;
 
-/** Returns the price factor of a tier, in thousandths. */
-export function toMultiplier(tier: ServiceTier): number {
-  if (tier === ServiceTier.FLEX) return 500;
-  return tier === ServiceTier.PRIORITY ? 2000 : 1000;
+/** Returns the price factor of a tier that a model has, in thousandths. */
+export function toMultiplier(pricing: Pricing, tier: string): number {
+  const factor = tierFactor(pricing, tier);
+  if (factor === undefined) throw new Error(`no price for the tier ${tier}`);
+  return factor;
 }
 
 /** The terms of an item of a batch. */
 export interface BatchTerms {
-  readonly tier: ServiceTier;
+  readonly tier: string;
   /** The price factor in thousandths; it replaces that of the tier. */
   readonly multiplierPermille: number;
 }
@@ -27,9 +30,10 @@ export interface BatchTerms {
  * Returns the terms of items of batches. They are sent at the flex tier if the model has one, even if they request another tier. Source:
  * docs/interfaces/files-and-batches.md "How items run".
  */
-export function readBatchTerms({ pricing, serviceTiers }: Pick<Model, 'pricing' | 'serviceTiers'>): BatchTerms {
-  const tier = serviceTiers.includes(ServiceTier.FLEX) ? ServiceTier.FLEX : ServiceTier.DEFAULT;
-  return { tier, multiplierPermille: pricing?.batchPermille ?? toMultiplier(tier) };
+export function readBatchTerms(model: Pick<Model, 'pricing' | 'serviceTiers'>): BatchTerms {
+  const { pricing } = model;
+  const tier = hasTier(model, 'flex') ? 'flex' : standardTier;
+  return { tier, multiplierPermille: pricing?.batchPermille ?? (pricing ? toMultiplier(pricing, tier) : 1000) };
 }
 
 /** Returns the client's output limit for one candidate, capped at the model's; undefined if the client set none. */
@@ -103,7 +107,7 @@ function measureFunds(request: GenerateRequest, model: Model): MeasuredInput {
 export function estimateFunds(
   request: GenerateRequest,
   model: Model,
-  terms: BatchTerms | ServiceTier,
+  terms: BatchTerms | string,
   measured: MeasuredInput = measureFunds(request, model),
 ): FundsEstimate | undefined {
   const { pricing } = model;
@@ -117,7 +121,7 @@ export function estimateFunds(
   const costsTokens = inputPico !== 0n || outputPico !== 0n;
   if (!costsTokens && toolsNanoUsd === 0n) return undefined;
   const { tier, multiplierPermille } =
-    typeof terms === 'object' ? terms : { tier: terms, multiplierPermille: toMultiplier(terms) };
+    typeof terms === 'object' ? terms : { tier: terms, multiplierPermille: toMultiplier(pricing, terms) };
   const multiplier = BigInt(multiplierPermille);
   const text = estimateText(request, model, measured);
   return {
@@ -127,7 +131,7 @@ export function estimateFunds(
     toolsNanoUsd,
     plan: costsTokens,
     // A plan's free requests cover text only, not tools that have their own price.
-    freeDaily: toolsNanoUsd === 0n && tier === ServiceTier.DEFAULT && multiplierPermille === 1000,
+    freeDaily: toolsNanoUsd === 0n && tier === standardTier && multiplierPermille === 1000,
   };
 }
 

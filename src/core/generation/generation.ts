@@ -1,7 +1,7 @@
 import { toGatewayError } from '../../errors/gateway-error.ts';
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
-import { Delivery, Endpoint, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
 import { completed, isAtEnd } from '../../generation/events.ts';
 import { AnswerSize, textMost } from '../../generation/guard/answer-size.ts';
@@ -28,11 +28,13 @@ import { outputTokensMost } from './funds.ts';
 import { HiddenReasoning } from './hidden-reasoning.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
-import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
+import { type AdmittedRequest, mayBeWhole, outputLimit, withoutStopSequences } from './output-limit.ts';
 import { PauseJoin, toContinuation } from './pause-join.ts';
 import {
   billedTier,
   doubtTier,
+  type TierClaim,
+  toTierClaim,
   toCharge,
   type Outcome,
   type Progress,
@@ -41,6 +43,7 @@ import {
 } from './settlement.ts';
 import type { RunningFacts } from './running-facts.ts';
 import { Slices } from './slices.ts';
+import { toTierFields } from '../../generation/service-tier.ts';
 
 /** The dependencies of `Generation`. */
 export interface GenerationDependencies extends CountingDependencies {
@@ -500,10 +503,9 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
   }
 
   #tellSettled({ state, usage, unpriced, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
-    const { telemetry } = this.#requested;
-    const { router } = this.#dependencies;
+    const [{ telemetry }, { router }] = [this.#requested, this.#dependencies];
     if (unpriced !== undefined) router.unpriced(this.#route, unpriced);
-    const doubt = doubtTier(this.#requested.tier, this.#tally.serviceTier);
+    const doubt = doubtTier(this.#tierClaim);
     if (doubt !== undefined) router.usageDoubtful(this.#route, doubt);
     const reported = this.#tally.doubtfulInput;
     if (reported !== undefined)
@@ -554,6 +556,10 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     return { ...counted, buckets: { ...counted.buckets, output }, source: 'estimated' };
   }
 
+  get #tierClaim(): TierClaim {
+    return toTierClaim(this.#requested, this.#tally.serviceTier);
+  }
+
   #makeCompleted(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {
     // The time at which the answer was complete; set once.
     this.#wholeAtMs ??= BigInt(Math.round(this.createdAtMs + this.#elapsedMs()));
@@ -561,7 +567,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       usage: usageMessage(counted, this.#tally.extra),
       usageSource: usageSource(counted.source),
       costNanoUsd,
-      serviceTier: billedTier(this.#requested.tier, this.#tally.serviceTier),
+      ...toTierFields(billedTier(this.#tierClaim)),
       completedAtMs: this.#wholeAtMs,
     });
   }
@@ -579,6 +585,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       counted,
       tools: charge.kind === 'usage' ? this.#toolCalls.charges(this.#tally) : undefined,
       calls: this.#tally.calls,
+      writes: this.#requested.measured.cacheWrites,
       latencyMs: this.#elapsedMs(),
       firstEventMs: this.#firstEventMs,
       provider: this.#route.provider,
@@ -587,13 +594,6 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       timeline: this.#timeline.text,
     });
   }
-}
-
-/**
- * Returns the request without the stop sequences, which the gateway applies itself: providers would also apply them to a prompt that the answer repeats (`echo`).
- */
-function withoutStopSequences(request: GenerateRequest, isRemote: boolean): GenerateRequest {
-  return isRemote && request.endpoint === Endpoint.COMPLETIONS ? { ...request, stop: [] } : request;
 }
 
 const nowhere: RouteName = { modelId: '', provider: '', model: '' };

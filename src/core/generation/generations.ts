@@ -36,6 +36,7 @@ import type { RunningFacts } from './running-facts.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import type { AdmittedRequest } from './output-limit.ts';
 import { checkCountedLength, isNearLimit, truncateToContext } from './truncation.ts';
+import { readTier, toTierFields } from '../../generation/service-tier.ts';
 
 interface GenerationsDependencies extends GenerationDependencies {
   readonly catalog: Catalog;
@@ -211,7 +212,7 @@ export class Generations {
     const { model, bounds } = checked;
     const batch = batchId === undefined ? undefined : { id: batchId, ...readBatchTerms(model) };
     const tier = batch?.tier ?? checked.tier;
-    const request = batch === undefined ? checked.request : { ...checked.request, serviceTier: tier };
+    const request = batch === undefined ? checked.request : { ...checked.request, ...toTierFields(tier) };
     const id = (named === null ? undefined : parseLedgerId(named)) ?? ids.next();
     return {
       id,
@@ -296,7 +297,6 @@ export class Generations {
 
   /** Returns the most tokens that a model's providers add for tools that are used so, if nothing was learned about them. */
   #toolPrompt({ id }: Model, tools: ToolUse | undefined): number {
-    if (tools === undefined) return 0;
     const names = this.#dependencies.router.routeNames(id);
     return Math.max(0, ...names.map(({ model }) => toolPromptTokens(model, tools)));
   }
@@ -351,9 +351,10 @@ export class Generations {
 
   /** Returns the model that a request names, with its tier. Throws if the credential can't use it for the request. */
   resolve(requested: GenerateRequest, credential: Credential): Resolved {
-    const { endpoint, serviceTier } = requested;
+    const { endpoint } = requested;
+    const tier = readTier(requested);
     const visible = credential.allowedModels;
-    const resolved = this.#dependencies.catalog.resolve(requested.model, { endpoint, serviceTier, visible });
+    const resolved = this.#dependencies.catalog.resolve(requested.model, { endpoint, tier, visible });
     const { model } = resolved;
     if (visible !== null && !visible.includes(model.id)) {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
@@ -414,7 +415,7 @@ function fitToContext(
 
 function checkedRequest(requested: GenerateRequest, { model, tier }: Resolved, bounds: MeasuredInput): CheckedRequest {
   checkLength(requested, model, bounds);
-  return { model, tier, bounds, request: { ...requested, model: model.id, serviceTier: tier } };
+  return { model, tier, bounds, request: { ...requested, model: model.id, ...toTierFields(tier) } };
 }
 
 function toResponse(events: GenerationEvent[]): GenerateResponse {

@@ -1,4 +1,5 @@
 import { callRules } from '../../generation/guard/call-filter.ts';
+import { Endpoint, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { MeasuredInput } from '../../generation/tokens.ts';
 import type { Admitted } from '../../ledger/ledger.ts';
 import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
@@ -43,4 +44,11 @@ export function mayBeWhole({ request, model, admitted }: AdmittedRequest): boole
   const { callsMax, callable } = callRules(request);
   if (callsMax !== Infinity || callable !== undefined) return false;
   return admitted.outputTokensAvailable === Infinity || outputTokensMost(request, model) <= admitted.outputTokens;
+}
+
+/**
+ * Returns the request without the stop sequences, which the gateway applies itself: providers would also apply them to a prompt that the answer repeats (`echo`).
+ */
+export function withoutStopSequences(request: GenerateRequest, isRemote: boolean): GenerateRequest {
+  return isRemote && request.endpoint === Endpoint.COMPLETIONS ? { ...request, stop: [] } : request;
 }

@@ -1,6 +1,5 @@
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
-import type { CacheWrites } from '../../generation/tokens.ts';
-import { priceSheet, type PriceSheet } from '../../generation/price.ts';
+import { type CacheWrites, cacheWrites, priceSheet, type PriceSheet } from '../../generation/price.ts';
 
 /** The highest prices that can apply to a request, in pico-dollars per token. */
 export interface HighestPrices {
@@ -18,7 +17,8 @@ interface PriceBounds {
 interface Step extends PriceBounds {
   /** They apply to requests with more input tokens than this. */
   readonly above: number;
-  readonly sheet: PriceSheet;
+  /** By what a request asks to write to a cache. */
+  readonly sheets: Readonly<Record<CacheWrites, PriceSheet>>;
 }
 
 /** A model's prices, prepared: for each threshold the prices above it, and the highest prices of that and all lower thresholds. */
@@ -28,15 +28,17 @@ export class PricePlan {
 
   constructor(pricing: Pricing) {
     const thresholds = [-1, ...pricing.above.map(step => step.inputTokens)].sort((a, b) => a - b);
-    let highest: PriceBounds = { input: { none: 0n, short: 0n, long: 0n }, outputPico: 0n };
+    let highest: PriceBounds = { input: byWrites(() => 0n), outputPico: 0n };
     this.#steps = thresholds.map(above => {
-      const sheet = priceSheet(pricing, above + 1);
-      const { input, cacheRead, cacheWrite5m, cacheWrite1h, output } = sheet;
-      const none = max([highest.input.none, input, cacheRead]);
-      const short = max([highest.input.short, none, cacheWrite5m]);
-      const long = max([highest.input.long, short, cacheWrite1h]);
-      highest = { input: { none, short, long }, outputPico: max([highest.outputPico, output]) };
-      return { above, sheet, ...highest };
+      const sheets = byWrites(writes => priceSheet(pricing, above + 1, writes));
+      const before = highest.input;
+      let shorter = 0n;
+      const input = byWrites(writes => {
+        shorter = max([before[writes], shorter, ...listInput(sheets[writes], writes)]);
+        return shorter;
+      });
+      highest = { input, outputPico: max([highest.outputPico, sheets.none.output]) };
+      return { above, sheets, ...highest };
     });
   }
 
@@ -46,9 +48,9 @@ export class PricePlan {
     return { inputPico: input[writes], outputPico };
   }
 
-  /** Returns the prices of a request with this many input tokens, cached ones included. */
-  sheet(inputTokens: number): PriceSheet {
-    return this.#step(inputTokens).sheet;
+  /** Returns the prices of a request with this many input tokens, cached ones included. `writes`: what it asks to write to a cache. */
+  sheet(inputTokens: number, writes: CacheWrites = 'none'): PriceSheet {
+    return this.#step(inputTokens).sheets[writes];
   }
 
   #step(inputTokens: number): Step {
@@ -56,6 +58,20 @@ export class PricePlan {
     if (step === undefined) throw new Error(`negative number of input tokens: ${inputTokens}`);
     return step;
   }
+}
+
+/** Returns a value for each lifetime, from the shortest to the longest. */
+function byWrites<T>(make: (writes: CacheWrites) => T): Readonly<Record<CacheWrites, T>> {
+  return Object.fromEntries(cacheWrites.map(writes => [writes, make(writes)])) as Record<CacheWrites, T>;
+}
+
+/** Returns the prices that a token of input can have. */
+function listInput(
+  { input, cacheRead, cacheWrite5m, cacheWrite1h }: PriceSheet,
+  writes: CacheWrites,
+): (bigint | null)[] {
+  if (writes === 'none') return [input, cacheRead];
+  return writes === 'hour' || writes === 'mixed_hour' ? [cacheWrite5m, cacheWrite1h] : [cacheWrite5m];
 }
 
 /** The plans, by the `Pricing` that they were made from. A reload replaces all `Pricing` objects, so their plans are dropped with them. */

@@ -2,10 +2,17 @@ import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from 'vitest';
 import type { ErrorCode } from '../../errors/error-table.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
+import { ModelSchema, PricingSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { billedTier, type Charge, toCharge, type Outcome, type Progress, toSettleCommand } from './settlement.ts';
+import {
+  billedTier,
+  type Charge,
+  doubtTier,
+  toCharge,
+  type Outcome,
+  type Progress,
+  toSettleCommand,
+} from './settlement.ts';
 import { noUsage } from '../../generation/usage-buckets.ts';
 
 const failed = (code: ErrorCode): Outcome => ({ kind: 'failed', error: new GatewayError(code, 'x') });
@@ -79,13 +86,25 @@ describe('who pays for what', () => {
   });
 });
 
-test('the billed tier is the reported one, and never more expensive than the one requested', () => {
-  const { DEFAULT, FLEX, PRIORITY } = ServiceTier;
-  expect(billedTier(PRIORITY, undefined)).toBe(PRIORITY);
-  expect(billedTier(PRIORITY, DEFAULT)).toBe(DEFAULT);
-  expect(billedTier(DEFAULT, PRIORITY)).toBe(DEFAULT);
-  expect(billedTier(FLEX, DEFAULT)).toBe(FLEX);
-  expect(billedTier(DEFAULT, FLEX)).toBe(FLEX);
+test('the billed tier is the reported one if it has a price, and never more expensive than the one requested', () => {
+  const pricing = create(PricingSchema, { tierPermille: { ultrafast: 4000, flex: 300, slow: 100 } });
+  const billed = (requested: string, reported: string | undefined): string =>
+    billedTier({ pricing, requested, reported });
+  expect(billed('priority', undefined)).toBe('priority');
+  expect(billed('priority', 'default')).toBe('default');
+  expect(billed('default', 'priority')).toBe('default');
+  expect(billed('flex', 'default')).toBe('flex');
+  expect(billed('default', 'flex')).toBe('flex');
+  expect(billed('default', 'slow')).toBe('slow');
+  expect(billed('ultrafast', 'priority')).toBe('priority');
+  expect(billed('priority', 'ultrafast')).toBe('priority');
+  expect(billed('ultrafast', 'turbo')).toBe('ultrafast');
+  expect(doubtTier({ pricing, requested: 'ultrafast', reported: 'turbo' })).toEqual({
+    member: 'service_tier',
+    reported: 'turbo',
+    believed: 'ultrafast',
+  });
+  expect(doubtTier({ pricing, requested: 'ultrafast', reported: 'priority' })).toBeUndefined();
 });
 
 test('price thresholds apply to all input tokens of a call, cached ones included', () => {
@@ -101,7 +120,7 @@ test('price thresholds apply to all input tokens of a call, cached ones included
     toSettleCommand({
       id: 1,
       model,
-      requestedTier: ServiceTier.DEFAULT,
+      requestedTier: 'default',
       reportedTier: undefined,
       state: 'completed',
       counted: { buckets: { ...noUsage, input, cacheRead }, source: 'reported' },

@@ -2,17 +2,15 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model, Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
-import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { RecordState, SettleCommand } from '../../ledger/ledger.ts';
 import { stopping } from '../running-requests.ts';
-import { toTierName } from '../service-tiers.ts';
 import { toUnpriced } from '../unpriced.ts';
 import type { UsageDoubt } from '../routing/route-findings.ts';
+import { tierFactor } from '../../generation/service-tier.ts';
 import { toMultiplier } from './funds.ts';
 import { pricePlan } from './price-plan.ts';
-import { providerCost } from '../../generation/price.ts';
+import { type CacheWrites, providerCost, type ToolCharge } from '../../generation/price.ts';
 import type { CountedUsage } from '../../generation/guard/tally.ts';
-import type { ToolCharge } from '../../generation/price.ts';
 import { sumInput } from '../../generation/usage-buckets.ts';
 
 /** How a generation ended, on which its charge depends. */
@@ -89,11 +87,11 @@ function toFailureCharge({ code }: GatewayError, progress: Progress): Charge {
 export interface SettleFacts {
   readonly id: number;
   readonly model: Model;
-  readonly requestedTier: ServiceTier;
+  readonly requestedTier: string;
   /** The price factor of a batch, in thousandths; it replaces that of the billed tier. Undefined: the tier's factor applies. */
   readonly batchPermille?: number | undefined;
   /** The tier that the upstream reported; undefined: it reported none. */
-  readonly reportedTier: ServiceTier | undefined;
+  readonly reportedTier: string | undefined;
   readonly state: RecordState;
   readonly counted: CountedUsage;
   /** Calls of tools that have their own price; absent: none. */
@@ -106,52 +104,74 @@ export interface SettleFacts {
   readonly firstEventMs: number | undefined;
   readonly provider: string;
   readonly attempts: number;
+  /** What the request asked to write to a cache; absent: nothing. */
+  readonly writes?: CacheWrites | undefined;
   /** The prices of the route's provider; undefined: unknown. */
   readonly cost: Pricing | undefined;
   /** See `SettleCommand`. */
   readonly timeline?: string | undefined;
 }
 
-/** Returns the billed tier: the reported one, unless that is more expensive than the requested one. */
-export function billedTier(requested: ServiceTier, reported: ServiceTier | undefined): ServiceTier {
-  if (reported === undefined || toMultiplier(reported) > toMultiplier(requested)) return requested;
-  return reported;
+/** A requested and a reported tier, and the prices of the model. */
+export interface TierClaim {
+  readonly pricing: Pricing;
+  readonly requested: string;
+  /** Undefined: none was reported. */
+  readonly reported: string | undefined;
+}
+
+/** Returns the tiers of a request, with the prices of its model. Throws if it has none. */
+export function toTierClaim(
+  { model, tier }: { readonly model: Model; readonly tier: string },
+  reported: string | undefined,
+): TierClaim {
+  if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
+  return { pricing: model.pricing, requested: tier, reported };
+}
+
+/** Returns the billed tier: the reported one, unless that has no price or is more expensive than the requested one. */
+export function billedTier({ pricing, requested, reported }: TierClaim): string {
+  const factor = reported === undefined ? undefined : tierFactor(pricing, reported);
+  if (reported === undefined || factor === undefined) return requested;
+  return factor > toMultiplier(pricing, requested) ? requested : reported;
 }
 
 /** Returns why a reported tier is not charged; undefined: it is charged, or none was reported. */
-export function doubtTier(requested: ServiceTier, reported: ServiceTier | undefined): UsageDoubt | undefined {
-  if (reported === undefined || billedTier(requested, reported) === reported) return undefined;
-  return { member: 'service_tier', reported: toTierName(reported), believed: toTierName(requested) };
+export function doubtTier(claim: TierClaim): UsageDoubt | undefined {
+  const { requested, reported } = claim;
+  if (reported === undefined || billedTier(claim) === reported) return undefined;
+  return { member: 'service_tier', reported, believed: requested };
 }
 
 /** Returns the settle command of a generation. */
 export function toSettleCommand(facts: SettleFacts): SettleCommand {
   const { model, counted } = facts;
-  if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
+  const claim = toTierClaim({ model, tier: facts.requestedTier }, facts.reportedTier);
+  const { pricing } = claim;
   const { buckets } = counted;
-  const tier = billedTier(facts.requestedTier, facts.reportedTier);
+  const tier = billedTier(claim);
   const inputTokens = Math.ceil(sumInput(buckets) / facts.calls);
   return {
     id: facts.id,
     state: facts.state,
     usage: buckets,
     usageSource: counted.source,
-    serviceTier: toTierName(tier),
+    serviceTier: tier,
     latencyMs: Math.round(facts.latencyMs),
     firstEventMs: facts.firstEventMs === undefined ? undefined : Math.round(facts.firstEventMs),
     provider: facts.provider,
     attempts: facts.attempts,
     timeline: facts.timeline,
-    prices: pricePlan(model.pricing).sheet(inputTokens),
-    multiplierPermille: facts.batchPermille ?? toMultiplier(tier),
+    prices: pricePlan(pricing).sheet(inputTokens, facts.writes),
+    multiplierPermille: facts.batchPermille ?? toMultiplier(pricing, tier),
     tools: facts.tools,
-    unpriced: listUnpriced(facts),
+    unpriced: listUnpriced(facts, claim),
     providerCostNanoUsd: facts.cost && computeProviderCost(facts, facts.cost, inputTokens),
   };
 }
 
-function listUnpriced({ requestedTier, reportedTier, unpriced = [], counted }: SettleFacts): SettleCommand['unpriced'] {
-  const tier = doubtTier(requestedTier, reportedTier)?.member;
+function listUnpriced({ unpriced = [], counted }: SettleFacts, claim: TierClaim): SettleCommand['unpriced'] {
+  const tier = doubtTier(claim)?.member;
   return toUnpriced([...(tier === undefined ? [] : [tier]), ...unpriced, ...(counted.unpriced ?? [])]);
 }
 
@@ -160,7 +180,15 @@ function computeProviderCost(facts: SettleFacts, cost: Pricing, inputTokens: num
   return providerCost(cost, {
     usage: facts.counted.buckets,
     inputTokens,
-    multiplierPermille: toMultiplier(facts.reportedTier ?? facts.requestedTier),
+    multiplierPermille: providerFactor(facts, cost),
     isBatch: facts.batchPermille !== undefined,
+    writes: facts.writes,
   });
+}
+
+/** Returns the factor of the tier that the provider reported: its own, else the model's; for an unknown tier that of the requested one. */
+function providerFactor({ model, requestedTier, reportedTier = requestedTier }: SettleFacts, cost: Pricing): number {
+  const factor = (tier: string): number | undefined =>
+    tierFactor(cost, tier) ?? (model.pricing && tierFactor(model.pricing, tier));
+  return factor(reportedTier) ?? factor(requestedTier) ?? 1000;
 }

@@ -1,6 +1,13 @@
 import { ImageForm } from '../../gen/tollgate/v1/image_pb.ts';
 import { Hold } from '../../generation/hold.ts';
 import type { Drawing, DrawnImage } from '../../generation/images/image-upstream.ts';
+import {
+  estimateImageTokens,
+  type ImageTokens,
+  readImageTokens,
+  sumImageTokens,
+} from '../../generation/images/image-tokens.ts';
+import { imageTokensCost } from '../../generation/price.ts';
 import { noUsage } from '../../generation/usage-buckets.ts';
 import type { Files } from '../../store/files.ts';
 import { type AdmittedRequest, AdmittedRun, type AdmittedRunDependencies, type UsedUp } from '../admitted-run.ts';
@@ -33,6 +40,9 @@ export interface KeptDrawing {
   readonly extraJson: string;
 }
 
+/** A report of more tokens than the own count times this is not believed. */
+const believedFactorMax = 100;
+
 /** One admitted image request. */
 export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
   readonly #dependencies: ImageRunDependencies;
@@ -60,8 +70,8 @@ export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
     return this.#keep(await this.#draw());
   }
 
-  protected countUsage({ images }: KeptDrawing): UsedUp {
-    return this.#usedBy(images.length);
+  protected countUsage({ images, extraJson }: KeptDrawing): UsedUp {
+    return this.#usedBy(images.length, readImageTokens(extraJson));
   }
 
   /** Deletes the stored files. Nobody knows their names yet. */
@@ -69,9 +79,30 @@ export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
     for (const name of this.#names) await this.#dependencies.files.delete(name);
   }
 
-  #usedBy(images: number): UsedUp {
-    const state = images < this.requested.prepared.count ? 'incomplete' : 'completed';
-    return { state, usage: { ...noUsage, images }, usageSource: 'reported' };
+  /** `reported`: the tokens that the provider reports; absent: none. */
+  #usedBy(images: number, reported?: ImageTokens): UsedUp {
+    const { prepared } = this.requested;
+    const state = images < prepared.count ? 'incomplete' : 'completed';
+    const prices = prepared.model.pricing?.imageTokens;
+    if (prices === undefined) return { state, usage: { ...noUsage, images }, usageSource: 'reported' };
+    const own = estimateImageTokens(prepared.request, prepared.imageTerms, images);
+    const sums = reported && { reported: sumImageTokens(reported), believed: sumImageTokens(own) };
+    const isDoubtful = sums !== undefined && sums.reported > believedFactorMax * sums.believed;
+    const tokens = reported === undefined || isDoubtful ? own : reported;
+    return {
+      state,
+      usage: {
+        ...noUsage,
+        images,
+        input: tokens.textInput + tokens.imageInput,
+        cacheRead: tokens.cachedInput,
+        output: tokens.output,
+      },
+      usageSource: tokens === own ? 'estimated' : 'reported',
+      costNanoUsd: imageTokensCost(tokens, prices),
+      costAt: ({ imageTokens }) => imageTokens && imageTokensCost(tokens, imageTokens),
+      ...(isDoubtful ? { doubt: { member: 'total_tokens', ...sums } } : {}),
+    };
   }
 
   async #draw(): Promise<Routed<Drawing>> {

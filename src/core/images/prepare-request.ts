@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
-import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { isImageEndpoint, endpointPath } from '../../generation/endpoints.ts';
 import { checkImageRequest, invalidImageField } from '../../generation/images/check-image-request.ts';
 import {
@@ -12,7 +12,8 @@ import {
   shrunkInto,
 } from '../../generation/images/image-size.ts';
 import { pngSize } from '../../generation/images/png.ts';
-import { imageSheet, type ImageTerms, type PriceSheet } from '../../generation/price.ts';
+import { estimateImageTokens, withMargin } from '../../generation/images/image-tokens.ts';
+import { imageSheet, imageTokensCost, type ImageTerms, type PriceSheet } from '../../generation/price.ts';
 import type { Credential, FundsEstimate } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { fixedFunds } from '../generation/funds.ts';
@@ -66,7 +67,7 @@ function findModel(
   { request, endpoint }: { readonly request: ImageRequest; readonly endpoint: Endpoint },
   allowed: readonly string[] | null,
 ): Model {
-  const requested = { endpoint, serviceTier: ServiceTier.UNSPECIFIED, visible: allowed };
+  const requested = { endpoint, visible: allowed };
   if (request.model !== '') {
     const { model } = catalog.resolve(request.model, requested);
     if (allowed === null || allowed.includes(model.id)) return model;
@@ -85,7 +86,7 @@ function findModel(
 function findPrices({ id, pricing }: Model, imageTerms: ImageTerms): PriceSheet {
   if (pricing === undefined) throw new Error(`${id} has no prices`);
   const sheet = imageSheet(pricing, imageTerms);
-  if (sheet.image === null) throw new Error(`${id} has no price for images`);
+  if (sheet.image === null && pricing.imageTokens === undefined) throw new Error(`${id} has no price for images`);
   return sheet;
 }
 
@@ -98,6 +99,16 @@ function toImageTerms(request: ImageRequest, largest: ImageSize | undefined): Im
 }
 
 /** Returns the most that a request can cost, which is all of its images; undefined if they cost nothing. */
-export function imageFunds({ count, prices }: PreparedImageRequest): FundsEstimate | undefined {
+export function imageFunds({
+  count,
+  prices,
+  model,
+  request,
+  imageTerms,
+}: PreparedImageRequest): FundsEstimate | undefined {
+  const byToken = model.pricing?.imageTokens;
+  if (byToken !== undefined) {
+    return fixedFunds(imageTokensCost(withMargin(estimateImageTokens(request, imageTerms, count)), byToken));
+  }
   return fixedFunds(((prices.image ?? 0n) * BigInt(count) + 999n) / 1000n);
 }

@@ -118,6 +118,7 @@ function summaryRequest(request: GenerateRequest): GenerateRequest {
     tools: [],
     stop: [],
     serviceTier: request.serviceTier,
+    ...(request.tierName === undefined ? {} : { tierName: request.tierName }),
     metadata: {},
     include: [],
     truncation: request.truncation,

@@ -4,6 +4,7 @@ import type { Runtime } from '../../lib/runtime.ts';
 import type { Generations } from '../generation/generations.ts';
 import type { RequestedResponse } from './requested-response.ts';
 import { type ResponseCaller, ResponseSink, type ResponseSinkDependencies } from './response-sink.ts';
+import { toTierFields } from '../../generation/service-tier.ts';
 
 /** The dependencies of prepared responses. */
 export interface PreparingDependencies extends ResponseSinkDependencies {
@@ -34,7 +35,7 @@ export async function prepareResponse(
       completed({
         usage: unused,
         usageSource: UsageSource.REPORTED,
-        serviceTier: tier,
+        ...toTierFields(tier),
         completedAtMs: BigInt(createdAtMs),
       }),
     ];

@@ -69,7 +69,7 @@ export class RequestPlan {
   #slot: Release | undefined;
   #number = 0;
   #failuresHere = 0;
-  /** What the breaker gets to know of the last failure of this route. */
+  /** The last failure of this route, as the breaker gets to know it. */
   #report: 'failed' | 'refused' | 'released' = 'released';
   /** How long to wait before the next attempt at the same route; undefined: there is none. */
   #waitMs: number | undefined;

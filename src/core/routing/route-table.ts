@@ -1,5 +1,5 @@
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { standardTier } from '../../generation/service-tier.ts';
 import type { EmbeddingUpstream } from '../../generation/embeddings/embedding-upstream.ts';
 import type { RerankUpstream } from '../../generation/rerank/rerank-upstream.ts';
 import type { ImageUpstream } from '../../generation/images/image-upstream.ts';
@@ -34,7 +34,7 @@ export interface RouteConfig {
   /** The route's share of the requests among routes of the same priority; 0: it is used only if the others can't be. */
   readonly weight: number;
   /** The service tiers that it supports besides the standard one; undefined: all. */
-  readonly tiers?: readonly ServiceTier[] | undefined;
+  readonly tiers?: readonly string[] | undefined;
   /** The most tokens of input and output; undefined: as many as the model has. */
   readonly contextLength?: number | undefined;
   /** The provider's prices for the operator; undefined: unknown. */
@@ -53,9 +53,8 @@ export interface RoutingConfig {
 }
 
 /** Returns whether a route supports a service tier. All routes support the standard one. */
-export function carriesTier(route: RouteConfig, tier: ServiceTier): boolean {
-  if (tier !== ServiceTier.FLEX && tier !== ServiceTier.PRIORITY) return true;
-  return route.tiers === undefined || route.tiers.includes(tier);
+export function carriesTier({ tiers }: RouteConfig, tier: string): boolean {
+  return tier === standardTier || tiers === undefined || tiers.includes(tier);
 }
 
 /** Chooses one of `routes` at random by weight; routes of weight 0 only if there is no other. */

@@ -85,7 +85,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   #startedAtMs = 0;
   /** When the first event of the current attempt came; undefined: none has come. */
   #firstEventAtMs: number | undefined;
-  /** What the current attempt has sent before its first content. */
+  /** The events that the current attempt has sent before its first content. */
   #opening = new Opening();
   /** True if `completed` of the current attempt has come. */
   #isWhole = false;

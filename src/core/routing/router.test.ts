@@ -507,7 +507,7 @@ describe('the order of routes', () => {
 
   test('leaves out routes that can’t carry the tier', async () => {
     const scripts = { a: () => answer('a'), b: () => answer('b') };
-    const routes = [{ tiers: [] }, { provider: 'b', priority: 2, tiers: [ServiceTier.FLEX] }];
+    const routes = [{ tiers: [] }, { provider: 'b', priority: 2, tiers: ['flex'] }];
     const { router } = setUp(scripts, routes);
     expect((await outcome(router)).seen).toBe('[a.');
     expect((await outcome(router, { tier: ServiceTier.FLEX })).seen).toBe('[b.');

@@ -15,6 +15,7 @@ import { carriesTier, type RouteStrategy, type RoutingConfig } from './route-tab
 import { StickyRoutes } from './sticky-routes.ts';
 import type { Operation, RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { TimelineRecord } from '../timeline-record.ts';
+import { readTier, standardTier } from '../../generation/service-tier.ts';
 import type { AttemptWatch } from '../../generation/upstream.ts';
 import { KeyWatch } from './key-watch.ts';
 
@@ -293,9 +294,8 @@ export class Router {
 
   #routesFor(request: GenerateRequest, whole: boolean): OrderedRoutes {
     const all = this.#routes.of(request.model);
-    const able = all.every(route => carriesTier(route, request.serviceTier))
-      ? all
-      : all.filter(route => carriesTier(route, request.serviceTier));
+    const tier = readTier(request) ?? standardTier;
+    const able = all.every(route => carriesTier(route, tier)) ? all : all.filter(route => carriesTier(route, tier));
     if (able.length === 0 && all.length > 0) {
       throw new GatewayError('unsupported_feature', `No provider of ${request.model} has the requested service tier.`, {
         param: 'service_tier',

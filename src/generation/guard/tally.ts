@@ -3,14 +3,16 @@ import {
   type Delta,
   DeltaKind,
   type GenerationEvent,
+  type Started,
   type Usage,
   UsageSource,
 } from '../../gen/tollgate/v1/event_pb.ts';
-import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { GrowingText } from '../../lib/growing-text.ts';
 import { withEntry } from '../../lib/short-list.ts';
 import { visibleTokens } from './length-cutter.ts';
 import { countInPieces, countInputInPieces } from '../count-input.ts';
+import { readTier } from '../service-tier.ts';
 import { type TextKind, TextSample } from '../text-kind.ts';
 import { estimateTokens, loadTokenizer, type Tokenizer } from '../tokens.ts';
 import { addBuckets, sumInput, toBuckets, toUsage, type UsageBuckets } from '../usage-buckets.ts';
@@ -77,10 +79,12 @@ export class Tally {
   #hasAnswer = false;
   /** The usage of earlier calls of the same answer, after which the upstream paused. */
   #before: CountedUsage | undefined;
+  /** Members without a price that the upstream was sent (`passthrough: all`). */
+  #sentUnpriced: readonly string[] = [];
   /** How many upstream calls the answer consists of, each with the whole input. */
   calls = 1;
-  /** The service tier that the upstream reports; undefined if it reports none. */
-  serviceTier: ServiceTier | undefined;
+  /** The name of the service tier that the upstream reports; undefined if it reports none. */
+  serviceTier: string | undefined;
 
   constructor(limits: CallLimits) {
     this.#limits = limits;
@@ -93,11 +97,11 @@ export class Tally {
       else if (event.case === 'itemOpened') this.#takeOpened(event.value.content?.content);
       else if (event.case === 'finished') this.#finish(choice);
       else if (event.case === 'usageReported') this.#takeReport(event.value.usage);
-      else if (event.case === 'started') this.#interim = event.value.usage ?? this.#interim;
+      else if (event.case === 'started') this.#start(event.value);
       else if (event.case === 'completed') {
         this.#isEnded = true;
         this.#final = event.value.usage;
-        if (event.value.serviceTier !== ServiceTier.UNSPECIFIED) this.serviceTier = event.value.serviceTier;
+        this.serviceTier = readTier(event.value) ?? this.serviceTier;
       }
     }
   }
@@ -234,10 +238,13 @@ export class Tally {
 
   #total(reported: Usage | undefined, counts: Counts, outputMax: number): CountedUsage {
     const left = Math.max(0, outputMax - (this.#before?.buckets.output ?? 0));
-    const output = Math.min(counts.output, left, this.#limits.output);
+    const passes = countPasses(reported);
+    // Limits of the request bound the answer, not the passes before it (compaction, an advisor).
+    const most = passes > 1 ? passes * this.#limits.output : Math.min(left, this.#limits.output);
+    const output = Math.min(counts.output, most);
     const reasoningTokens = Math.min(counts.reasoning ?? reported?.reasoningTokens ?? 0, output);
     const buckets = toBuckets({ ...reported, inputTokens: counts.input, outputTokens: output, reasoningTokens });
-    const { unpriced = [] } = reported ?? {};
+    const unpriced = [...this.#sentUnpriced, ...(reported?.unpriced ?? [])];
     return sum(this.#before, { buckets, source: counts.source, ...(unpriced.length > 0 && { unpriced }) });
   }
 
@@ -253,6 +260,11 @@ export class Tally {
       ...rest
     } = reported;
     return rest;
+  }
+
+  #start({ usage, warnings }: Started): void {
+    this.#interim = usage ?? this.#interim;
+    this.#sentUnpriced = warnings.flatMap(each => /^unpriced=(.*)$/.exec(each)?.[1]?.split(',') ?? []);
   }
 
   #takeReport(usage: Usage | undefined): void {
@@ -287,6 +299,13 @@ export class Tally {
     this.#outputHigh += high;
     return high;
   }
+}
+
+/** Returns of how many passes a usage is the sum (`usage.iterations` of Messages). */
+function countPasses(usage: Usage | undefined): number {
+  if (usage?.extra?.json.includes('"iterations"') !== true) return 1;
+  const { iterations } = JSON.parse(usage.extra.json) as { readonly iterations?: unknown };
+  return Array.isArray(iterations) ? Math.max(1, iterations.length) : 1;
 }
 
 function sum(before: CountedUsage | undefined, now: CountedUsage): CountedUsage {

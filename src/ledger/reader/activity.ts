@@ -24,6 +24,7 @@ type UsageRecord = UsageBuckets & {
   readonly state: number;
   readonly usageSource: number;
   readonly serviceTier: number;
+  readonly tierName: string | null;
   readonly cost: bigint;
   readonly writtenOff: bigint;
   readonly providerCost: bigint | null;
@@ -75,7 +76,7 @@ type PageValues = {
 };
 
 const columns = `u.id, u.request, u.account_id AS accountId, u.key_id AS keyId, m.name AS model, u.created_at_ms AS createdAtMs, u.state,
-  u.usage_source AS usageSource, u.service_tier AS serviceTier, u.input, u.cache_read AS cacheRead, u.cache_write_5m AS cacheWrite5m,
+  u.usage_source AS usageSource, u.service_tier AS serviceTier, u.tier_name AS tierName, u.input, u.cache_read AS cacheRead, u.cache_write_5m AS cacheWrite5m,
   u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.provider_cost AS providerCost, u.latency_ms AS latencyMs, u.unpriced,
   (SELECT name FROM end_user WHERE id = u.end_user_id) AS endUser,
   (SELECT name FROM batch WHERE id = u.batch_id) AS batchId, (SELECT tags FROM tag_set WHERE id = u.tags_id) AS tags`;
@@ -248,7 +249,7 @@ function usageRow(record: UsageRecord): UsageRow {
     providerCostNanoUsd: record.providerCost ?? undefined,
     state: decode(codes.state, record.state),
     usageSource: decode(codes.usageSource, record.usageSource),
-    serviceTier: decode(codes.serviceTier, record.serviceTier),
+    serviceTier: record.tierName ?? decode(codes.serviceTier, record.serviceTier),
     latencyMs: record.latencyMs,
     usage: { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images },
     endUser: record.endUser ?? undefined,

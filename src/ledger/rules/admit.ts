@@ -289,7 +289,7 @@ interface Known {
   readonly firstSpent: boolean;
 }
 
-/** Returns the reply to a repeated admission: the original grant, and what is left now. A `conflict` if the id belongs to another request. */
+/** Returns the reply to a repeated admission: the original grant, and what is left now, at the repeat's price of output, as only the amount of the first is kept. A `conflict` if the id belongs to another request. */
 function admitAgain(
   context: Context,
   admission: ResolvedAdmit,

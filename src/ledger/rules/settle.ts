@@ -166,7 +166,7 @@ function makeUsage(
     images: usage.images,
     state: settlement.state,
     usageSource: settlement.usageSource,
-    serviceTier: settlement.serviceTier,
+    ...toTierRow(settlement.serviceTier),
     cost: paid.cost,
     writtenOff: paid.writtenOff,
     priceId: settlement.costNanoUsd === undefined ? settlement.priceId : null,
@@ -181,4 +181,9 @@ function makeUsage(
     tools: settlement.tools ?? [],
     unpriced: settlement.unpriced ?? [],
   };
+}
+
+function toTierRow(name: string): Pick<Usage, 'serviceTier' | 'tierName'> {
+  const known = (['default', 'flex', 'priority'] as const).find(tier => tier === name);
+  return known === undefined ? { serviceTier: 'named', tierName: name } : { serviceTier: known, tierName: null };
 }

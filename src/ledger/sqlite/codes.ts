@@ -1,5 +1,5 @@
 import type { RecordState, SettleCommand } from '../ledger.ts';
-import type { Payer, Payers, SumChange } from '../rows.ts';
+import type { Payer, Payers, SumChange, TierCode } from '../rows.ts';
 
 /** The file stores these texts as their index in the list. New texts may be added only at the end of a list. */
 export const codes = {
@@ -7,7 +7,7 @@ export const codes = {
   payers: ['money', 'plan', 'plan_money', 'money_plan', 'free_request'] satisfies Payers[],
   state: ['completed', 'incomplete', 'client_aborted', 'upstream_failed'] satisfies RecordState[],
   usageSource: ['reported', 'estimated'] satisfies SettleCommand['usageSource'][],
-  serviceTier: ['default', 'flex', 'priority'] satisfies SettleCommand['serviceTier'][],
+  serviceTier: ['default', 'flex', 'priority', 'named'] satisfies TierCode[],
   period: ['hour', 'day'],
   grouped: ['kind', 'key', 'group', 'end_user', 'tag'] satisfies SumChange['grouped'][],
 } as const;

@@ -47,6 +47,7 @@ export function listUsage(usage: Usage): unknown[] {
     usage.providerCost,
     usage.timeline,
     usage.tools,
+    usage.tierName,
     usage.unpriced,
   ];
 }

@@ -315,6 +315,7 @@ export const usageTable: TableSpec<Usage> = {
     providerCost: ['provider_cost', orNull(money)],
     timeline: ['course', orNull(text)],
     tools: ['tools', { read: stored => readToolCharges(stored as string | null), write: writeToolCharges }],
+    tierName: ['tier_name', orNull(text)],
     unpriced: ['unpriced', { read: stored => readUnpriced(stored as string | null), write: writeUnpriced }],
   },
 };

@@ -25,8 +25,14 @@ export function priceLines({ pricing }: Pick<Model, 'pricing'>, inputTokens: big
     ['Input', above?.inputPicoUsd ?? pricing?.inputPicoUsd],
     ['Read from cache', caching?.readPicoUsd],
     ['Written to cache, 5 min', caching?.write5mPicoUsd],
+    ['Written to cache, 30 min', caching?.write30mPicoUsd],
     ['Written to cache, 1 h', caching?.write1hPicoUsd],
+    ['Written to cache, 12 h', caching?.write12hPicoUsd],
     ['Output', above?.outputPicoUsd ?? pricing?.outputPicoUsd],
+    ['Text for an image', pricing?.imageTokens?.textInputPicoUsd],
+    ['Image as input', pricing?.imageTokens?.imageInputPicoUsd],
+    ['Cached input', pricing?.imageTokens?.cachedInputPicoUsd],
+    ['Drawn image', pricing?.imageTokens?.outputPicoUsd],
   ];
   // The type requires all, so that a new price does not compile without its name.
   const pieces: Readonly<Record<PiecePrice, readonly [string, bigint | undefined]>> = {

@@ -202,6 +202,7 @@ const tiers: Readonly<Record<ServiceTier, string>> = {
   [ServiceTier.DEFAULT]: 'standard',
   [ServiceTier.FLEX]: 'flex',
   [ServiceTier.PRIORITY]: 'priority',
+  [ServiceTier.NAMED]: 'another',
 };
 
 function Facts({ record }: { readonly record: ActivityRecord }) {
@@ -238,7 +239,7 @@ function Facts({ record }: { readonly record: ActivityRecord }) {
         <dt>Tokens counted</dt>
         <dd>{counted}</dd>
         <dt>Tier</dt>
-        <dd>{tiers[record.serviceTier] ?? 'another'}</dd>
+        <dd>{record.tierName ?? tiers[record.serviceTier]}</dd>
         {record.unpriced.length > 0 && (
           <>
             <dt>Without a price</dt>

@@ -43,7 +43,8 @@ export const fieldTexts: Readonly<Record<string, string>> = {
   background: 'Whether to return at once and generate in the background; read the response later.',
   store: 'Whether the answer is stored.',
   truncation: 'What to do with an input that is too long: drop its oldest items (`auto`) or refuse it (`disabled`).',
-  service_tier: 'The tier: `flex` costs half, `priority` twice as much. Only where the model has tiers.',
+  service_tier:
+    'The tier: `flex` costs half, `priority` (or `fast`) twice as much, unless the model has other factors. Only where the model has tiers.',
   prompt_cache_key: 'Groups requests with the same beginning, so that providers find it in their caches.',
   cache_control: 'A hint that the provider should cache the input up to here.',
   metadata: 'Your own key-value pairs, at most 16.',

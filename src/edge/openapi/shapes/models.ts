@@ -10,6 +10,8 @@ const caching = z
     read: price.describe('Input that was read from a cache.'),
     write_5m: price.describe('Input that was written for 5 minutes.'),
     write_1h: price.describe('Input that was written for an hour.'),
+    write_30m: price.optional().describe('Input that was written for half an hour.'),
+    write_12h: price.optional().describe('Input that was written for twelve hours.'),
   })
   .nullable()
   .describe('Prices of cached input; null: charged as uncached input.');
@@ -26,6 +28,14 @@ const pricing = z.object({
     .record(z.string(), z.number())
     .optional()
     .describe('Dollars per call of a tool that the provider runs, by the tool’s name.'),
+  image_tokens: z
+    .object({ text_input: price, image_input: price, cached_input: price, output: price })
+    .optional()
+    .describe('Prices of an image model that counts tokens, in dollars per 1 million.'),
+  tiers: z
+    .record(z.string(), z.number())
+    .optional()
+    .describe('The price factors of tiers; without it, flex has 0.5 and priority 2.'),
   batch: z.number().optional().describe('The price factor in batches.'),
   caching,
   above: z
@@ -66,7 +76,9 @@ const model = named(
         function_call: z.boolean(),
         reasoning: z.boolean(),
         dimensions: z.boolean().optional().describe('For embeddings: whether the length of the vectors can be chosen.'),
-        service_tiers: z.array(z.enum(['flex', 'priority'])),
+        service_tiers: z
+          .array(z.string())
+          .describe('`flex`, `priority`, and further tiers for which the model has a price.'),
       })
       .describe('What the model can do.'),
     available: z.boolean().describe('False if no route to the model works now.'),

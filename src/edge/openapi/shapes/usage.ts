@@ -11,7 +11,9 @@ const recordShape = {
   cost: dollars.describe('Dollars that were debited.'),
   created_at: time.describe('When the request was admitted.'),
   state: z.enum(['completed', 'incomplete', 'client_aborted', 'upstream_failed']).describe('How the request ended.'),
-  service_tier: z.enum(['default', 'flex', 'priority']).describe('The tier that was charged.'),
+  service_tier: z
+    .string()
+    .describe('The tier that was charged: `default`, `flex`, `priority` or another one of the model.'),
   input_tokens: count.describe('Input tokens that were neither read from a cache nor written to one.'),
   output_tokens: count.describe('Output tokens, reasoning included.'),
   cache_creation_input_tokens: count.describe('Input tokens that were written to a cache.'),

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/catalog.proto.
  */
 export const file_tollgate_v1_catalog: GenFile = /*@__PURE__*/
-  fileDesc("Chl0b2xsZ2F0ZS92MS9jYXRhbG9nLnByb3RvEgt0b2xsZ2F0ZS52MSKhAQoRTGlzdE1vZGVsc1JlcXVlc3QSJwoIZW5kcG9pbnQYASABKA4yFS50b2xsZ2F0ZS52MS5FbmRwb2ludBISCgpjYXBhYmlsaXR5GAIgASgJEhEKBGZyZWUYAyABKAhIAIgBARIWCglhdmFpbGFibGUYBCABKAhIAYgBARINCgVxdWVyeRgFIAEoCUIHCgVfZnJlZUIMCgpfYXZhaWxhYmxlIjgKEkxpc3RNb2RlbHNSZXNwb25zZRIiCgZtb2RlbHMYASADKAsyEi50b2xsZ2F0ZS52MS5Nb2RlbCIdCg9HZXRNb2RlbFJlcXVlc3QSCgoCaWQYASABKAkiNQoQR2V0TW9kZWxSZXNwb25zZRIhCgVtb2RlbBgBIAEoCzISLnRvbGxnYXRlLnYxLk1vZGVsIsoDCgVNb2RlbBIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhAKCG93bmVkX2J5GAQgASgJEhIKCmNyZWF0ZWRfYXQYBSABKAMSGwoOY29udGV4dF9sZW5ndGgYBiABKA1IAIgBARIeChFtYXhfb3V0cHV0X3Rva2VucxgHIAEoDUgBiAEBEigKCWVuZHBvaW50cxgIIAMoDjIVLnRvbGxnYXRlLnYxLkVuZHBvaW50Eg4KBnZpc2lvbhgJIAEoCBIVCg1mdW5jdGlvbl9jYWxsGAogASgIEhEKCXJlYXNvbmluZxgLIAEoCBIvCg1zZXJ2aWNlX3RpZXJzGAwgAygOMhgudG9sbGdhdGUudjEuU2VydmljZVRpZXISEQoJYXZhaWxhYmxlGA0gASgIEiUKB3ByaWNpbmcYDiABKAsyFC50b2xsZ2F0ZS52MS5QcmljaW5nEhAKCG1heF9zaXplGA8gASgJEhIKCmRpbWVuc2lvbnMYECABKAgSEQoJdG9rZW5pemVyGBEgASgJQhEKD19jb250ZXh0X2xlbmd0aEIUChJfbWF4X291dHB1dF90b2tlbnMipwQKB1ByaWNpbmcSGwoOaW5wdXRfcGljb191c2QYASABKANIAIgBARIcCg9vdXRwdXRfcGljb191c2QYAiABKANIAYgBARIbCg5pbWFnZV9uYW5vX3VzZBgDIAEoA0gCiAEBEi8KB2NhY2hpbmcYBCABKAsyGS50b2xsZ2F0ZS52MS5DYWNoZVByaWNpbmdIA4gBARIoCgVhYm92ZRgFIAMoCzIZLnRvbGxnYXRlLnYxLlByaWNpbmdBYm92ZRInCgZpbWFnZXMYBiADKAsyFy50b2xsZ2F0ZS52MS5JbWFnZVByaWNlEhwKD3NlYXJjaF9uYW5vX3VzZBgHIAEoA0gEiAEBEhsKDmJhdGNoX3Blcm1pbGxlGAggASgNSAWIAQESPAoNdG9vbF9uYW5vX3VzZBgJIAMoCzIlLnRvbGxnYXRlLnYxLlByaWNpbmcuVG9vbE5hbm9Vc2RFbnRyeRIXCgp0b29sX2NhbGxzGAogASgNSAaIAQEaMgoQVG9vbE5hbm9Vc2RFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAM6AjgBQhEKD19pbnB1dF9waWNvX3VzZEISChBfb3V0cHV0X3BpY29fdXNkQhEKD19pbWFnZV9uYW5vX3VzZEIKCghfY2FjaGluZ0ISChBfc2VhcmNoX25hbm9fdXNkQhEKD19iYXRjaF9wZXJtaWxsZUINCgtfdG9vbF9jYWxscyJDCgpJbWFnZVByaWNlEgwKBHNpemUYASABKAkSDwoHcXVhbGl0eRgCIAEoCRIWCg5pbWFnZV9uYW5vX3VzZBgDIAEoAyKoAQoMQ2FjaGVQcmljaW5nEhoKDXJlYWRfcGljb191c2QYASABKANIAIgBARIeChF3cml0ZV81bV9waWNvX3VzZBgCIAEoA0gBiAEBEh4KEXdyaXRlXzFoX3BpY29fdXNkGAMgASgDSAKIAQFCEAoOX3JlYWRfcGljb191c2RCFAoSX3dyaXRlXzVtX3BpY29fdXNkQhQKEl93cml0ZV8xaF9waWNvX3VzZCKSAQoMUHJpY2luZ0Fib3ZlEhQKDGlucHV0X3Rva2VucxgBIAEoDRIWCg5pbnB1dF9waWNvX3VzZBgCIAEoAxIXCg9vdXRwdXRfcGljb191c2QYAyABKAMSLwoHY2FjaGluZxgEIAEoCzIZLnRvbGxnYXRlLnYxLkNhY2hlUHJpY2luZ0gAiAEBQgoKCF9jYWNoaW5nMqgBCg5DYXRhbG9nU2VydmljZRJNCgpMaXN0TW9kZWxzEh4udG9sbGdhdGUudjEuTGlzdE1vZGVsc1JlcXVlc3QaHy50b2xsZ2F0ZS52MS5MaXN0TW9kZWxzUmVzcG9uc2USRwoIR2V0TW9kZWwSHC50b2xsZ2F0ZS52MS5HZXRNb2RlbFJlcXVlc3QaHS50b2xsZ2F0ZS52MS5HZXRNb2RlbFJlc3BvbnNlYgZwcm90bzM", [file_tollgate_v1_request]);
+  fileDesc("Chl0b2xsZ2F0ZS92MS9jYXRhbG9nLnByb3RvEgt0b2xsZ2F0ZS52MSKhAQoRTGlzdE1vZGVsc1JlcXVlc3QSJwoIZW5kcG9pbnQYASABKA4yFS50b2xsZ2F0ZS52MS5FbmRwb2ludBISCgpjYXBhYmlsaXR5GAIgASgJEhEKBGZyZWUYAyABKAhIAIgBARIWCglhdmFpbGFibGUYBCABKAhIAYgBARINCgVxdWVyeRgFIAEoCUIHCgVfZnJlZUIMCgpfYXZhaWxhYmxlIjgKEkxpc3RNb2RlbHNSZXNwb25zZRIiCgZtb2RlbHMYASADKAsyEi50b2xsZ2F0ZS52MS5Nb2RlbCIdCg9HZXRNb2RlbFJlcXVlc3QSCgoCaWQYASABKAkiNQoQR2V0TW9kZWxSZXNwb25zZRIhCgVtb2RlbBgBIAEoCzISLnRvbGxnYXRlLnYxLk1vZGVsIsoDCgVNb2RlbBIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhAKCG93bmVkX2J5GAQgASgJEhIKCmNyZWF0ZWRfYXQYBSABKAMSGwoOY29udGV4dF9sZW5ndGgYBiABKA1IAIgBARIeChFtYXhfb3V0cHV0X3Rva2VucxgHIAEoDUgBiAEBEigKCWVuZHBvaW50cxgIIAMoDjIVLnRvbGxnYXRlLnYxLkVuZHBvaW50Eg4KBnZpc2lvbhgJIAEoCBIVCg1mdW5jdGlvbl9jYWxsGAogASgIEhEKCXJlYXNvbmluZxgLIAEoCBIvCg1zZXJ2aWNlX3RpZXJzGAwgAygOMhgudG9sbGdhdGUudjEuU2VydmljZVRpZXISEQoJYXZhaWxhYmxlGA0gASgIEiUKB3ByaWNpbmcYDiABKAsyFC50b2xsZ2F0ZS52MS5QcmljaW5nEhAKCG1heF9zaXplGA8gASgJEhIKCmRpbWVuc2lvbnMYECABKAgSEQoJdG9rZW5pemVyGBEgASgJQhEKD19jb250ZXh0X2xlbmd0aEIUChJfbWF4X291dHB1dF90b2tlbnMi5wUKB1ByaWNpbmcSGwoOaW5wdXRfcGljb191c2QYASABKANIAIgBARIcCg9vdXRwdXRfcGljb191c2QYAiABKANIAYgBARIbCg5pbWFnZV9uYW5vX3VzZBgDIAEoA0gCiAEBEi8KB2NhY2hpbmcYBCABKAsyGS50b2xsZ2F0ZS52MS5DYWNoZVByaWNpbmdIA4gBARIoCgVhYm92ZRgFIAMoCzIZLnRvbGxnYXRlLnYxLlByaWNpbmdBYm92ZRInCgZpbWFnZXMYBiADKAsyFy50b2xsZ2F0ZS52MS5JbWFnZVByaWNlEhwKD3NlYXJjaF9uYW5vX3VzZBgHIAEoA0gEiAEBEhsKDmJhdGNoX3Blcm1pbGxlGAggASgNSAWIAQESPAoNdG9vbF9uYW5vX3VzZBgJIAMoCzIlLnRvbGxnYXRlLnYxLlByaWNpbmcuVG9vbE5hbm9Vc2RFbnRyeRIXCgp0b29sX2NhbGxzGAogASgNSAaIAQESPQoNdGllcl9wZXJtaWxsZRgLIAMoCzImLnRvbGxnYXRlLnYxLlByaWNpbmcuVGllclBlcm1pbGxlRW50cnkSOQoMaW1hZ2VfdG9rZW5zGAwgASgLMh4udG9sbGdhdGUudjEuSW1hZ2VUb2tlblByaWNpbmdIB4gBARoyChBUb29sTmFub1VzZEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoAzoCOAEaMwoRVGllclBlcm1pbGxlRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgNOgI4AUIRCg9faW5wdXRfcGljb191c2RCEgoQX291dHB1dF9waWNvX3VzZEIRCg9faW1hZ2VfbmFub191c2RCCgoIX2NhY2hpbmdCEgoQX3NlYXJjaF9uYW5vX3VzZEIRCg9fYmF0Y2hfcGVybWlsbGVCDQoLX3Rvb2xfY2FsbHNCDwoNX2ltYWdlX3Rva2VucyKlAQoRSW1hZ2VUb2tlblByaWNpbmcSGwoTdGV4dF9pbnB1dF9waWNvX3VzZBgBIAEoAxIcChRpbWFnZV9pbnB1dF9waWNvX3VzZBgCIAEoAxIiChVjYWNoZWRfaW5wdXRfcGljb191c2QYAyABKANIAIgBARIXCg9vdXRwdXRfcGljb191c2QYBCABKANCGAoWX2NhY2hlZF9pbnB1dF9waWNvX3VzZCJDCgpJbWFnZVByaWNlEgwKBHNpemUYASABKAkSDwoHcXVhbGl0eRgCIAEoCRIWCg5pbWFnZV9uYW5vX3VzZBgDIAEoAyKYAgoMQ2FjaGVQcmljaW5nEhoKDXJlYWRfcGljb191c2QYASABKANIAIgBARIeChF3cml0ZV81bV9waWNvX3VzZBgCIAEoA0gBiAEBEh4KEXdyaXRlXzFoX3BpY29fdXNkGAMgASgDSAKIAQESHwoSd3JpdGVfMzBtX3BpY29fdXNkGAQgASgDSAOIAQESHwoSd3JpdGVfMTJoX3BpY29fdXNkGAUgASgDSASIAQFCEAoOX3JlYWRfcGljb191c2RCFAoSX3dyaXRlXzVtX3BpY29fdXNkQhQKEl93cml0ZV8xaF9waWNvX3VzZEIVChNfd3JpdGVfMzBtX3BpY29fdXNkQhUKE193cml0ZV8xMmhfcGljb191c2QikgEKDFByaWNpbmdBYm92ZRIUCgxpbnB1dF90b2tlbnMYASABKA0SFgoOaW5wdXRfcGljb191c2QYAiABKAMSFwoPb3V0cHV0X3BpY29fdXNkGAMgASgDEi8KB2NhY2hpbmcYBCABKAsyGS50b2xsZ2F0ZS52MS5DYWNoZVByaWNpbmdIAIgBAUIKCghfY2FjaGluZzKoAQoOQ2F0YWxvZ1NlcnZpY2USTQoKTGlzdE1vZGVscxIeLnRvbGxnYXRlLnYxLkxpc3RNb2RlbHNSZXF1ZXN0Gh8udG9sbGdhdGUudjEuTGlzdE1vZGVsc1Jlc3BvbnNlEkcKCEdldE1vZGVsEhwudG9sbGdhdGUudjEuR2V0TW9kZWxSZXF1ZXN0Gh0udG9sbGdhdGUudjEuR2V0TW9kZWxSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_request]);
 
 /**
  * A filter; absence of a field means any.
@@ -212,7 +212,7 @@ export type Model = Message<"tollgate.v1.Model"> & {
   reasoning: boolean;
 
   /**
-   * The tiers that it has in addition to the standard one.
+   * The tiers that it has in addition to the standard one; further ones are those of `pricing.tier_permille`.
    *
    * @generated from field: repeated tollgate.v1.ServiceTier service_tiers = 12;
    */
@@ -340,6 +340,21 @@ export type Pricing = Message<"tollgate.v1.Pricing"> & {
    * @generated from field: optional uint32 tool_calls = 10;
    */
   toolCalls?: number | undefined;
+
+  /**
+   * The price factors of tiers by their names, in thousandths. Without an entry, flex has 500 and priority 2000, and
+   * there is no other tier.
+   *
+   * @generated from field: map<string, uint32> tier_permille = 11;
+   */
+  tierPermille: { [key: string]: number };
+
+  /**
+   * The prices of an image model that counts tokens; absence means that images have a price.
+   *
+   * @generated from field: optional tollgate.v1.ImageTokenPricing image_tokens = 12;
+   */
+  imageTokens?: ImageTokenPricing | undefined;
 };
 
 /**
@@ -348,6 +363,48 @@ export type Pricing = Message<"tollgate.v1.Pricing"> & {
  */
 export const PricingSchema: GenMessage<Pricing> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_catalog, 5);
+
+/**
+ * Prices of an image model that counts tokens, in pico-dollars per token.
+ *
+ * @generated from message tollgate.v1.ImageTokenPricing
+ */
+export type ImageTokenPricing = Message<"tollgate.v1.ImageTokenPricing"> & {
+  /**
+   * Text in the input.
+   *
+   * @generated from field: int64 text_input_pico_usd = 1;
+   */
+  textInputPicoUsd: bigint;
+
+  /**
+   * Images in the input.
+   *
+   * @generated from field: int64 image_input_pico_usd = 2;
+   */
+  imageInputPicoUsd: bigint;
+
+  /**
+   * Input that was read from a cache; absence means as what was cached.
+   *
+   * @generated from field: optional int64 cached_input_pico_usd = 3;
+   */
+  cachedInputPicoUsd?: bigint | undefined;
+
+  /**
+   * Output.
+   *
+   * @generated from field: int64 output_pico_usd = 4;
+   */
+  outputPicoUsd: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.ImageTokenPricing.
+ * Use `create(ImageTokenPricingSchema)` to create a new message.
+ */
+export const ImageTokenPricingSchema: GenMessage<ImageTokenPricing> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_catalog, 6);
 
 /**
  * The price of an image at a size, a quality, or both.
@@ -382,10 +439,12 @@ export type ImagePrice = Message<"tollgate.v1.ImagePrice"> & {
  * Use `create(ImagePriceSchema)` to create a new message.
  */
 export const ImagePriceSchema: GenMessage<ImagePrice> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_catalog, 6);
+  messageDesc(file_tollgate_v1_catalog, 7);
 
 /**
- * Prices of cached input in pico-dollars per token; absence means that these tokens are charged as uncached input.
+ * Prices of cached input in pico-dollars per token. Absence of a price to read means that these tokens are charged as
+ * uncached input; absence of one to write, that they are charged as the dearest lifetime, or if none has a price as
+ * uncached input.
  *
  * @generated from message tollgate.v1.CachePricing
  */
@@ -410,6 +469,20 @@ export type CachePricing = Message<"tollgate.v1.CachePricing"> & {
    * @generated from field: optional int64 write_1h_pico_usd = 3;
    */
   write1hPicoUsd?: bigint | undefined;
+
+  /**
+   * Input that was written to a cache for half an hour.
+   *
+   * @generated from field: optional int64 write_30m_pico_usd = 4;
+   */
+  write30mPicoUsd?: bigint | undefined;
+
+  /**
+   * Input that was written to a cache for twelve hours.
+   *
+   * @generated from field: optional int64 write_12h_pico_usd = 5;
+   */
+  write12hPicoUsd?: bigint | undefined;
 };
 
 /**
@@ -417,7 +490,7 @@ export type CachePricing = Message<"tollgate.v1.CachePricing"> & {
  * Use `create(CachePricingSchema)` to create a new message.
  */
 export const CachePricingSchema: GenMessage<CachePricing> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_catalog, 7);
+  messageDesc(file_tollgate_v1_catalog, 8);
 
 /**
  * Prices above a threshold.
@@ -459,7 +532,7 @@ export type PricingAbove = Message<"tollgate.v1.PricingAbove"> & {
  * Use `create(PricingAboveSchema)` to create a new message.
  */
 export const PricingAboveSchema: GenMessage<PricingAbove> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_catalog, 8);
+  messageDesc(file_tollgate_v1_catalog, 9);
 
 /**
  * Lists the models that can be requested. A key with allowed models sees only those.
