@@ -24,9 +24,9 @@ export function limits(ledger: Ledger, findListedId: FindListedId): Limits {
     },
     async createLimit({ limit }, context) {
       const accountId = await authenticateAccount(context, 'limits:write');
-      return {
-        limit: toLimit(made(await ledger.createLimit(readNewLimit(limit, { accountId, locked: false, findListedId })))),
-      };
+      const wanted = readNewLimit(limit, { accountId, locked: false, findListedId });
+      await checkPatterns(ledger, wanted);
+      return { limit: toLimit(made(await ledger.createLimit(wanted))) };
     },
     async getLimit({ limitId }, context) {
       const accountId = await authenticateAccount(context, 'limits:read');
@@ -37,8 +37,9 @@ export function limits(ledger: Ledger, findListedId: FindListedId): Limits {
     async updateLimit({ limitId: id, settings }, context) {
       const accountId = await authenticateAccount(context, 'limits:write');
       const limitId = readId(id, 'limit');
-      const { unit } = requireRow(await ledger.findLimit(limitId, accountId), 'limit', limitId);
-      const change = readLimitChange(settings, unit, findListedId);
+      const row = requireRow(await ledger.findLimit(limitId, accountId), 'limit', limitId);
+      const change = readLimitChange(settings, row.unit, findListedId);
+      await checkPatterns(ledger, { ...row, models: change.models ?? null });
       return { limit: toLimit(unlocked(await ledger.updateLimit({ limitId, accountId, change }), limitId)) };
     },
     async deleteLimit({ limitId: id }, context) {
@@ -55,6 +56,43 @@ function readFilter({ scope, scopeId }: ListLimitsRequest, accountId: number): L
   const type = scopes.find(each => each === scope);
   if (type === undefined) throw invalidField('scope', `must be one of ${scopes.join(', ')}`, scope);
   return { accountId, scope: type, ...(scopeId === 0n ? {} : { scopeId: Number(scopeId) }) };
+}
+
+/** The most patterns with `*` in all limits that can count one request. Source: docs/security.md "Limits of size and time". */
+const patternsMax = 1_000;
+
+/** Throws `validation_error` if a request could be counted by more than `patternsMax` patterns: those of the account, of its key, and of its group with the groups above it. */
+export async function checkPatterns(
+  ledger: Pick<Ledger, 'listLimits' | 'listGroups'>,
+  limit: Pick<LimitRow, 'accountId' | 'scope' | 'scopeId'> & {
+    readonly models?: readonly string[] | null;
+    readonly limitId?: number;
+  },
+): Promise<void> {
+  if (limit.models?.some(isPattern) !== true) return;
+  const { accountId } = limit;
+  const rows = (await ledger.listLimits({ accountId })).filter(each => each.limitId !== limit.limitId);
+  const counts = new Map<string, number>();
+  for (const { scope, scopeId, models } of [...rows, limit]) {
+    const name = `${scope} ${scopeId}`;
+    counts.set(name, (counts.get(name) ?? 0) + (models?.filter(isPattern).length ?? 0));
+  }
+  const groups = new Map((await ledger.listGroups(accountId)).map(each => [each.groupId, each.parentId]));
+  const chains = Array.from(groups.keys(), first => {
+    let sum = 0;
+    for (let id: number | null | undefined = first; id !== null && id !== undefined; id = groups.get(id)) {
+      sum += counts.get(`group ${id}`) ?? 0;
+    }
+    return sum;
+  });
+  const keys = [...counts].filter(([name]) => name.startsWith('key ')).map(([, count]) => count);
+  const most = (counts.get(`account ${accountId}`) ?? 0) + Math.max(0, ...chains) + Math.max(0, ...keys);
+  if (most <= patternsMax) return;
+  throw invalidField('models', `must leave at most ${patternsMax} patterns with * in all limits that count a request`);
+}
+
+function isPattern(model: string): boolean {
+  return model.includes('*');
 }
 
 /** Returns the created limit. Throws `not_found` if the account has no such scope, and `conflict` if the scope has too many limits. */

@@ -30,7 +30,7 @@ import type { BodyStore } from './bodies/body-store.ts';
 import { configurationAdmin, type ConfigurationAdminOptions } from './configuration-admin.ts';
 import { allScopes, requireService, servicesOnly } from './credential.ts';
 import { createGroup, deleteGroup, toGroup, updateGroup } from './account-groups.ts';
-import { made, unlocked } from './account-limits.ts';
+import { checkPatterns, made, unlocked } from './account-limits.ts';
 import { makeKey } from './keys.ts';
 import { usageByModel } from './key-usage.ts';
 import { readLimitChange, readNewLimit, toLimit } from './limit-fields.ts';
@@ -235,9 +235,9 @@ function limits({
   return {
     async createAccountLimit({ accountId: id, limit, locked }) {
       const { accountId } = await existing(ledger, id);
-      return {
-        limit: toLimit(made(await ledger.createLimit(readNewLimit(limit, { accountId, locked, findListedId })))),
-      };
+      const wanted = readNewLimit(limit, { accountId, locked, findListedId });
+      await checkPatterns(ledger, wanted);
+      return { limit: toLimit(made(await ledger.createLimit(wanted))) };
     },
     async listAccountLimits(request) {
       const { accountId } = await existing(ledger, request.accountId);
@@ -245,8 +245,9 @@ function limits({
     },
     async updateAccountLimit({ limitId: id, settings }) {
       const limitId = readId(id, 'limit');
-      const { unit } = requireRow(await ledger.findLimit(limitId, undefined), 'limit', limitId);
-      const change = readLimitChange(settings, unit, findListedId);
+      const row = requireRow(await ledger.findLimit(limitId, undefined), 'limit', limitId);
+      const change = readLimitChange(settings, row.unit, findListedId);
+      await checkPatterns(ledger, { ...row, models: change.models ?? null });
       return { limit: toLimit(unlocked(await ledger.updateLimit({ limitId, accountId: undefined, change }), limitId)) };
     },
     async deleteAccountLimit({ limitId: id }) {

@@ -15,7 +15,7 @@ function setUp(limits: FairLimits = { sliceMs: 2, waitingMax: 100 }) {
       nowMs += 1;
       done.push(owner);
     });
-  return { run, done };
+  return { run, done, queue };
 }
 
 test('jobs that fit into a turn begin at once, all others in later turns', async () => {
@@ -34,6 +34,15 @@ test('if a turn may start a number of jobs, all others begin in later turns', as
   expect(done).toHaveLength(3);
   await turn();
   expect(done).toHaveLength(6);
+});
+
+test('jobs with nothing to do any more don’t count, so that thousands of them leave the queue in a few turns', async () => {
+  const { run, done, queue } = setUp({ sliceMs: 100, waitingMax: 10_000, jobsMax: 1 });
+  for (let count = 0; count < 5_000; count += 1) queue.run('gone', () => false);
+  run('a');
+  run('a');
+  for (let turns = 0; turns < 4; turns += 1) await turn();
+  expect(done).toEqual(['a', 'a']);
 });
 
 test('accounts take turns, however many requests one of them sends', async () => {

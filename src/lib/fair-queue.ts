@@ -10,7 +10,8 @@ export interface FairLimits {
   readonly jobsMax?: number;
 }
 
-type Job = () => void;
+/** Returns false if there was nothing to do any more, so that the job does not count as one of its turn. */
+type Job = () => boolean | void;
 
 /**
  * Spreads jobs over turns of the event loop. Waiting jobs are started in rotation, one of each owner (account), so that an owner that sends a
@@ -66,10 +67,10 @@ export class FairQueue<Owner> {
   }
 
   #execute(job: Job): void {
-    this.#started += 1;
     const beganMs = this.#nowMs();
+    this.#started += 1;
     try {
-      job();
+      if (job() === false) this.#started -= 1;
     } finally {
       this.#spentMs += this.#nowMs() - beganMs;
     }

@@ -40,9 +40,11 @@ export class NewCalls {
   /** Calls `begin` when it is the call's turn, unless the caller has gone by then. Calls `refuse` if too many calls wait to begin, or for their bodies. */
   add(request: IncomingMessage, response: ServerResponse, begin: () => void, refuse: () => void): void {
     const isQueued = this.#queue.run(findConnection(request), () => {
-      if (isOver(request)) return;
+      // Calls that were cancelled leave the queue as fast as they come, so that they don't pile up.
+      if (isOver(request)) return false;
       if (this.#countBodiless(request, response)) begin();
       else refuse();
+      return true;
     });
     if (!isQueued) refuse();
   }

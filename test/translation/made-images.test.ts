@@ -143,6 +143,20 @@ describe('the pages that a Gemini answer is grounded on', () => {
     );
   });
 
+  test('may come back in the next request: that the provider does not get them is no loss', () => {
+    const [choice] = render(
+      chatCodec,
+      whole(geminiCodec, say([{ text: 'Zürich, Oslo.' }], { finishReason: 'STOP', groundingMetadata })),
+    )['choices'] as JsonObject[];
+    const user = { role: 'user', content: 'Go on' };
+    const body = { model: 'm', messages: [user, choice?.['message'] ?? {}, user] };
+    const { request } = chatCodec.decodeRequest({ body, raw: Buffer.from(JSON.stringify(body)), headers: {} });
+    for (const codec of [geminiCodec, messagesCodec, responsesCodec]) {
+      const encoded = codec.encodeRequest({ request, model: 'm', maxOutputTokens: 9, stream: false, provider: 'acme' });
+      expect(encoded.dropped).toEqual([]);
+    }
+  });
+
   test('reach a Gemini client once and unchanged', () => {
     const events = stream(
       geminiCodec,

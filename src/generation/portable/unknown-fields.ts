@@ -21,6 +21,9 @@ const hintMembers: ReadonlySet<string> = new Set([
   'safety_identifier',
 ]);
 
+/** The citations of an earlier answer, which Chat clients send back. Providers give them to readers, not to the model. */
+const citations = /^messages\.\d+\.annotations$/;
+
 /**
  * Returns the members of a client's body that only an upstream of the same protocol can read, without mere hints; none if the request has no body in a client's protocol (`source` undefined). Throws
  * `unsupported_parameter` for a member that changes the answer.
@@ -33,5 +36,5 @@ export function unknownFields(source: SourceRequest | undefined): string[] {
     if (what === undefined) continue;
     throw new GatewayError('unsupported_parameter', `The model’s provider does not support ${what}.`, { param: field });
   }
-  return source.unknownFields.filter(field => !hintMembers.has(field));
+  return source.unknownFields.filter(field => !hintMembers.has(field) && !citations.test(field));
 }
