@@ -22,10 +22,11 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 }
 
 /** Returns the environment variables that enable a preset, and those that only add a key. */
-function switchText({ addressVariable, keyVariables = [] }: Preset): string {
+function switchText({ addressVariable, accountVariable, keyVariables = [] }: Preset): string {
   const keys = keyVariables.map(code).join(' or ');
-  if (addressVariable === undefined) return keys;
-  return keys === '' ? code(addressVariable) : `${code(addressVariable)} (key: ${keys})`;
+  const own = addressVariable ?? accountVariable;
+  if (own === undefined) return keys;
+  return keys === '' ? code(own) : `${code(own)} (key: ${keys})`;
 }
 
 function addressText(preset: Preset): string {

@@ -13,7 +13,8 @@ const page = readFileSync(providersDocPath, 'utf8');
 
 /** All environment variables of presets, as an operator who uses all presets would set them. */
 const variables = Object.fromEntries(
-  presets.flatMap(({ addressVariable, keyVariables = [] }) => [
+  presets.flatMap(({ addressVariable, accountVariable, keyVariables = [] }) => [
+    ...(accountVariable === undefined ? [] : [[accountVariable, 'abc'] as const]),
     ...(addressVariable === undefined ? [] : [[addressVariable, 'http://127.0.0.1:1'] as const]),
     ...keyVariables.map(name => [name, 'key'] as const),
   ]),
@@ -33,10 +34,10 @@ test('docs/providers.md says for every preset what was tried, in the order of th
 });
 
 test('docs/providers.md, docs/configuration.md and the README have the right number of presets', () => {
-  expect(presets).toHaveLength(16);
-  expect(page).toContain('Sixteen presets');
-  expect(read('README.md')).toContain('`OLLAMA_HOST` and twelve more');
-  expect(read('docs/configuration.md')).toContain('`OLLAMA_HOST` and twelve more');
+  expect(presets).toHaveLength(33);
+  expect(page).toContain('Thirty-three presets');
+  expect(read('README.md')).toContain('`OLLAMA_HOST` and 29 more');
+  expect(read('docs/configuration.md')).toContain('`OLLAMA_HOST` and 29 more');
 });
 
 test('docs/providers.md names the pinned version of the price package', () => {

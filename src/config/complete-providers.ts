@@ -1,4 +1,7 @@
+import { cloudKeys, cloudNames, type CloudSettings } from './clouds.ts';
+import { completeCloud, findCloud, isCloudOn } from './complete-cloud.ts';
 import { protocolNames } from './model-kind.ts';
+import { defined } from '../lib/defined.ts';
 import { addressOf, type PresetSettings, readPresets, type TextProtocol } from './presets.ts';
 import type { Variables } from './env.ts';
 import type { ParsedFile, ParsedProvider } from './schema.ts';
@@ -11,6 +14,8 @@ export interface CompleteProvider extends Omit<ParsedProvider, 'protocol' | 'pro
   readonly preset?: string;
   readonly protocol: ProtocolName;
   readonly base_url: string;
+  readonly cloudSettings?: CloudSettings;
+  readonly rerankUrl?: string;
   /** The other protocols, in order of preference. */
   readonly others: readonly SpokenProtocol[];
 }
@@ -32,7 +37,16 @@ export function completeProviders(file: ParsedFile, variables: Variables, report
   const known = readPresets(variables);
   const providers: Record<string, CompleteProvider> = {};
   for (const [name, given] of Object.entries(file.providers)) {
-    providers[name] = complete(given, known.get(name), (key, message) => report(['providers', name, key], message));
+    const reportKey = (key: string, message: string): void => report(['providers', name, key], message);
+    const cloud = findCloud(name, given, variables);
+    providers[name] =
+      cloud === undefined
+        ? complete(given, known.get(name), reportKey)
+        : completeCloud(cloud, given, { known: known.get('azure'), variables, report: reportKey });
+  }
+  for (const cloud of cloudNames.filter(name => isCloudOn(name, variables) && !Object.hasOwn(providers, name))) {
+    const from = { known: known.get('azure'), variables, report: (): void => undefined };
+    providers[cloud] = completeCloud(cloud, unset, from);
   }
   for (const { preset, isOn, baseUrl } of known.values()) {
     if (!isOn || baseUrl === undefined || Object.hasOwn(providers, preset.name)) continue;
@@ -47,6 +61,7 @@ function complete(
   report: (key: string, message: string) => void,
 ): CompleteProvider {
   const { protocol: named, protocols: listed, base_url: ownUrl, ...rest } = given;
+  for (const key of cloudKeys) if (given[key] !== undefined) report(key, 'is for providers with `cloud`');
   const names = inOrder(listed, known);
   const protocol = named ?? names[0] ?? known?.preset.protocol;
   if (protocol === undefined) report('protocol', `is missing, must be ${allowedProtocols}`);
@@ -73,6 +88,7 @@ function complete(
     ...rest,
     ...(known === undefined || isOwnPlace ? {} : withKey(given, known)),
     ...(isPreset ? { preset: known.preset.name } : {}),
+    ...(isOwnPlace ? {} : defined({ rerankUrl: known?.preset.rerankUrl })),
     protocol: spoken,
     base_url: address ?? 'http://0.0.0.0',
     others,

@@ -116,7 +116,8 @@ function withCurrentValue(source: YamlSource, path: YamlPath, message: string): 
   const isAddress = ['base_url', 'protocols', 'public_url'].some(name => path.includes(name));
   const hidden = isAddress ? credentialsInAddress : addressWithCredentials;
   const secret =
-    ['api_key', 'api_key_file', 'headers', 'token'].some(name => path.includes(name)) || hidden.test(shown ?? '');
+    ['api_key', 'api_key_file', 'headers', 'token', 'credentials'].some(name => path.includes(name)) ||
+    hidden.test(shown ?? '');
   if (shown === undefined || secret) return message;
   if (message.startsWith('names')) return `${shown} ${message}`;
   return message.startsWith('must') ? `is ${shown}, ${message}` : message;
@@ -246,10 +247,11 @@ function toTimeouts(parsed: ParsedTimeouts | undefined, standard: Timeouts): Tim
 }
 
 function toProvider(name: string, provider: CompleteProvider, timeouts: Timeouts): ProviderSettings {
-  const dialect = findServer(name, provider.base_url);
+  const { cloudSettings: cloud } = provider;
+  const dialect = cloud === undefined ? findServer(name, provider.base_url) : cloud.kind;
   return {
     name,
-    ...defined({ preset: provider.preset, dialect }),
+    ...defined({ preset: provider.preset, dialect, cloud, rerankUrl: provider.rerankUrl }),
     protocol: provider.protocol,
     baseUrl: provider.base_url,
     ...(provider.others.length === 0 ? {} : { others: provider.others }),
@@ -287,7 +289,12 @@ function toModel(model: ParsedModel): ModelSettings {
     functionCall: capabilities.function_call,
     reasoning: capabilities.reasoning,
     ...(capabilities.dimensions ? { dimensions: true } : {}),
-    ...defined({ tokenizer: model.tokenizer }),
+    ...defined({
+      tokenizer: model.tokenizer,
+      deprecatedAt: model.deprecated_at,
+      retiresAt: model.retires_at,
+      replacement: model.replacement,
+    }),
     serviceTiers: capabilities.service_tiers,
     available: model.available,
     pricing: readPricing(model),

@@ -1,5 +1,6 @@
 import { decimalText, dollarsText } from '../lib/dollars.ts';
 import { defined } from '../lib/defined.ts';
+import { toCloudKeys } from './clouds.ts';
 import type { ParsedFile, ParsedModel, ParsedPricing, ParsedProvider } from './schema.ts';
 import type {
   CachePricingSettings,
@@ -172,11 +173,14 @@ function toProvider(provider: ProviderSettings): object {
   const { concurrency } = provider;
   return defined({
     preset: provider.preset,
-    protocol: provider.protocol,
+    ...toCloudKeys(provider.cloud),
+    // A cloud that speaks several protocols was not told which.
+    protocol: provider.cloud !== undefined && provider.others !== undefined ? undefined : provider.protocol,
     base_url: provider.baseUrl,
     protocols:
-      provider.others &&
-      Object.fromEntries([provider, ...provider.others].map(({ protocol, baseUrl }) => [protocol, baseUrl])),
+      provider.cloud !== undefined || provider.others === undefined
+        ? undefined
+        : Object.fromEntries([provider, ...provider.others].map(({ protocol, baseUrl }) => [protocol, baseUrl])),
     api_key: provider.apiKeys.length === 0 ? undefined : provider.apiKeys,
     headers: provider.headers,
     timeouts: toTimeouts(provider.timeouts),
@@ -210,6 +214,9 @@ function toModel(model: ModelSettings): object {
     max_size: model.maxSize === '' ? undefined : model.maxSize,
     strategy: model.strategy ?? 'priority',
     tokenizer: model.tokenizer,
+    deprecated_at: model.deprecatedAt,
+    retires_at: model.retiresAt,
+    replacement: model.replacement,
     routes: model.routes.map(({ cost, contextLength, ...route }) => ({
       ...route,
       ...defined({ context_length: contextLength, cost: cost && toPricing(cost) }),

@@ -3,11 +3,12 @@ import { scaledInteger } from './decimal.ts';
 import { cachingMember, listedModel } from './listed-model.ts';
 import { embeddingPaths } from './model-kind.ts';
 import { presetModels } from './preset-models.ts';
+import { ownPrices } from './own-prices.ts';
 import { type Preset, presets } from './presets.ts';
 import type { Config, ModelSettings, PricingSettings } from './settings.ts';
 
 /**
- * Adds the models of the enabled presets: those of `presetModels` that the price package has a price for.
+ * Adds the models of the enabled presets: those of `presetModels` that the price package, or `ownPrices`, has a price for.
  * A model or alias of the file with the same name takes precedence. The package is loaded only if a preset is
  * enabled, and never accesses the network.
  */
@@ -30,11 +31,13 @@ function isOn({ providers }: Config, name: string): boolean {
 function toModels(preset: Preset, provider: Provider): ModelSettings[] {
   return (presetModels[preset.name] ?? []).flatMap(({ model, embeds, dimensions, ...facts }) => {
     const found = provider.models.find(({ id }) => id === model);
+    const own = ownPrices[`${preset.name}/${model}`];
+    const prices = found?.prices ?? own?.prices;
     const price = embeds ? toInputPricing : toPricing;
-    const pricing = found === undefined ? undefined : price(found.prices);
-    if (found === undefined || pricing === undefined) return [];
-    const contextLength = facts.contextLength ?? found.context_window;
-    const known = { ...facts, name: found.name ?? found.id, contextLength, pricing };
+    const pricing = prices === undefined ? undefined : price(prices);
+    if (pricing === undefined) return [];
+    const contextLength = facts.contextLength ?? found?.context_window ?? own?.contextLength;
+    const known = { ...facts, name: found?.name ?? own?.name ?? model, contextLength, pricing };
     const vectors = dimensions ? { dimensions } : {};
     const embeddingFields = embeds ? { ...vectors, endpoints: embeddingPaths } : {};
     return [Object.freeze({ ...listedModel(preset, model, known), ...embeddingFields })];

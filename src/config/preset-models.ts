@@ -44,6 +44,11 @@ function rows(...list: readonly Row[]): readonly PresetModel[] {
 /** The models of each preset, by its name. Sources: the providers' public model pages, and the ids of the price package, 2026-11-21. */
 export const presetModels: Readonly<Record<string, readonly PresetModel[]>> = {
   openai: rows(
+    ['gpt-6.2-astra', 'vtr', 128_000],
+    ['gpt-6.2-sol', 'vtr', 128_000],
+    ['gpt-6.1-sol', 'vtr', 128_000],
+    ['gpt-6.1-terra', 'vtr', 128_000],
+    ['gpt-6-astra', 'vtr', 128_000],
     ['gpt-6-sol', 'vtr'],
     ['gpt-6-luna', 'vtr'],
     ['gpt-5.5', 'vtr'],
@@ -68,6 +73,8 @@ export const presetModels: Readonly<Record<string, readonly PresetModel[]>> = {
   ),
   anthropic: rows(
     ['claude-opus-5-5', 'vtr'],
+    ['claude-sonnet-5-5', 'vtr', 128_000],
+    ['claude-haiku-5-5', 'vtr', 128_000],
     ['claude-fable-5-1', 'vtr'],
     ['claude-opus-5', 'vtr'],
     ['claude-sonnet-5', 'vtr'],
@@ -82,6 +89,8 @@ export const presetModels: Readonly<Record<string, readonly PresetModel[]>> = {
   ),
   google: rows(
     ['gemini-3.8-flash', 'vtr', 65_536],
+    ['gemini-3.7-flash', 'vtr', 65_536],
+    ['gemini-3.6-flash', 'vtr', 65_536],
     ['gemini-3.5-flash', 'vtr', 65_536],
     ['gemini-3.5-flash-lite', 'vtr', 65_536],
     ['gemini-3.1-pro-preview', 'vtr', 65_536, 1_048_576],
@@ -154,5 +163,42 @@ export const presetModels: Readonly<Record<string, readonly PresetModel[]>> = {
     ['glm-5p2', 'tr'],
     ['minimax-m3', 'tr'],
     ['qwen3p7-plus', 'tr'],
+  ),
+  cerebras: rows(['gemma-4-31b', 'vt'], ['gpt-oss-120b', 'tr', 40_960]),
+  perplexity: rows(['sonar', ''], ['sonar-pro', '', 8_000], ['sonar-reasoning-pro', 'r']),
+  cohere: rows(['command-a', 't', 8_000, 256_000], ['command-r7b', 't', 4_000, 128_000], ['embed-v4.0', 'ed']),
+  moonshotai: rows(
+    ['kimi-k3', 'vtr'],
+    ['kimi-k2.7-code', 'tr'],
+    ['kimi-k2.7-code-highspeed', 'tr'],
+    ['kimi-k2.6', 'vtr'],
+    ['kimi-k2.5', 'vtr'],
+    ['moonshot-v1-128k', 't'],
+  ),
+  zai: rows(['GLM-5.3', 'tr', 131_072], ['GLM-5.3-Flash', 'tr', 131_072], ['GLM-5.2', 'tr', 131_072]),
+  minimax: rows(['minimax-m3', 'vtr'], ['MiniMax-M2.7', 'tr'], ['MiniMax-M2.7-highspeed', 'tr'], ['MiniMax-M2', 'tr']),
+  cloudflare: rows(
+    ['@cf/openai/gpt-oss-120b', 'tr'],
+    ['@cf/openai/gpt-oss-20b', 'tr'],
+    ['@cf/meta/llama-3.3-70b-instruct-fp8-fast', 't'],
+    ['@cf/meta/llama-4-scout-17b-16e-instruct', 'vt'],
+    ['@cf/moonshotai/kimi-k2.7-code', 'tr'],
+    ['@cf/zai-org/glm-5.2', 'tr'],
+    ['@cf/qwen/qwen3.8-27b', 'tr'],
+    ['@cf/baai/bge-m3', 'e'],
+  ),
+  baseten: rows(
+    ['deepseek-ai/DeepSeek-V4-Pro-0813', 'tr'],
+    ['deepseek-ai/DeepSeek-V4-Flash-0731', 'tr'],
+    ['moonshotai/Kimi-K3', 'vtr'],
+    ['openai/gpt-oss-120b', 'tr'],
+    ['zai-org/GLM-5.3', 'tr'],
+    ['zai-org/GLM-5.3-Flash', 'tr'],
+  ),
+  novita: rows(
+    ['deepseek/deepseek_v3', 't'],
+    ['deepseek/deepseek-r1', 'r'],
+    ['meta-llama/llama-3.3-70b-instruct', 't'],
+    ['qwen/qwen-2.5-72b-instruct', 't'],
   ),
 };

@@ -197,9 +197,11 @@ describe('the catalogue', () => {
     expect([...byId.keys()].some(id => id.startsWith('anthropic/'))).toBe(false);
   });
 
-  test('every row of our table has a price in the package: none is listed without one, none is forgotten', async () => {
+  test('every row of our table has a price in the package or of our own: none is listed without one, none is forgotten', async () => {
     const variables = Object.fromEntries(
-      presets.flatMap(({ keyVariables = [] }) => keyVariables.map(name => [name, 'k'])),
+      presets.flatMap(({ accountVariable, keyVariables = [] }) =>
+        [accountVariable ?? [], keyVariables].flat().map(name => [name, 'k']),
+      ),
     );
     const { models } = await withPresetModels(load(variables));
     const listed = models.map(({ id }) => id).sort();

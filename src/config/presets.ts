@@ -22,8 +22,14 @@ export interface Preset {
   readonly also?: Readonly<Partial<Record<TextProtocol, string>>>;
   /** The address in the form that the protocol's official client takes; absent: a variable must set it. */
   readonly baseUrl?: string;
+  /** The variable with what stands in `baseUrl` as `{account}`. It enables the preset. */
+  readonly accountVariable?: string;
+  /** The address below which `/rerank` is, if it is not `baseUrl`. */
+  readonly rerankUrl?: string;
   /** The variable with the address; it wins over `baseUrl`. */
   readonly addressVariable?: string;
+  /** True if an address without a scheme is one of https. */
+  readonly isHttps?: true;
   /** The path that is added to an address without a path. */
   readonly addressPath?: string;
   /** The variables that can have the key; the first one that is set counts. Absent: the provider takes no key. */
@@ -39,8 +45,8 @@ export interface Preset {
 }
 
 /** Returns the preset of a chat provider in the cloud, which is enabled by its key. */
-function cloud(name: string, title: string, baseUrl: string, keyVariable: string): Preset {
-  return { name, title, protocol: 'chat', baseUrl, keyVariables: [keyVariable] };
+function cloud(name: string, title: string, baseUrl: string, ...keyVariables: string[]): Preset {
+  return { name, title, protocol: 'chat', baseUrl, keyVariables };
 }
 
 /**
@@ -103,6 +109,43 @@ export const presets: readonly Preset[] = [
     also: { responses: '/v1', messages: '' },
     modelPrefix: 'accounts/fireworks/models/',
   },
+  // Sources of the addresses, 2026-11-29: the OpenAI-compatible API in the documentation of each.
+  cloud('cerebras', 'Cerebras', 'https://api.cerebras.ai/v1', 'CEREBRAS_API_KEY'),
+  cloud('perplexity', 'Perplexity', 'https://api.perplexity.ai', 'PERPLEXITY_API_KEY'),
+  {
+    ...cloud('cohere', 'Cohere', 'https://api.cohere.ai/compatibility/v1', 'COHERE_API_KEY', 'CO_API_KEY'),
+    rerankUrl: 'https://api.cohere.com/v2',
+  },
+  cloud('deepinfra', 'DeepInfra', 'https://api.deepinfra.com/v1/openai', 'DEEPINFRA_API_KEY', 'DEEPINFRA_TOKEN'),
+  cloud('huggingface', 'Hugging Face', 'https://router.huggingface.co/v1', 'HF_TOKEN'),
+  cloud('moonshotai', 'Moonshot', 'https://api.moonshot.ai/v1', 'MOONSHOT_API_KEY'),
+  cloud('zai', 'Z.ai', 'https://api.z.ai/api/paas/v4', 'ZAI_API_KEY'),
+  cloud('minimax', 'MiniMax', 'https://api.minimax.io/v1', 'MINIMAX_API_KEY'),
+  cloud('alibaba', 'Alibaba', 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1', 'DASHSCOPE_API_KEY'),
+  cloud('nvidia', 'NVIDIA NIM', 'https://integrate.api.nvidia.com/v1', 'NVIDIA_API_KEY'),
+  cloud('siliconflow', 'SiliconFlow', 'https://api.siliconflow.com/v1', 'SILICONFLOW_API_KEY'),
+  cloud('sambanova', 'SambaNova', 'https://api.sambanova.ai/v1', 'SAMBANOVA_API_KEY'),
+  {
+    name: 'databricks',
+    title: 'Databricks',
+    protocol: 'chat',
+    addressVariable: 'DATABRICKS_HOST',
+    isHttps: true,
+    addressPath: '/serving-endpoints',
+    keyVariables: ['DATABRICKS_TOKEN'],
+  },
+  {
+    name: 'cloudflare',
+    title: 'Cloudflare Workers AI',
+    protocol: 'chat',
+    baseUrl: 'https://api.cloudflare.com/client/v4/accounts/{account}/ai/v1',
+    accountVariable: 'CLOUDFLARE_ACCOUNT_ID',
+    keyVariables: ['CLOUDFLARE_API_TOKEN'],
+  },
+  // Not `GITHUB_TOKEN`, which is set on many machines.
+  cloud('github', 'GitHub Models', 'https://models.github.ai/inference', 'GITHUB_MODELS_TOKEN'),
+  cloud('baseten', 'Baseten', 'https://inference.baseten.co/v1', 'BASETEN_API_KEY'),
+  cloud('novita', 'Novita', 'https://api.novita.ai/openai/v1', 'NOVITA_API_KEY'),
   {
     ...local,
     name: 'ollama',
@@ -170,31 +213,46 @@ export function addressOf(preset: Preset, protocol: string, baseUrl: string): st
   return baseUrl.endsWith('/v1') ? baseUrl.slice(0, -'/v1'.length) + ending : undefined;
 }
 
-/** The variables that may hold a preset's key. */
-export const presetKeyVariables: readonly string[] = presets.flatMap(({ keyVariables = [] }) => keyVariables);
+/** The variable with Bedrock's key. */
+export const bedrockKeyVariable = 'AWS_BEARER_TOKEN_BEDROCK';
+
+/** The variables that may hold a preset's or a cloud's key. */
+export const presetKeyVariables: readonly string[] = [
+  ...presets.flatMap(({ keyVariables = [] }) => keyVariables),
+  bedrockKeyVariable,
+  'AZURE_CLIENT_SECRET',
+];
 
 /** Returns the variable (`NAME` or `NAME_FILE`) that has enabled a preset; undefined if none has. */
 export function switchedOnBy(name: string, variables: Variables): string | undefined {
-  const { addressVariable, keyVariables = [] } = presets.find(preset => preset.name === name) ?? {};
-  const names = addressVariable === undefined ? keyVariables : [addressVariable];
+  const { addressVariable, accountVariable, keyVariables = [] } = presets.find(preset => preset.name === name) ?? {};
+  const own = addressVariable ?? accountVariable;
+  const names = own === undefined ? keyVariables : [own];
   return names.flatMap(each => [each, `${each}_FILE`]).find(each => textIn(variables[each]) !== undefined);
 }
 
 function readPreset(preset: Preset, variables: Variables): PresetSettings {
-  const { addressVariable, keyVariables = [], keyHeader } = preset;
-  const given = addressVariable === undefined ? undefined : textIn(variables[addressVariable]);
+  const { addressVariable, accountVariable, keyVariables = [], keyHeader } = preset;
+  const own = addressVariable ?? accountVariable;
+  const given = own === undefined ? undefined : textIn(variables[own]);
   const key = findKey(keyVariables, variables);
   return {
     preset,
-    isOn: (addressVariable === undefined ? key : given) !== undefined,
-    baseUrl: given === undefined ? preset.baseUrl : fillAddress(given, preset),
+    isOn: (own === undefined ? key : given) !== undefined,
+    baseUrl: readAddress(preset, given),
     apiKeys: key === undefined || keyHeader !== undefined ? [] : [key],
     headers: key === undefined || keyHeader === undefined ? {} : { [keyHeader]: key },
   };
 }
 
+function readAddress(preset: Preset, given: string | undefined): string | undefined {
+  const { baseUrl, accountVariable } = preset;
+  if (accountVariable !== undefined) return given && baseUrl?.replace('{account}', encodeURIComponent(given));
+  return given === undefined ? baseUrl : fillAddress(given, preset);
+}
+
 /** Returns the first key that is set. Throws `ConfigError` if it can't be a header value. */
-function findKey(names: readonly string[], variables: Variables): Secret | undefined {
+export function findKey(names: readonly string[], variables: Variables): Secret | undefined {
   for (const name of names) {
     const text = textIn(variables[name]);
     if (text === undefined) continue;
@@ -215,10 +273,11 @@ function textIn(value: string | undefined): string | undefined {
  * Completes an address. As in the servers' own tools, the scheme and the path may be missing, and 0.0.0.0, on which a
  * server may listen, becomes the local host.
  */
-function fillAddress(given: string, { addressVariable = '', addressPath = '' }: Preset): string {
+function fillAddress(given: string, { addressVariable = '', addressPath = '', isHttps }: Preset): string {
+  const scheme = isHttps === true ? 'https' : 'http';
   const withScheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(given)
     ? given
-    : `http://${given.startsWith(':') ? '127.0.0.1' : ''}${given}`;
+    : `${scheme}://${given.startsWith(':') ? '127.0.0.1' : ''}${given}`;
   const parsed = address.safeParse(withScheme.replace('//0.0.0.0', '//127.0.0.1'));
   if (!parsed.success) {
     throw new ConfigError([

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { errorTable, isErrorCode } from '../errors/error-table.ts';
 import { documented } from '../lib/schema-notes.ts';
+import { cloudShape } from './clouds.ts';
 import { defaultPaths, endpointPaths, protocolNames } from './model-kind.ts';
 import {
   address,
@@ -70,6 +71,7 @@ const provider = mapping({
   queue: whole(0, 1_000_000).default(1000),
   queue_timeout: duration(1).default(30_000),
   token_ids: flag.optional(),
+  ...cloudShape,
 });
 
 const caching = mapping({
@@ -156,6 +158,9 @@ const model = mapping({
   max_size: matching(/^[1-9]\d{1,4}x[1-9]\d{1,4}$/, 'WIDTHxHEIGHT in pixels, such as 2048x2048').default(''),
   strategy: oneOf('priority', 'cheapest', 'fastest').default('priority'),
   tokenizer: oneOf('cl100k_base', 'o200k_base').optional(),
+  deprecated_at: moment.optional(),
+  retires_at: moment.optional(),
+  replacement: text.optional(),
   routes: listOf(route).default([]),
 });
 

@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../errors/error-table.ts';
+import type { CloudSettings } from './clouds.ts';
 import type { SecretSource } from './secret-sources.ts';
 import type { Secret } from './secrets.ts';
 
@@ -266,6 +267,10 @@ export interface ProviderSettings {
   readonly protocol: ProtocolName;
   /** In the form that the protocol's official client takes, without a slash at its end. */
   readonly baseUrl: string;
+  /** The cloud at whose address it is; absent: it is in none. */
+  readonly cloud?: CloudSettings;
+  /** The address below which it reranks; absent: `baseUrl`. */
+  readonly rerankUrl?: string;
   /** Its other protocols, in order of preference; absent: none. */
   readonly others?: readonly SpokenProtocol[];
   /** The keys, which are used in rotation; empty: no credential is sent. */
@@ -324,6 +329,12 @@ export interface ModelSettings {
   readonly dimensions?: true;
   /** The vocabulary of its token ids; absent: unknown. */
   readonly tokenizer?: string;
+  /** From when on its users are warned, in seconds since 1970 UTC; absent: from now if it is to be retired. */
+  readonly deprecatedAt?: number;
+  /** From when on it can't be used, in seconds since 1970 UTC; absent: no date is set. */
+  readonly retiresAt?: number;
+  /** The listed id to use instead; absent: none is named. */
+  readonly replacement?: string;
   /** The tiers in addition to the standard one. */
   readonly serviceTiers: readonly ('flex' | 'priority')[];
   /** False if the model is listed but can't be used. */

@@ -57,6 +57,14 @@ export const errorTable = {
     log: 'info',
     tip: 'List the models with GET /v1/models and use one of their ids.',
   },
+  model_retired: {
+    meaning: 'The model’s provider, or the operator, no longer offers it.',
+    http: 400,
+    rpc: 'InvalidArgument',
+    retry: false,
+    log: 'info',
+    tip: 'Use the model that the message names, or another one of GET /v1/models.',
+  },
   model_not_supported: {
     meaning: 'The model can’t be used on this path.',
     http: 400,

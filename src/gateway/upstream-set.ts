@@ -1,3 +1,4 @@
+import { Secret } from '../config/secrets.ts';
 import type { Config, ProviderSettings } from '../config/settings.ts';
 import type { Provider } from '../core/routing/route-table.ts';
 import type { KeyChange, KeyHealth } from '../generation/upstream.ts';
@@ -8,6 +9,7 @@ import { createRerankSimulator } from '../simulator/rerank/rerank-simulator.ts';
 import { createSimulator } from '../simulator/simulator.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import { findDialect } from '../upstreams/dialects.ts';
+import { cloudProtocols, cloudSigner } from '../upstreams/clouds/open-cloud.ts';
 import { HttpProvider } from '../upstreams/http-upstream.ts';
 import { ImagesProvider } from '../upstreams/images.ts';
 import { protocols, type UpstreamProtocol } from '../upstreams/protocols.ts';
@@ -84,7 +86,9 @@ export class UpstreamSet {
   }
 
   #open(provider: ProviderSettings, config: Config): Opened {
-    const { name, baseUrl, headers, timeouts, passthrough } = provider;
+    const { name, baseUrl, headers, timeouts, passthrough, cloud } = provider;
+    const hasKey = provider.apiKeys.length > 0 || ['api-key', 'authorization'].some(key => Object.hasOwn(headers, key));
+    const signer = cloud === undefined || hasKey ? undefined : cloudSigner(cloud, systemRuntime);
     const options = {
       name,
       baseUrl,
@@ -95,14 +99,16 @@ export class UpstreamSet {
       proxy: this.#proxy,
       runtime: systemRuntime,
       keyChanged: (health: KeyHealth, change: KeyChange) => this.#keyChanged(name, health, change),
+      signer,
     };
     const settings = fingerprint(provider, config);
     if (provider.protocol === 'images') {
       const images = new ImagesProvider({ ...options, passthrough });
       return { settings, answers: { images }, close: () => void images.close() };
     }
-    const protocol = findProtocol(provider.protocol);
-    const others = (provider.others ?? []).map(each => ({ ...each, protocol: findProtocol(each.protocol) }));
+    const table = cloud === undefined ? protocols : cloudProtocols(cloud);
+    const protocol = findProtocol(table, provider.protocol);
+    const others = (provider.others ?? []).map(each => ({ ...each, protocol: findProtocol(table, each.protocol) }));
     const spoken = [protocol, ...others.map(each => each.protocol)];
     const embeddings = spoken.find(each => each.embeddings !== undefined)?.embeddings;
     const takesTokenIds = provider.tokenIds ?? embeddings?.takesTokenIds ?? false;
@@ -113,6 +119,7 @@ export class UpstreamSet {
       dialect: findDialect(provider.dialect),
       passthrough,
       takesTokenIds,
+      rerankUrl: provider.rerankUrl,
     });
     const answers = {
       upstream,
@@ -123,8 +130,8 @@ export class UpstreamSet {
   }
 }
 
-function findProtocol(name: string): UpstreamProtocol {
-  const protocol = protocols[name];
+function findProtocol(table: typeof protocols, name: string): UpstreamProtocol {
+  const protocol = table[name];
   if (protocol === undefined) throw new Error(`the protocol ${name} of a provider is not implemented`);
   return protocol;
 }
@@ -143,12 +150,14 @@ function openSimulator(settings: string, { simulator, timeouts }: Config): Opene
  * Returns all settings from which an upstream is made, as a text. It contains the secrets, because an upstream with a changed key must be replaced. The result must not leave this file.
  */
 function fingerprint(provider: ProviderSettings, { limits }: Config): string {
-  const { protocol, baseUrl, others, apiKeys, headers, timeouts, tokenIds, passthrough } = provider;
+  const { protocol, baseUrl, cloud, others, apiKeys, headers, timeouts, tokenIds, passthrough } = provider;
   const revealed = Object.entries(headers).map(([name, value]) => [name, value.reveal()]);
   const keys = apiKeys.map(key => key.reveal());
   return JSON.stringify([
     protocol,
     baseUrl,
+    revealAll(cloud),
+    provider.rerankUrl,
     others,
     keys,
     revealed,
@@ -157,4 +166,11 @@ function fingerprint(provider: ProviderSettings, { limits }: Config): string {
     passthrough,
     limits.upstreamEventBytes,
   ]);
+}
+
+/** Returns a value with the texts of its secrets. */
+function revealAll(value: unknown): unknown {
+  if (value instanceof Secret) return value.reveal();
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, revealAll(member)]));
 }

@@ -124,7 +124,15 @@ export function modelJson(model: Model) {
     },
     available: model.available,
     pricing: pricingJson(model.pricing),
+    deprecated_at: timeOrNull(model.deprecatedAt),
+    retires_at: timeOrNull(model.retiresAt),
+    replacement: model.replacement || null,
   };
+}
+
+/** Returns a time in seconds as ISO 8601; null for 0. */
+function timeOrNull(seconds: bigint): string | null {
+  return seconds === 0n ? null : isoTime(seconds * 1000n);
 }
 
 /** Returns prices in dollars per 1 million tokens; `image` in dollars per image, `search` in dollars per search. null: there is no such price. */

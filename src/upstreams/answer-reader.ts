@@ -6,6 +6,7 @@ import { withEntry } from '../lib/short-list.ts';
 import { SseEventTooLarge, SseReader, type SseMessage } from '../lib/sse.ts';
 import { type AnswerFormat, answerFormat } from './answer-format.ts';
 import { asError } from './as-error.ts';
+import { EventStreamReader, eventStreamType } from './clouds/event-stream.ts';
 import type { BodyReader, ReadBatch } from './http-attempt.ts';
 
 /** The options for reading the answers of a provider. */
@@ -18,7 +19,7 @@ export interface AnswerReading {
 }
 
 interface AnswerStream {
-  readonly sse: SseReader;
+  readonly sse: SseReader | EventStreamReader;
   readonly parser: EventParser;
 }
 
@@ -134,7 +135,8 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   /** Decides how an answer that begins with the held bytes and `chunk` is read. */
   #decide(chunk: Buffer, events: GenerationEvent[]): void {
     const start = this.#held.length === 0 ? chunk : Buffer.concat([...this.#held, chunk]);
-    const format = answerFormat(start, this.#contentType);
+    const isBinary = this.#contentType.startsWith(eventStreamType);
+    const format = isBinary ? 'events' : answerFormat(start, this.#contentType);
     if (format === 'foreign') {
       throw new UpstreamFailure('malformed', { cause: new Error('the answer is neither events nor JSON') });
     }
@@ -144,7 +146,8 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
       return;
     }
     const { codec, provider, eventBytesMax } = this.#reading;
-    this.#stream = { sse: new SseReader(eventBytesMax), parser: codec.parseStream(provider) };
+    const sse = isBinary ? new EventStreamReader(eventBytesMax) : new SseReader(eventBytesMax);
+    this.#stream = { sse, parser: codec.parseStream(provider) };
     this.#held = [];
     this.#messages(this.#stream.sse.push(start), events);
   }
@@ -182,7 +185,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     this.#note(events, 0);
   }
 
-  #messages(messages: readonly SseMessage[], events: GenerationEvent[]): void {
+  #messages(messages: Iterable<SseMessage>, events: GenerationEvent[]): void {
     for (const message of messages) {
       if (this.#completed || this.#stream === undefined) return;
       this.#parse(this.#stream.parser, message, events);

@@ -2,6 +2,7 @@
 export const authentications = {
   bearer: (key: string): readonly [name: string, value: string] => ['authorization', `Bearer ${key}`],
   xApiKey: (key: string): readonly [name: string, value: string] => ['x-api-key', key],
+  apiKey: (key: string): readonly [name: string, value: string] => ['api-key', key],
   xGoogApiKey: (key: string): readonly [name: string, value: string] => ['x-goog-api-key', key],
 } as const;
 

@@ -1,4 +1,5 @@
 import type { Dialect } from '../codecs/dialect.ts';
+import { hostedDialects } from './hosted-dialects.ts';
 
 /** A dialect with the source of each of its members: a page, an issue with the server's own error, or recorded exchanges. */
 type Sourced = { readonly [Member in keyof Dialect]-?: readonly [value: NonNullable<Dialect[Member]>, source: string] };
@@ -68,6 +69,7 @@ export const dialectRows: Readonly<Record<string, DialectRow>> = {
     runningCounts: ['timings', earlier],
     counting: ['template', earlier],
   },
+  ...hostedDialects,
   'lm-studio': { limitName: ['max_tokens', earlier], choices: ['one', earlier] },
 };
 

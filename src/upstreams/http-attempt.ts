@@ -3,6 +3,7 @@ import { type Dispatcher, errors } from 'undici';
 import type { UpstreamCodec } from '../codecs/codec.ts';
 import { type AttemptWatch, type RunningAttempt, UpstreamFailure, type WireTap } from '../generation/upstream.ts';
 import { LargeJson } from '../lib/large-json.ts';
+import { redactTokens } from '../telemetry/redaction.ts';
 import { AnswerInTurns } from './answer-in-turns.ts';
 import { asError } from './as-error.ts';
 import { Deadlines, type Phase } from './deadlines.ts';
@@ -10,6 +11,7 @@ import { readRequestId, type ResponseHead, statusFailure } from './error-answer.
 import type { HttpTarget } from './http-target.ts';
 import { toLogMessage } from './log-message.ts';
 import type { OutgoingBody } from './outgoing-json.ts';
+import type { RequestSigner, SignedRequest, UnsignedRequest } from './request-signer.ts';
 
 /** A request to an upstream. It is sent with one key after the other until a key is accepted. */
 export interface OutgoingRequest {
@@ -25,6 +27,8 @@ export interface OutgoingRequest {
   readonly keyPicked?: ((index: number) => void) | undefined;
   /** The path and query. */
   readonly path: string;
+  /** Returns another path to try once, for an error's body that refuses the path; absent: there is none. */
+  readonly reroute?: ((body: string) => string | undefined) | undefined;
   /** For each key, by its index, the headers as a list of alternating names and values. */
   readonly headers: readonly string[][];
   /** The body of a POST; null: the request is a GET. */
@@ -104,6 +108,10 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   #hasBegun = false;
   /** True if HTTP has marked the end of the answer, so that its connection can be reused. */
   #hasEnded = false;
+  /** True if the signer has replaced a refused credential. */
+  #hasRenewed = false;
+  /** The path after the first one was refused; undefined: it was not. */
+  #otherPath: string | undefined;
   #isPaused = false;
   #isCancelled = false;
   #refusal: { readonly head: ResponseHead; readonly parts: Buffer[] } | undefined;
@@ -201,8 +209,9 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   }
 
   #send(): void {
-    const { keyUser, model, affinity, path, body } = this.#request;
-    const { keys, origin } = this.#target;
+    const { keyUser, model, affinity, body } = this.#request;
+    const path = this.#otherPath ?? this.#request.path;
+    const { keys, origin, signer } = this.#target;
     const index = keys.pick(keyUser, model, affinity);
     if (index === undefined) {
       this.#fail(
@@ -216,10 +225,34 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     this.#hasEnded = false;
     this.#bytes = 0;
     this.#enter('connecting');
+    const headers = this.#headers(this.#request.headers[index] ?? []);
+    if (signer === undefined) this.#dispatch({ path, headers });
+    else this.#sign(signer, { method: body === null ? 'GET' : 'POST', origin, path, headers, body });
+  }
+
+  /** Sends the request when it has a credential. If there is none, that counts as a refused key. */
+  #sign(signer: RequestSigner, unsigned: UnsignedRequest): void {
+    const { keyUser, model } = this.#request;
+    signer.sign(unsigned).then(
+      signed => {
+        if (this.#phase === 'connecting') this.#dispatch(signed);
+      },
+      (cause: unknown) => {
+        if (this.#phase !== 'connecting') return;
+        const logMessage = redactTokens(asError(cause).message);
+        const failure = new UpstreamFailure('status', { status: 401, logMessage, cause });
+        this.#target.keys.learn(keyUser, model, this.#keyIndex, failure);
+        this.#fail(failure);
+      },
+    );
+  }
+
+  #dispatch({ path, headers: own }: SignedRequest): void {
+    const { body } = this.#request;
     const method = body === null ? 'GET' : 'POST';
-    const own = this.#headers(this.#request.headers[index] ?? []);
     // Without a length undici would send the slices in chunks, which some providers refuse.
     const headers = body instanceof LargeJson ? [...own, 'content-length', String(body.length)] : own;
+    const { origin } = this.#target;
     const inTurns = new AnswerInTurns(this, this.#request.accountId ?? 0);
     this.#connections.dispatch({ origin, path, method, headers, body: this.#sentBody(body) }, inTurns);
   }
@@ -291,9 +324,24 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     });
   }
 
+  /** Returns whether a refusal is about a credential that can be replaced, or about a path that has another. Each is tried once. */
+  #maySendAgain(head: ResponseHead, body: string): boolean {
+    if (!this.#hasRenewed && this.#target.signer?.mayRenew(head) === true) {
+      this.#hasRenewed = true;
+      return true;
+    }
+    if (this.#otherPath !== undefined) return false;
+    this.#otherPath = this.#request.reroute?.(body);
+    return this.#otherPath !== undefined;
+  }
+
   #handleRefusal(head: ResponseHead, parts: readonly Buffer[]): void {
     const { keyUser, model, codec } = this.#request;
     const body = Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
+    if (this.#maySendAgain(head, body)) {
+      this.#send();
+      return;
+    }
     const failure = this.#withLogMessage(statusFailure(head, body, { codec, clock: this.#target.runtime }));
     if (this.#target.keys.learn(keyUser, model, this.#keyIndex, failure)) {
       this.#request.watch?.keyRefused?.(failure);

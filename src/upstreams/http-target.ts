@@ -8,6 +8,7 @@ import { type ConnectionSettings, openConnections, type ProxySettings } from './
 import type { UpstreamTimeouts } from './deadlines.ts';
 import { cleanFailure } from './error-answer.ts';
 import { KeyRing } from './key-ring.ts';
+import type { RequestSigner } from './request-signer.ts';
 import { type CleanMessage, messageCleaner } from './message-cleaner.ts';
 
 /** A credential whose text is returned only by `reveal`. */
@@ -32,6 +33,8 @@ export interface HttpTargetOptions {
   readonly ring?: KeyRing;
   /** Resolves the addresses of the host; absent: the system's resolver. */
   readonly lookup?: LookupFunction;
+  /** Adds the credential to each request; absent: the keys are the credential. */
+  readonly signer?: RequestSigner | undefined;
 }
 
 type HeaderMap = Readonly<Record<string, string>>;
@@ -43,6 +46,7 @@ export class HttpTarget {
   readonly keyCount: number;
   readonly timeouts: UpstreamTimeouts;
   readonly runtime: Runtime;
+  readonly signer: RequestSigner | undefined;
   readonly #base: URL;
   readonly #settings: ConnectionSettings;
   readonly #configured: Readonly<Record<string, string>>;
@@ -61,12 +65,15 @@ export class HttpTarget {
     this.origin = this.#base.origin;
     this.timeouts = options.timeouts;
     this.runtime = options.runtime;
+    this.signer = options.signer;
     const { proxy, lookup, timeouts } = options;
     this.#settings = { origin: this.origin, connectMs: timeouts.connectMs, proxy, ...defined({ lookup }) };
     const configured = Object.entries(options.headers).map(([name, value]) => [name, value.reveal()] as const);
     this.#configured = Object.fromEntries(configured);
     this.#credentials = keys.length === 0 ? [{}] : keys.map(key => Object.fromEntries([makeCredential(key)]));
-    this.keys = options.ring ?? new KeyRing(keys.length, { runtime: options.runtime, changed: options.keyChanged });
+    // The credential of a signer rests like a key.
+    const count = options.signer === undefined ? keys.length : 1;
+    this.keys = options.ring ?? new KeyRing(count, { runtime: options.runtime, changed: options.keyChanged });
     const secrets = [...keys, ...Object.values(this.#configured)];
     this.#clean = messageCleaner({ secrets, baseUrl: options.baseUrl });
   }

@@ -10,7 +10,7 @@ import type { Embedded, EmbeddingUpstream } from '../generation/embeddings/embed
 import type { Reranked, RerankUpstream } from '../generation/rerank/rerank-upstream.ts';
 import { checkCalls } from '../generation/portable/arrange-calls.ts';
 import { type PortableRequest, refuseLoss, toPortable } from '../generation/portable/portable-request.ts';
-import type { KeysHealth, RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
+import type { RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
 import { AnswerReader, type AnswerReading, type EventRestorer } from './answer-reader.ts';
 import { AnswerTool } from './answer-tool.ts';
 import { asError } from './as-error.ts';
@@ -25,6 +25,7 @@ import { forwardedHeaders, noHeaders } from './forwarded-headers.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
 import { embedOverHttp } from './http-embeddings.ts';
 import { rerankOverHttp } from './http-rerank.ts';
+import type { KeyRing } from './key-ring.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { filterBody, filterHeaders, type Passthrough, withoutExtras } from './passthrough.ts';
 import { RunningTimings } from './running-timings.ts';
@@ -52,6 +53,8 @@ export interface HttpUpstreamOptions extends Omit<HttpTargetOptions, 'ring'> {
   readonly eventBytesMax: number;
   /** True if embeddings may be requested with token ids. */
   readonly takesTokenIds: boolean;
+  /** The address below which it reranks; absent: that of its protocol. */
+  readonly rerankUrl?: string | undefined;
 }
 
 /** A protocol of a provider, with its address in the form that the protocol's official client takes. */
@@ -88,13 +91,15 @@ interface Lane {
 export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream {
   readonly isRemote = true;
   readonly mayPause: boolean;
-  readonly keys: KeysHealth;
+  readonly keys: KeyRing;
   readonly takesTokenIds: boolean;
   /** The first is for clients whose own protocol the provider does not speak. */
   readonly #lanes: readonly Lane[];
   readonly #first: Lane;
   /** The protocol of legacy completions; undefined: the provider does not offer them. */
   readonly #completions: Lane | undefined;
+  /** The protocol whose provider reranks; undefined: it does not. */
+  readonly #reranking: Lane | undefined;
   readonly #dialect: Dialect;
   readonly #passthrough: Passthrough;
   readonly #bytesMax: number;
@@ -108,6 +113,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       eventBytesMax,
       dialect = {},
       passthrough = 'unpriced',
+      rerankUrl,
       ...more
     } = options;
     const spoken = [{ protocol: main, baseUrl: mainUrl }, ...others];
@@ -135,6 +141,14 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     this.#lanes = lanes;
     this.#first = first;
     this.keys = first.target.keys;
+    const reranks = lanes.find(({ protocol }) => protocol.rerankPath !== undefined);
+    this.#reranking =
+      reranks === undefined || rerankUrl === undefined
+        ? reranks
+        : lane(
+            reranks.protocol,
+            new HttpTarget({ ...more, baseUrl: rerankUrl, ring: this.keys }, reranks.protocol.authentication),
+          );
     const legacy = lanes.find(({ protocol }) => protocol.completions !== undefined);
     this.#completions = legacy?.protocol.completions && lane(legacy.protocol.completions, legacy.target);
   }
@@ -164,7 +178,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   }
 
   rerank(call: DirectCall<RerankRequest>): Promise<Reranked> {
-    const lane = this.#lanes.find(({ protocol }) => protocol.rerankPath !== undefined);
+    const lane = this.#reranking;
     const path = lane?.protocol.rerankPath;
     if (lane === undefined || path === undefined) throw this.#lacks('rerank');
     return rerankOverHttp(this.#direct(lane), call, path);
@@ -196,7 +210,9 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
    * Waits until running calls have ended, then closes the connections. A later call gets separate connections, which are closed after it.
    */
   async close(): Promise<void> {
-    await Promise.all(this.#lanes.map(({ target }) => target.close()));
+    await Promise.all(
+      [...this.#lanes, ...(this.#reranking === undefined ? [] : [this.#reranking])].map(({ target }) => target.close()),
+    );
   }
 
   #attempt(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
@@ -228,14 +244,20 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const sent = joinLists(encoded.unpriced ?? none, unpriced);
       if (sent.length > 0) restorers.push(warning(`unpriced=${sent.join(',')}`));
       const plan = this.#plan(lane, model, whole);
-      const headers = own === noHeaders ? plan.headers : this.#headers(lane, whole, own);
-      body = outgoingBody(encoded.body);
+      const adapted = lane.protocol.adapt?.(encoded.body, own) ?? { body: encoded.body, headers: own };
+      const isPlain = Object.keys(adapted.headers).length === 0;
+      const headers = isPlain ? plan.headers : this.#headers(lane, whole, adapted.headers);
+      body = outgoingBody(adapted.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', target.runtime.monotonicMs() - beganMs);
       const key = this.#keyMark(call, lane);
       if (key !== undefined) restorers.push(key);
       const { affinity, keyPicked } = key ?? {};
       const { accountId } = call;
-      outgoing = { keyUser, accountId, model, path: plan.path, headers, whole, codec, watch, tap, affinity, keyPicked };
+      const { protocol } = lane;
+      const path = protocol.reroute === undefined ? plan.path : target.path(protocol.path(model, whole));
+      const reroute = protocol.reroute && ((text: string) => reroutedPath(lane, { model, whole, text }));
+      const again = { reroute, affinity, keyPicked };
+      outgoing = { keyUser, accountId, model, path, headers, whole, codec, watch, tap, ...again };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
@@ -254,13 +276,17 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   #laneFor(request: GenerateRequest, model: string): Lane {
     if (request.endpoint === Endpoint.COMPLETIONS) return this.#completions ?? this.#first;
     if (this.#lanes.length === 1) return this.#first;
-    const own = this.#lane(request.source?.protocol) ?? this.#first;
+    const own = this.#lane(request.source?.protocol, model) ?? this.#lane(undefined, model) ?? this.#first;
     const needed = neededProtocol(request, model, own.protocol.codec.protocol);
-    return needed === undefined ? own : (this.#lane(needed) ?? own);
+    return needed === undefined ? own : (this.#lane(needed, model) ?? own);
   }
 
-  #lane(wanted: Protocol | undefined): Lane | undefined {
-    return this.#lanes.find(({ protocol }) => protocol.codec.protocol === wanted);
+  /** `wanted`: undefined for the first protocol in which the model is served. */
+  #lane(wanted: Protocol | undefined, model: string): Lane | undefined {
+    return this.#lanes.find(
+      ({ protocol }) =>
+        (wanted === undefined || protocol.codec.protocol === wanted) && protocol.serves?.(model) !== false,
+    );
   }
 
   #direct({ target, reading }: Lane): DirectHttp {
@@ -400,4 +426,13 @@ function failedAttempt(failure: Error, receiver: UpstreamReceiver): RunningAttem
     pause: ignore,
     resume: ignore,
   };
+}
+
+/** Returns the path that a protocol offers after an error about the first one; undefined: none. */
+function reroutedPath(
+  { protocol, target }: Lane,
+  { model, whole, text }: { readonly model: string; readonly whole: boolean; readonly text: string },
+): string | undefined {
+  const below = protocol.reroute?.(model, whole, text);
+  return below === undefined ? undefined : target.path(below);
 }

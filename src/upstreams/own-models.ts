@@ -1,9 +1,13 @@
 import type { Json } from '../codecs/codec.ts';
 import { objectIn, objectsIn, textIn } from '../codecs/json.ts';
 import { errorFacts, readErrorBody } from '../codecs/upstream-error.ts';
+import { UpstreamFailure } from '../generation/upstream.ts';
 import { fetchBody } from './fetch-body.ts';
 import type { HttpTarget } from './http-target.ts';
 import type { UpstreamProtocol } from './protocols.ts';
+
+/** The prefix of names in the list of Vertex AI, and of Gemini. */
+const namePrefix = /^(?:publishers\/google\/)?models\//;
 
 /** The most bytes of a list of models. No real list is that long. */
 const bytesMax = 8 * 1024 ** 2;
@@ -21,6 +25,7 @@ export async function listOwnModels(
   { headers = {}, listPath }: Pick<UpstreamProtocol, 'headers' | 'listPath'>,
   signal: AbortSignal,
 ): Promise<string[]> {
+  if (listPath === undefined) throw new UpstreamFailure('malformed', { cause: new Error('it has no list of models') });
   const request = {
     keyUser: {},
     model: '',
@@ -31,7 +36,7 @@ export async function listOwnModels(
   };
   const body = await fetchBody(target, request, bytesMax, signal);
   const list = objectIn(JSON.parse(body.toString('utf8')) as Json);
-  // Gemini's entries have a `name` with the prefix `models/`; those of all other protocols have an `id`.
-  const entries = objectsIn(list?.['data'] ?? list?.['models']);
-  return entries.map(({ id, name }) => textIn(id) || textIn(name).replace(/^models\//, '')).filter(each => each !== '');
+  // Gemini's entries have a `name` with a prefix; those of all other protocols have an `id`.
+  const entries = objectsIn(list?.['data'] ?? list?.['models'] ?? list?.['publisherModels']);
+  return entries.map(({ id, name }) => textIn(id) || textIn(name).replace(namePrefix, '')).filter(each => each !== '');
 }

@@ -1,5 +1,5 @@
 import { chatCodec } from '../codecs/chat/index.ts';
-import type { UpstreamCodec } from '../codecs/codec.ts';
+import type { JsonObject, UpstreamCodec } from '../codecs/codec.ts';
 import { completionsCodec } from '../codecs/completions/index.ts';
 import { geminiCodec, givesOneAnswer } from '../codecs/gemini/index.ts';
 import { answerToolName, messagesCodec } from '../codecs/messages/index.ts';
@@ -13,8 +13,14 @@ export interface UpstreamProtocol {
   readonly authentication: Authentication;
   /** Returns the path below the base URL for a model, query included. `whole`: the answer is not streamed. */
   path(model: string, whole: boolean): string;
-  /** The path below the base URL for the list of models, query included. */
-  readonly listPath: string;
+  /** The path below the base URL for the list of models, query included; undefined: there is no list. */
+  readonly listPath: string | undefined;
+  /** Returns whether a model is served in this protocol; absent: every model is. */
+  serves?(model: string): boolean;
+  /** Called with the body of an error. Returns another path for the model, which it takes from then on, if the error refuses the path; absent: there is none. */
+  reroute?(model: string, whole: boolean, body: string): string | undefined;
+  /** Returns an encoded request, with the headers of its protocol that the client sent, in the form that a cloud takes; absent: unchanged. */
+  adapt?(body: JsonObject, headers: Readonly<Record<string, string>>): AdaptedRequest;
   /** Matches the tool names that the protocol accepts. Others are replaced in the request, and restored in the answer. */
   readonly toolName: RegExp;
   /** True if the protocol has no free-form tools. They are sent as functions with one string, `input`, and their calls are restored. */
@@ -37,6 +43,13 @@ export interface UpstreamProtocol {
   readonly rerankPath?: string;
   /** How legacy completions are requested; absent: not supported. */
   readonly completions?: UpstreamProtocol;
+}
+
+/** A request in the form that a cloud takes. */
+export interface AdaptedRequest {
+  readonly body: JsonObject;
+  /** By their names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 /** Legacy completions (older than Chat), which the same providers offer. */

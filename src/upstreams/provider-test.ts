@@ -10,6 +10,7 @@ import {
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { defined } from '../lib/defined.ts';
 import { systemRuntime } from '../lib/runtime.ts';
+import { CredentialError } from './request-signer.ts';
 import type { HttpProvider } from './http-upstream.ts';
 import type { ImagesProvider } from './images.ts';
 
@@ -118,6 +119,7 @@ function describe(thrown: unknown): string {
   }
   const { kind, facts } = thrown;
   const { status, message, cause } = facts;
+  if (cause instanceof CredentialError) return `no credential: ${cause.message}`;
   const words = message ?? (cause instanceof Error ? cause.message : undefined);
   const what = status === undefined ? kind.replaceAll('_', ' ') : `status ${status}`;
   return words === undefined ? what : `${what}: ${words}`;

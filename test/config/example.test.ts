@@ -34,10 +34,18 @@ test('its commented-out settings are valid too', () => {
   const lines = example
     .split('\n')
     .map(line => (line.endsWith('.') ? line : line.replace(/^( *)# (?= *(?:- \{|(?:- )?[a-z_]+:(?: |$)))/, '$1')));
+  const variables = { LOCAL_KEY: 'a', OPENAI_API_KEY: 'b', AZURE_ID: 'c', AZURE_SECRET: 'd' };
   const painter = '  painter: { protocol: images, base_url: http://x }\n  local:';
-  const config = read(lines.join('\n').replace('  local:', painter), { LOCAL_KEY: 'a', OPENAI_API_KEY: 'b' });
+  const config = read(lines.join('\n').replace('  local:', painter), variables);
   expect(config.publicUrl).toBe('https://gateway.example');
-  expect(config.providers.map(({ name }) => name)).toEqual(['painter', 'local', 'openai']);
+  expect(config.providers.map(({ name }) => name)).toEqual([
+    'painter',
+    'local',
+    'openai',
+    'bedrock',
+    'vertex',
+    'azure',
+  ]);
   expect(config.models.map(({ id }) => id)).toEqual([
     'local/llama',
     'acme/paint',

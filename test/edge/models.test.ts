@@ -25,6 +25,9 @@ const large = {
     caching: { read: 0.01, write_5m: 1.250001, write_1h: null },
     above: [{ input_tokens: 200_000, input: 2, output: 8, caching: null }],
   },
+  deprecated_at: null,
+  retires_at: null,
+  replacement: null,
 };
 const image = {
   id: 'acme/image:free',
@@ -42,6 +45,9 @@ const image = {
   capabilities: { vision: false, function_call: false, reasoning: false, service_tiers: [] },
   available: false,
   pricing: { input: null, output: null, image: 0.042000001, caching: null, above: [] },
+  deprecated_at: null,
+  retires_at: null,
+  replacement: null,
 };
 
 test('the list has all models, with all members that both official clients read', async () => {

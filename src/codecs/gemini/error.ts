@@ -20,7 +20,7 @@ const statuses: Readonly<Record<number, string>> = {
 
 /** Returns the HTTP status of an error on this interface: Google's services have no 422, and the model is a part of the path. */
 export function googleStatus({ code, facets }: GatewayError): number {
-  if (code === 'model_not_found') return 404;
+  if (code === 'model_not_found' || code === 'model_retired') return 404;
   return facets.http === 422 ? 400 : facets.http;
 }
 

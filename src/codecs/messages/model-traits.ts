@@ -42,6 +42,8 @@ const alwaysThinking: ModelTraits = { ...adaptive, canDisableThinking: false, fo
 /** The first pattern that matches the name applies. Names also contain dates, and a prefix if a cloud serves the model. */
 const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/claude-(opus-5[.-]5|fable-5[.-]1)/, alwaysThinking],
+  // Source: platform.claude.com/docs/en/models/sonnet-5-5/overview, 2026-11-29.
+  [/claude-sonnet-5[.-]5/, { ...adaptive, forcedToolChoice: false }],
   [/claude-(opus|sonnet|haiku|fable)-5/, adaptive],
   [/claude-opus-4[.-][789]/, adaptive],
   // Opus 4.1 and the 4.5 models were the first to accept a schema, and to refuse `temperature` together with `top_p`.

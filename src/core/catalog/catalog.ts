@@ -4,7 +4,9 @@ import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import { isTextEndpoint, endpointPath } from '../../generation/endpoints.ts';
 import { hasTier, listTiers, standardTier } from '../../generation/service-tier.ts';
+import { type Clock, systemClock } from '../../lib/clock.ts';
 import { closest } from '../../lib/closest.ts';
+import { isRetired, retiredError } from './deprecation.ts';
 
 /** The models and aliases that names are resolved to. */
 export interface CatalogContent {
@@ -54,10 +56,12 @@ interface Index {
  */
 export class Catalog {
   readonly #isAvailable: (modelId: string) => boolean;
+  readonly #clock: Clock;
   #index: Index;
 
-  constructor(content: CatalogContent, isAvailable: (modelId: string) => boolean) {
+  constructor(content: CatalogContent, isAvailable: (modelId: string) => boolean, clock: Clock = systemClock) {
     this.#isAvailable = isAvailable;
+    this.#clock = clock;
     this.#index = buildIndex(content);
   }
 
@@ -66,9 +70,10 @@ export class Catalog {
     this.#index = buildIndex(content);
   }
 
-  /** Returns all models in their order, with the current value of `available`. */
+  /** Returns all models that are not retired in their order, with the current value of `available`. */
   list(): Model[] {
-    return this.#index.models.map(model => this.#asNow(model));
+    const now = this.#clock.now();
+    return this.#index.models.filter(model => !isRetired(model, now)).map(model => this.#asNow(model));
   }
 
   /** Returns true if the model can be used now: the operator has enabled it, and it has a working route. */
@@ -77,11 +82,12 @@ export class Catalog {
   }
 
   /**
-   * Returns the model that a name means and the tier of the request. `available` of the model has its current value; it is up to the caller to refuse the request because of it. Throws `model_not_found`, `model_not_supported`, `invalid_request` (two tiers) or `unsupported_feature` (a tier
+   * Returns the model that a name means and the tier of the request. `available` of the model has its current value; it is up to the caller to refuse the request because of it. Throws `model_not_found`, `model_retired`, `model_not_supported`, `invalid_request` (two tiers) or `unsupported_feature` (a tier
    * that the model lacks), each with the field at fault. Source: docs/interfaces/models.md "Names of models".
    */
   resolve(name: string, requested: ResolveOptions = {}): Resolved {
     const { model, namedTier } = this.#found(name, requested.visible ?? null);
+    if (isRetired(model, this.#clock.now())) throw retiredError(model);
     checkEndpoint(model, requested.endpoint ?? Endpoint.UNSPECIFIED);
     const tier = chooseTier(name, namedTier, requested.tier);
     if (!hasTier(model, tier)) {
@@ -111,7 +117,7 @@ export class Catalog {
    */
   find(name: string): Model | undefined {
     const found = this.#find(name);
-    if (found === undefined) return undefined;
+    if (found === undefined || isRetired(found.model, this.#clock.now())) return undefined;
     const { model, namedTier } = found;
     return hasTier(model, namedTier ?? standardTier) ? this.#asNow(model) : undefined;
   }

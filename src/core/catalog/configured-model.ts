@@ -20,7 +20,15 @@ type Plain<Fields extends Message, Replaced extends keyof Fields = never> = Read
 /** A configured model, as plain values, because the core does not import `src/config`. */
 export interface ConfiguredModel extends Plain<
   Model,
-  'createdAt' | 'endpoints' | 'serviceTiers' | 'pricing' | 'dimensions' | 'tokenizer'
+  | 'createdAt'
+  | 'endpoints'
+  | 'serviceTiers'
+  | 'pricing'
+  | 'dimensions'
+  | 'tokenizer'
+  | 'deprecatedAt'
+  | 'retiresAt'
+  | 'replacement'
 > {
   /** Seconds since 1970 UTC. */
   readonly createdAt: number;
@@ -32,6 +40,11 @@ export interface ConfiguredModel extends Plain<
   readonly dimensions?: boolean;
   /** The vocabulary of an embedding model's token ids; absent: unknown. */
   readonly tokenizer?: string;
+  /** Seconds since 1970 UTC; absent: no date is set. */
+  readonly deprecatedAt?: number;
+  readonly retiresAt?: number;
+  /** The listed id to use instead. */
+  readonly replacement?: string;
 }
 
 /** Prices from the configuration. */
@@ -52,6 +65,8 @@ export function toModel({ pricing, ...model }: ConfiguredModel): Model {
   return create(ModelSchema, {
     ...model,
     createdAt: BigInt(model.createdAt),
+    deprecatedAt: BigInt(model.deprecatedAt ?? 0),
+    retiresAt: BigInt(model.retiresAt ?? 0),
     endpoints: model.endpoints.map(path => {
       const endpoint = findEndpoint(path);
       if (endpoint === undefined) throw new Error(`no endpoint has the path ${path}`);

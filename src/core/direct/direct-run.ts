@@ -1,3 +1,4 @@
+import { deprecationWarnings } from '../catalog/deprecation.ts';
 import type { DirectAnswer } from '../../generation/direct-call.ts';
 import { Hold } from '../../generation/hold.ts';
 import { type AdmittedRequest, AdmittedRun, type AdmittedRunDependencies, type UsedUp } from '../admitted-run.ts';
@@ -56,7 +57,10 @@ export class DirectRun<
       costNanoUsd: 0n,
       limits: admitted.windows.map(limitState),
       route: this.#dependencies.exposeRoute() ? `${route.provider}/${route.model}` : '',
-      warnings: dropped.length === 0 ? [] : [`dropped=${dropped.join(',')}`],
+      warnings: [
+        ...deprecationWarnings(model, this.#dependencies.runtime.now()),
+        ...(dropped.length === 0 ? [] : [`dropped=${dropped.join(',')}`]),
+      ],
     });
   }
 

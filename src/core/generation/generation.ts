@@ -1,4 +1,5 @@
 import { toGatewayError } from '../../errors/gateway-error.ts';
+import { withDeprecation } from '../catalog/deprecation.ts';
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
@@ -62,9 +63,7 @@ export interface GenerationDependencies extends CountingDependencies {
 
 const settleMsDefault = 10_000;
 
-/**
- * One admitted request that generates text: its attempts, its answer and its end. It does the accounting, independently of the client's connection: however it ends, its hold is settled or voided exactly once, and its sink is notified when that is durable.
- */
+/** One admitted request that generates text: its attempts, its answer and its end. It does the accounting, independently of the client's connection: however it ends, its hold is settled or voided exactly once, and its sink is notified when that is durable. */
 export class Generation implements RoutedReceiver, StreamControl, Interruptible {
   /** The public request id. */
   readonly requestId: string;
@@ -377,7 +376,8 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
     const { limits, requestId, model } = this;
     const at = `${this.#route.provider}${event.event.value.route}/${this.#route.model}`;
     const route = this.#dependencies.exposeRoute() ? at : '';
-    const own = { requestId, model, createdAtMs: BigInt(this.createdAtMs), limits, route };
+    const warnings = withDeprecation(event.event.value.warnings, this.#requested.model, this.createdAtMs);
+    const own = { requestId, model, createdAtMs: BigInt(this.createdAtMs), limits, route, warnings };
     return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
   }
 

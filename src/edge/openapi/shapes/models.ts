@@ -83,6 +83,9 @@ const model = named(
       .describe('What the model can do.'),
     available: z.boolean().describe('False if no route to the model works now.'),
     pricing,
+    deprecated_at: time.nullable().describe('Since when it should no longer be used; null: it may be.'),
+    retires_at: time.nullable().describe('From when on it can’t be used; null: no date is set.'),
+    replacement: z.string().nullable().describe('The model to use instead; null: none is named.'),
   }),
 );
 
