@@ -83,6 +83,8 @@ export interface EncodeInput {
   readonly maxOutputTokens: number | undefined;
   /** The model's maximum of output tokens, for protocols that require a limit; absent if unknown. */
   readonly modelOutputTokens?: number | undefined;
+  /** True if the model reasons, whether that was requested or not; absent: it is unknown. */
+  readonly modelReasons?: boolean | undefined;
   /** True to request a stream. */
   readonly stream: boolean;
   /** How the upstream deviates from the protocol; absent: not at all. */

@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { type Item, type Part, Role } from '../gen/tollgate/v1/content_pb.ts';
+import { type Item, type Part, Protocol, Role } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest, SourceRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../generation/check/field-names.ts';
 import { unknownContent } from '../generation/portable/portable-request.ts';
@@ -69,6 +69,12 @@ export function unsupportedItem({ content }: Item, request: GenerateRequest): Ga
  */
 export function dropUnknown(source: SourceRequest | undefined, drops: Drops): void {
   for (const field of unknownFields(source)) drops.add(field);
+}
+
+/** Returns whether the conversation ends with an answer that the client expects to be continued, as OpenAI's models do not: they begin a new one. */
+export function isContinued({ source, items }: GenerateRequest): boolean {
+  const isExpected = source?.protocol === Protocol.MESSAGES || source?.protocol === Protocol.GEMINI;
+  return isExpected && isPrefill(items);
 }
 
 /** Returns whether the conversation ends with an assistant message, which the model should continue. */

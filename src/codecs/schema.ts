@@ -365,5 +365,6 @@ function messagesWords({ value, key, known }: UnknownValue, path: string): strin
 function openaiWords({ value, key, known }: UnknownValue): string {
   const named = key === undefined ? value : readMember(value, key);
   const words = typeof named === 'string' ? `'${named}'` : 'this form';
+  if (known.length === 0) return `Invalid value: ${words}. Only providers of the same protocol take it.`;
   return `Invalid value: ${words}. Supported values are: ${quotedList(known, known.length > 2 ? ', and ' : ' and ')}.`;
 }

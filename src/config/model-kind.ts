@@ -30,6 +30,7 @@ const kinds: Readonly<Record<EndpointPath, ModelKind>> = {
   '/v1/rerank': 'rerank',
   '/v1/completions': 'text',
   '/v1beta/models/{model}:generateContent': 'text',
+  '/v1beta/models/{model}:embedContent': 'embedding',
 };
 
 /** All public paths that a model can list. */
@@ -42,6 +43,9 @@ export const defaultPaths: readonly EndpointPath[] = [
   '/v1/messages',
   '/v1beta/models/{model}:generateContent',
 ];
+
+/** The paths of an embedding model of a preset. */
+export const embeddingPaths: readonly EndpointPath[] = ['/v1/embeddings', '/v1beta/models/{model}:embedContent'];
 
 /** The kinds of models that a provider can have, by its protocol. */
 const kindsByProtocol: Readonly<Record<ProtocolName, readonly ModelKind[]>> = {

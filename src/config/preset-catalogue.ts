@@ -1,6 +1,7 @@
 import type { ConditionalPrice, ModelPrice, Provider, TieredPrices } from '@pydantic/genai-prices';
 import { scaledInteger } from './decimal.ts';
 import { cachingMember, listedModel } from './listed-model.ts';
+import { embeddingPaths } from './model-kind.ts';
 import { presetModels } from './preset-models.ts';
 import { ownPrices } from './own-prices.ts';
 import { type Preset, presets } from './presets.ts';
@@ -38,7 +39,7 @@ function toModels(preset: Preset, provider: Provider): ModelSettings[] {
     const contextLength = facts.contextLength ?? found?.context_window ?? own?.contextLength;
     const known = { ...facts, name: found?.name ?? own?.name ?? model, contextLength, pricing };
     const vectors = dimensions ? { dimensions } : {};
-    const embeddingFields = embeds ? { ...vectors, endpoints: ['/v1/embeddings'] as const } : {};
+    const embeddingFields = embeds ? { ...vectors, endpoints: embeddingPaths } : {};
     return [Object.freeze({ ...listedModel(preset, model, known), ...embeddingFields })];
   });
 }

@@ -219,7 +219,7 @@ describe('the catalogue', () => {
     const { models } = await withPresetModels(load({ OPENAI_API_KEY: 'k', MISTRAL_API_KEY: 'k' }));
     const byId = new Map(models.map(model => [model.id, model]));
     expect(byId.get('openai/text-embedding-3-small')).toMatchObject({
-      endpoints: ['/v1/embeddings'],
+      endpoints: ['/v1/embeddings', '/v1beta/models/{model}:embedContent'],
       dimensions: true,
       contextLength: 8_192,
       pricing: { inputPicoUsd: 20_000n, above: [] },

@@ -305,7 +305,8 @@ export type EndpointPath =
   | '/v1/embeddings'
   | '/v1/rerank'
   | '/v1/completions'
-  | '/v1beta/models/{model}:generateContent';
+  | '/v1beta/models/{model}:generateContent'
+  | '/v1beta/models/{model}:embedContent';
 
 /** A model of the catalogue. */
 export interface ModelSettings {

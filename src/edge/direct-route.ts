@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { decodeEmbedRequest } from '../codecs/embeddings/decode-request.ts';
 import { renderEmbedAnswer } from '../codecs/embeddings/render-answer.ts';
 import { decodeRerankRequest } from '../codecs/rerank/decode-request.ts';
@@ -14,6 +14,7 @@ import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
 import { Exchange, readModel } from './exchange.ts';
+import { geminiTarget } from './gemini/target.ts';
 import { warningsText } from './generation-facts.ts';
 import { readJsonBody } from './json-body.ts';
 
@@ -35,8 +36,10 @@ interface DirectAnswer {
 
 /** A path whose answers are not streamed. */
 export interface DirectRoute<Request extends DirectRequest, Answer extends DirectAnswer> {
-  /** Decodes a body. Throws `validation_error` that names the field. */
-  decode(body: unknown): Request;
+  /** The path in log and metrics; absent: the one that is registered. */
+  readonly shownUrl?: string;
+  /** Decodes the body of a request. Throws `validation_error` that names the field. */
+  decode(body: unknown, request: FastifyRequest): Request;
   /** Calls the core. */
   ask(request: Request, options: CallOptions): Promise<Answer>;
   /** Returns the JSON of an answer. */
@@ -60,7 +63,7 @@ export function registerDirect<Request extends DirectRequest, Answer extends Dir
   url: string,
   route: DirectRoute<Request, Answer>,
 ): void {
-  const routeOptions = { url };
+  const routeOptions = { url: route.shownUrl ?? url };
   app.post(url, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
     reply.hijack();
     void answerDirectly(new Exchange(edge, request, reply, routeOptions), route);
@@ -75,8 +78,8 @@ async function answerDirectly<Request extends DirectRequest, Answer extends Dire
   const { edge, request, call, facts } = exchange;
   try {
     const body = await readJsonBody(edge, exchange.bodyOptions);
-    call.requestedModel = readModel(body.value);
-    const requested = route.decode(body.value);
+    call.requestedModel = geminiTarget(request.raw)?.model ?? readModel(body.value);
+    const requested = route.decode(body.value, request);
     requested.strict = edge.isStrict(request.raw.headers);
     attribute(requested, request.raw.headers);
     call.setFingerprint(request, body);

@@ -103,7 +103,8 @@ function googleErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts)
   return googleError(error, { id, tip, docs });
 }
 
-const envelopes = {
+/** The envelopes by the shape of errors. */
+export const envelopes = {
   openai: errorEnvelope,
   messages: messagesErrorEnvelope,
   google: googleErrorEnvelope,

@@ -12,6 +12,7 @@ const listed = {
   [Endpoint.RERANK]: '/v1/rerank',
   [Endpoint.COMPLETIONS]: '/v1/completions',
   [Endpoint.GEMINI]: '/v1beta/models/{model}:generateContent',
+  [Endpoint.GEMINI_EMBEDDINGS]: '/v1beta/models/{model}:embedContent',
 } satisfies Readonly<Record<(typeof Endpoint)[Exclude<keyof typeof Endpoint, 'UNSPECIFIED'>], string>>;
 
 const paths: ReadonlyMap<Endpoint, string> = new Map(

@@ -1,14 +1,14 @@
 import type { Annotation, Extra, Item, Opaque, Part, Protocol, TokenLogprob } from '../gen/tollgate/v1/content_pb.ts';
 import { ItemStatus, Phase } from '../gen/tollgate/v1/content_pb.ts';
-import type {
-  Completed,
-  DeltaKind,
+import {
+  type Completed,
+  type DeltaKind,
   ExtensionScope,
-  Finished,
-  FinishReason,
-  GenerationEvent,
-  Started,
-  Usage,
+  type Finished,
+  type FinishReason,
+  type GenerationEvent,
+  type Started,
+  type Usage,
 } from '../gen/tollgate/v1/event_pb.ts';
 
 /**
@@ -134,4 +134,14 @@ export function annotationAdded(
 /** Returns `extension`: JSON members of a protocol for which the protobuf messages have no field. `scope`: where in the protocol's message (an event of a stream, or a whole response) they were. */
 export function extension(choice: number, scope: ExtensionScope, extra: Extra): GenerationEvent {
   return wrap(choice, { case: 'extension', value: { $typeName: 'tollgate.v1.Extension', scope, extra } });
+}
+
+/** Returns whether an event has members of a choice as a whole, not of a part of it. */
+export function isChoiceExtension({ event }: GenerationEvent): boolean {
+  return event.case === 'extension' && event.value.scope === ExtensionScope.CHOICE;
+}
+
+/** Returns whether an event is shown with the end of an answer: a finish, and members of a choice that come after one. `hasFinished`: a finish has come. */
+export function isAtEnd(event: GenerationEvent, hasFinished: boolean): boolean {
+  return event.event.case === 'finished' || (hasFinished && isChoiceExtension(event));
 }

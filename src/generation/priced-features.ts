@@ -138,7 +138,10 @@ function findPricedMembers(body: JsonObject, samples: number, path: string): Wit
         ? 'more samples'
         : undefined
       : findMemberFeature(name, value);
-    if (feature !== undefined) found.push({ feature, param: path + name });
+    if (feature === undefined) continue;
+    const listed = listedName(name);
+    // Errors name members as Gemini spells them, in whatever spelling they came.
+    found.push({ feature, param: (listed === name ? path : camelCase(path)) + listed });
   }
   return found;
 }
@@ -218,9 +221,19 @@ export function memberFeature(param: string): string | undefined {
 
 /** Returns what a member costs. Names in camelCase are Gemini's, which has them in snake_case too. */
 function findPricedMember(name: string): PricedMember | undefined {
-  if (Object.hasOwn(pricedMembers, name)) return pricedMembers[name];
-  const camel = name.includes('_') ? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()) : name;
-  return Object.hasOwn(pricedMembers, camel) ? pricedMembers[camel] : undefined;
+  const listed = listedName(name);
+  return Object.hasOwn(pricedMembers, listed) ? pricedMembers[listed] : undefined;
+}
+
+function camelCase(name: string): string {
+  return name.includes('_') ? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()) : name;
+}
+
+/** Returns the name of a member as `pricedMembers` has it; a name that it does not have stays as it is. */
+function listedName(name: string): string {
+  if (Object.hasOwn(pricedMembers, name)) return name;
+  const camel = camelCase(name);
+  return Object.hasOwn(pricedMembers, camel) ? camel : name;
 }
 
 function isTextOnly(value: JsonValue): boolean {

@@ -41,6 +41,8 @@ export interface UpstreamCall {
   readonly maxOutputTokens: number | undefined;
   /** The model's maximum, for protocols that require a limit; absent: it is unknown. */
   readonly modelOutputTokens?: number | undefined;
+  /** True if the model reasons; absent: it is unknown. */
+  readonly modelReasons?: boolean | undefined;
   /** The number of the attempt within the request, over all routes, from 1. */
   readonly attempt: number;
   /** True if the answer is needed only at its end, so that it is requested without streaming if the upstream can do that. */

@@ -84,6 +84,7 @@ const listed = {
   [Endpoint.RERANK]: '/v1/rerank',
   [Endpoint.COMPLETIONS]: '/v1/completions',
   [Endpoint.GEMINI]: '/v1beta/models/{model}:generateContent',
+  [Endpoint.GEMINI_EMBEDDINGS]: '/v1beta/models/{model}:embedContent',
 } satisfies Readonly<Record<(typeof Endpoint)[Exclude<keyof typeof Endpoint, 'UNSPECIFIED'>], string>>;
 
 /** The public path of each endpoint that a model can list. */
@@ -94,6 +95,10 @@ const tierNames: ReadonlyMap<ServiceTier, string> = new Map([
   [ServiceTier.FLEX, 'flex'],
   [ServiceTier.PRIORITY, 'priority'],
 ]);
+
+function isEmbedding(endpoint: Endpoint): boolean {
+  return endpoint === Endpoint.EMBEDDINGS || endpoint === Endpoint.GEMINI_EMBEDDINGS;
+}
 
 /** Returns a model: the documented fields, and those that the official clients of OpenAI and Anthropic read in lists of models. */
 export function modelJson(model: Model) {
@@ -114,7 +119,7 @@ export function modelJson(model: Model) {
       vision: model.vision,
       function_call: model.functionCall,
       reasoning: model.reasoning,
-      ...(model.endpoints.includes(Endpoint.EMBEDDINGS) ? { dimensions: model.dimensions } : {}),
+      ...(model.endpoints.some(isEmbedding) ? { dimensions: model.dimensions } : {}),
       service_tiers: listTiers(model),
     },
     available: model.available,

@@ -162,7 +162,7 @@ export const simulatorEmbeddingModels: readonly (MessageInitShape<typeof ModelSc
     name: 'Simulator Embed',
     description: 'Vectors of 256 numbers, or fewer on request; texts that share words have similar ones.',
     contextLength: 8_192,
-    endpoints: [Endpoint.EMBEDDINGS],
+    endpoints: [Endpoint.EMBEDDINGS, Endpoint.GEMINI_EMBEDDINGS],
     dimensions: true,
     tokenizer: 'cl100k_base',
     pricing: { inputPicoUsd: pico(0.02) },

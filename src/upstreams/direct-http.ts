@@ -1,6 +1,4 @@
 import type { JsonObject, UpstreamCodec } from '../codecs/codec.ts';
-import { fieldJson } from '../codecs/json.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
 import type { DirectCall } from '../generation/direct-call.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { fetchBody } from './fetch-body.ts';
@@ -55,15 +53,4 @@ export async function withCleanFailures<Answer>(target: HttpTarget, attempt: () 
   } catch (thrown) {
     throw thrown instanceof UpstreamFailure ? target.clean(thrown) : thrown;
   }
-}
-
-/**
- * Returns the unknown fields of a request that the upstream's protocol can't carry. Throws `unsupported_parameter` for a `strict` request.
- */
-export function listDropped({ extraJson, strict }: { readonly extraJson: string; readonly strict: boolean }): string[] {
-  const dropped = Object.keys(fieldJson(extraJson) ?? {});
-  const [param] = dropped;
-  if (!strict || param === undefined) return dropped;
-  const fields = dropped.join(', ');
-  throw new GatewayError('unsupported_parameter', `The model’s provider does not know ${fields}.`, { param });
 }

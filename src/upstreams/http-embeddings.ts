@@ -2,11 +2,13 @@ import { encodeEmbedRequest } from '../codecs/embeddings/encode-request.ts';
 import { parseEmbedAnswer } from '../codecs/embeddings/parse-answer.ts';
 import { encodeEmbedBatch, parseEmbedBatch } from '../codecs/gemini/embeddings.ts';
 import type { JsonObject } from '../codecs/codec.ts';
+import { fieldJson } from '../codecs/json.ts';
 import type { EmbedRequest, Vector } from '../gen/tollgate/v1/embedding_pb.ts';
 import type { DirectCall } from '../generation/direct-call.ts';
 import type { Embedded } from '../generation/embeddings/embedding-upstream.ts';
+import { refuseLoss } from '../generation/portable/portable-request.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
-import { type DirectHttp, listDropped, postDirectly, withCleanFailures } from './direct-http.ts';
+import { type DirectHttp, postDirectly, withCleanFailures } from './direct-http.ts';
 
 /** How embeddings are requested in a wire protocol. */
 export interface EmbeddingProtocol {
@@ -16,8 +18,8 @@ export interface EmbeddingProtocol {
   parse(text: string): Omit<Embedded, 'dropped'>;
   /** The most inputs of one call. */
   readonly inputsMax: number;
-  /** True if unknown fields of a request are passed on unchanged; false: the protocol does not allow them. */
-  readonly takesExtra: boolean;
+  /** Returns the members of a request that the protocol does not allow, by the client's names. */
+  unsent(request: EmbedRequest): string[];
   /** True if providers accept token ids, unless their configuration says otherwise. */
   readonly takesTokenIds: boolean;
 }
@@ -28,7 +30,7 @@ export const openaiEmbeddings: EmbeddingProtocol = {
   encode: encodeEmbedRequest,
   parse: parseEmbedAnswer,
   inputsMax: 2048,
-  takesExtra: true,
+  unsent: ({ geminiMembers }) => geminiMembers,
   takesTokenIds: true,
 };
 
@@ -38,7 +40,7 @@ export const geminiEmbeddings: EmbeddingProtocol = {
   encode: encodeEmbedBatch,
   parse: parseEmbedBatch,
   inputsMax: 100,
-  takesExtra: false,
+  unsent: ({ extraJson }) => Object.keys(fieldJson(extraJson) ?? {}),
   takesTokenIds: false,
 };
 
@@ -54,7 +56,8 @@ export async function embedOverHttp(http: HttpEmbedding, call: DirectCall<EmbedR
   const { protocol, target } = http;
   const { request } = call;
   call.signal.throwIfAborted();
-  const dropped = protocol.takesExtra ? [] : listDropped(request);
+  const dropped = protocol.unsent(request);
+  refuseLoss(request, dropped);
   return withCleanFailures(target, async () => {
     const vectors: Vector[] = [];
     let inputTokens: number | undefined = 0;

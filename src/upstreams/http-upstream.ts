@@ -5,6 +5,7 @@ import { Delivery, Endpoint, type GenerateRequest, OutputFormatType } from '../g
 import type { EmbedRequest } from '../gen/tollgate/v1/embedding_pb.ts';
 import type { RerankRequest } from '../gen/tollgate/v1/rerank_pb.ts';
 import type { DirectCall } from '../generation/direct-call.ts';
+import { clientName } from '../generation/check/field-names.ts';
 import type { Embedded, EmbeddingUpstream } from '../generation/embeddings/embedding-upstream.ts';
 import type { Reranked, RerankUpstream } from '../generation/rerank/rerank-upstream.ts';
 import { checkCalls } from '../generation/portable/arrange-calls.ts';
@@ -247,7 +248,9 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const portable = isOwn ? keepUnchanged(request, codec.protocol) : toPortable(request, codec.protocol);
       const names = isOwn ? undefined : new ToolNames(portable.request, lane.protocol.toolName);
       const encoded = this.#encode(lane, call, names?.request ?? portable.request);
-      const dropped = joinLists(portable.dropped, encoded.dropped, withheld);
+      const dropped = joinLists(portable.dropped, encoded.dropped, withheld).map(name =>
+        clientName(request.endpoint, name),
+      );
       refuseLoss(request, dropped);
       restorers = this.#restorers(lane.protocol, portable, names, dropped);
       const sent = joinLists(encoded.unpriced ?? none, unpriced);
@@ -308,7 +311,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
 
   #encode(
     { reading: { codec, provider } }: Lane,
-    { model, maxOutputTokens, modelOutputTokens, whole, accountId, paidTools }: SentCall,
+    { model, maxOutputTokens, modelOutputTokens, modelReasons, whole, accountId, paidTools }: SentCall,
     request: GenerateRequest,
   ): EncodedRequest {
     const encoded = codec.encodeRequest({
@@ -316,6 +319,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       model,
       maxOutputTokens,
       modelOutputTokens,
+      modelReasons,
       stream: !whole,
       provider,
       dialect: this.#dialect,
@@ -399,11 +403,14 @@ function asksForTimings({ source }: GenerateRequest): boolean {
   return Buffer.from(buffer, byteOffset, length).includes('"timings_per_token"');
 }
 
+/** The protocols whose providers decide themselves which calls need results. */
+const checksCalls: ReadonlySet<Protocol> = new Set([Protocol.RESPONSES, Protocol.GEMINI]);
+
 /**
  * Returns the unchanged request, for an upstream with the protocol of the client. Throws for calls without results, unless the upstream checks that.
  */
 function keepUnchanged(request: GenerateRequest, protocol: Protocol): PortableRequest {
-  if (protocol !== Protocol.RESPONSES) checkCalls(request.items, request.endpoint);
+  if (!checksCalls.has(protocol)) checkCalls(request.items, request.endpoint);
   return { request, dropped: [], calls: undefined };
 }
 

@@ -110,6 +110,32 @@ const responses = {
   max_output_tokens: 20,
   store: false,
 };
+const gemini = {
+  contents: [
+    { role: 'user', parts: [{ text: say }, { inlineData: { mimeType: 'image/png', data: 'iVBORw0KGgo=' } }] },
+    {
+      role: 'model',
+      parts: [
+        { text: 'hm', thought: true, thoughtSignature: 'QUJD' },
+        { functionCall: { name: 'look', args: { at: 1 } } },
+      ],
+    },
+    { role: 'user', parts: [{ functionResponse: { name: 'look', response: { output: 'x' } } }] },
+  ],
+  systemInstruction: { parts: [{ text: 'Be brief.' }] },
+  tools: [
+    {
+      functionDeclarations: [{ name: 'look', parameters: { type: 'OBJECT', properties: { at: { type: 'INTEGER' } } } }],
+    },
+  ],
+  toolConfig: { functionCallingConfig: { mode: 'AUTO', allowedFunctionNames: ['look'] } },
+  generationConfig: {
+    maxOutputTokens: 20,
+    stopSequences: ['y'],
+    responseJsonSchema: schema,
+    thinkingConfig: { thinkingBudget: 0 },
+  },
+};
 const imageRequest = { model: 'sim/image', prompt: 'a tree', n: 1, size: '64x64', response_format: 'b64_json' };
 
 type Route = readonly [
@@ -124,6 +150,16 @@ const routes: readonly Route[] = [
   ['POST', '/v1/chat/completions', { ...chat, model: 'odd/model', stream: true }],
   ['POST', '/v1/messages', messages],
   ['POST', '/v1/messages/count_tokens', messages],
+  ['POST', '/v1beta/models/sim/small:generateContent', gemini],
+  ['POST', '/v1beta/models/odd/model:streamGenerateContent?alt=sse', gemini],
+  ['POST', '/v1beta/models/sim/small:streamGenerateContent', gemini],
+  ['POST', '/v1beta/models/sim/small:countTokens', { contents: gemini.contents }],
+  [
+    'POST',
+    '/v1beta/models/sim/embed:batchEmbedContents',
+    { requests: [{ content: { parts: [{ text: 'x' }] }, outputDimensionality: 8 }] },
+  ],
+  ['GET', '/v1beta/models?pageSize=3&pageToken=c2lt'],
   ['POST', '/v1/responses', responses],
   ['POST', '/v1/responses', { ...responses, stream: true }],
   ['POST', '/v1/responses/input_tokens', responses],

@@ -196,7 +196,7 @@ export function signatureTests(find: () => SignatureTarget): void {
     expect(first.output[0]).not.toHaveProperty('encrypted_content');
     const call = first.output.find(item => item.type === 'function_call');
     const given = { type: 'function_call_output', call_id: call?.call_id, output: result };
-    expect((await ask([said, ...first.output, given])).warnings).toMatch(/^dropped=reasoning/);
+    expect((await ask([said, ...first.output, given])).warnings).toMatch(/^dropped=input.reasoning/);
     expect(target.server.requests.map(signaturesIn)).toEqual([[], [['skip_thought_signature_validator']]]);
   });
 }

@@ -1,5 +1,6 @@
 /** The official clients: each sends the same requests in its format, and its answers are converted to a common format. */
 import Anthropic from '@anthropic-ai/sdk';
+import { type Content, FinishReason, type GenerateContentConfig, GoogleGenAI, type Part } from '@google/genai';
 import OpenAI from 'openai';
 import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources/chat/completions';
 import type { ResponseCreateParamsNonStreaming, ResponseInputItem } from 'openai/resources/responses/responses';
@@ -297,5 +298,105 @@ function readMessagesAnswer({ content, stop_reason: reason, usage }: Anthropic.M
     finish: messagesFinishes[reason ?? ''] ?? 'other',
     cached: usage.cache_read_input_tokens ?? 0,
     output: usage.output_tokens,
+  };
+}
+
+const geminiFinishes: Readonly<Record<string, Got['finish']>> = {
+  [FinishReason.STOP]: 'stop',
+  [FinishReason.MAX_TOKENS]: 'length',
+  [FinishReason.SAFETY]: 'content_filter',
+};
+
+/** What the matrix reads of a whole answer, or of all chunks of a stream. */
+interface GeminiAnswer {
+  readonly parts: readonly Part[];
+  readonly finish: string | undefined;
+  readonly cached: number;
+  readonly output: number;
+}
+
+/** Returns the official client of Gemini's interface. It continues with all parts that it received, as its chats do. */
+export function geminiClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): MatrixClient {
+  const client = new GoogleGenAI({ apiKey, httpOptions: { baseUrl: url } });
+  type Body = { readonly model: string; readonly contents: Content[]; readonly config: GenerateContentConfig };
+  const answer = async (body: Body, streamed: boolean): Promise<GeminiAnswer> => {
+    const chunks = streamed
+      ? await Array.fromAsync(await client.models.generateContentStream(body))
+      : [await client.models.generateContent(body)];
+    const candidates = chunks.flatMap(chunk => chunk.candidates ?? []);
+    const usage = chunks.at(-1)?.usageMetadata;
+    return {
+      parts: candidates.flatMap(candidate => candidate.content?.parts ?? []),
+      finish: candidates.map(({ finishReason }) => finishReason).findLast(reason => reason !== undefined),
+      cached: usage?.cachedContentTokenCount ?? 0,
+      output: (usage?.candidatesTokenCount ?? 0) + (usage?.thoughtsTokenCount ?? 0),
+    };
+  };
+  return {
+    name: 'Gemini',
+    async ask(model, question, streamed) {
+      const body = geminiBody(model, question);
+      const first = await answer(body, streamed);
+      return {
+        got: readGeminiAnswer(first),
+        goOn: async result => {
+          const results = first.parts.flatMap(({ functionCall: call }) =>
+            call === undefined
+              ? []
+              : [
+                  {
+                    functionResponse: {
+                      ...(call.id && { id: call.id }),
+                      name: call.name ?? '',
+                      response: { output: result },
+                    },
+                  },
+                ],
+          );
+          const turns = [
+            { role: 'model', parts: [...first.parts] },
+            { role: 'user', parts: results },
+          ];
+          return readGeminiAnswer(await answer({ ...body, contents: [...body.contents, ...turns] }, streamed));
+        },
+      };
+    },
+  };
+}
+
+function geminiBody(model: string, question: Question) {
+  const { text, image, system, tools, reasoning, schema, stop, limit } = question;
+  const imagePart = { inlineData: { mimeType: 'image/png', data: image ?? '' } };
+  const declared = { name: 'get_weather', description, parametersJsonSchema: weather };
+  const config: GenerateContentConfig = {
+    maxOutputTokens: limit ?? 4_000,
+    ...(system === undefined ? {} : { systemInstruction: system }),
+    ...(tools === undefined ? {} : { tools: [{ functionDeclarations: [declared] }] }),
+    ...(reasoning === undefined ? {} : { thinkingConfig: { thinkingBudget: 1_024, includeThoughts: true } }),
+    ...(schema === undefined ? {} : { responseMimeType: 'application/json', responseJsonSchema: schema }),
+    ...(stop === undefined ? {} : { stopSequences: [stop] }),
+  };
+  return {
+    model,
+    contents: [{ role: 'user', parts: [{ text }, ...(image === undefined ? [] : [imagePart])] }],
+    config,
+  };
+}
+
+function readGeminiAnswer({ parts, finish, cached, output }: GeminiAnswer): Got {
+  const texts = (isThought: boolean): string =>
+    parts.map(part => ((part.thought === true) === isThought ? (part.text ?? '') : '')).join('');
+  // Google's own models give calls no ids.
+  const calls = parts
+    .flatMap(({ functionCall }) => functionCall ?? [])
+    .map(({ id, name = '', args }, index) => ({ id: id ?? String(index), name, args }));
+  const known = geminiFinishes[finish ?? ''] ?? 'other';
+  return {
+    text: texts(false),
+    reasoningText: texts(true),
+    calls,
+    finish: known === 'stop' && calls.length > 0 ? 'tool_calls' : known,
+    cached,
+    output,
   };
 }

@@ -13,6 +13,7 @@ import { geminiKey, GeminiServer } from './gemini-server.ts';
 import {
   type Question,
   chatClient,
+  geminiClient,
   type Got,
   type MatrixClient,
   messagesClient,
@@ -114,7 +115,7 @@ const features: Readonly<Record<string, Feature>> = {
 };
 
 const ways = ['whole', 'streamed'] as const;
-const clientNames = ['Chat', 'Responses', 'Messages'] as const;
+const clientNames = ['Chat', 'Responses', 'Messages', 'Gemini'] as const;
 
 let inner: Gateway;
 let server: GeminiServer;
@@ -124,7 +125,12 @@ beforeAll(async () => {
   inner = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
   server = await GeminiServer.start(inner);
   gateway = await startGateway({ config: config(), environment: { INNER_KEY: inner.apiKey } });
-  clients = { Chat: chatClient(gateway), Responses: responsesClient(gateway), Messages: messagesClient(gateway) };
+  clients = {
+    Chat: chatClient(gateway),
+    Responses: responsesClient(gateway),
+    Messages: messagesClient(gateway),
+    Gemini: geminiClient(gateway),
+  };
 });
 afterAll(async () => {
   await endGateway(gateway);
@@ -141,7 +147,7 @@ function config(): string {
   - id: ${name}/${kind}
     max_output_tokens: 16384
     context_length: 128000
-    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
+    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages, "/v1beta/models/{model}:generateContent"]
     capabilities: { vision: true, function_call: true, reasoning: true }
     pricing: { input: 1, output: 4, caching: { read: 0.1, write_5m: 1.25, write_1h: 2 } }
     routes: [{ provider: ${name}, model: ${upstreamModel(name, kind)} }]`;

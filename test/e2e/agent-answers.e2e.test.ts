@@ -86,6 +86,7 @@ const finishes: Readonly<Record<string, { calls: string; length: string }>> = {
   Chat: { calls: 'tool_calls', length: 'length' },
   Responses: { calls: 'completed', length: 'incomplete max_output_tokens' },
   Messages: { calls: 'tool_use', length: 'max_tokens' },
+  Gemini: { calls: 'STOP', length: 'MAX_TOKENS' },
 };
 
 describe.each(pairs)('$title', pair => {

@@ -133,6 +133,42 @@ describe('a batch', () => {
     expect(listed.body.data[0]).toMatchObject({ batch_id: made.id });
   });
 
+  test('for Gemini has the model in the address of each item, and Google’s answers and errors', async () => {
+    const before = await readBalance(gateway);
+    const item = (custom_id: string, model: string, text: string, more: object = {}) => ({
+      custom_id,
+      method: 'POST',
+      url: `/v1beta/models/${model}:generateContent`,
+      body: { contents: [{ role: 'user', parts: [{ text }] }], ...more },
+    });
+    const items = [
+      item('a', 'sim/small', 'Hi\n!sim say=one'),
+      item('b', 'sim/large:flex', 'Hi\n!sim tokens=9'),
+      item('c', 'no/such', 'Hi'),
+      item('d', 'sim/small', 'Hi', { generation_config: { max_output_tokens: -1 } }),
+    ];
+    const made = await createBatch(gateway, items, { endpoint: '/v1beta/models/{model}:generateContent' });
+    const batch = await endedBatch(gateway, made.id);
+    expect(batch).toMatchObject({ status: 'completed', request_counts: { total: 4, completed: 2, failed: 2 } });
+    const results = (await readLines(gateway, batch.output_file_id)) as unknown as {
+      custom_id: string;
+      response: { body: { candidates: { content: object }[]; usageMetadata: { cost: number } } };
+    }[];
+    expect(results.map(({ custom_id }) => custom_id)).toEqual(['a', 'b']);
+    expect(results[0]?.response.body.candidates[0]?.content).toEqual({ role: 'model', parts: [{ text: 'one' }] });
+    const cost = results.reduce((sum, { response }) => sum + response.body.usageMetadata.cost, 0);
+    expect(BigInt(Math.round(cost * 1e9))).toBe(before - (await readBalance(gateway)));
+    const errors = await readLines(gateway, batch.error_file_id);
+    expect(errors.map(({ custom_id, response }) => [custom_id, response?.status_code, response?.body.error])).toEqual([
+      ['c', 404, expect.objectContaining({ status: 'NOT_FOUND', code: 404 })],
+      ['d', 400, expect.objectContaining({ status: 'INVALID_ARGUMENT', code: 400 })],
+    ]);
+    const wrong = await createBatch(gateway, [{ ...items[0], url: '/v1beta/models/:generateContent' }], {
+      endpoint: '/v1beta/models/{model}:generateContent',
+    });
+    expect((await endedBatch(gateway, wrong.id)).status).toBe('failed');
+  });
+
   test('for Responses or embeddings has results in the format of that interface', async () => {
     const url = '/v1/responses';
     const body = { model: 'sim/small', input: 'x\n!sim say=hello', store: false };

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => endGateway(gateway));
 beforeEach(() => {
-  for (const name of ['.claude', '.codex', '.config', '.qwen', '.continue']) {
+  for (const name of ['.claude', '.codex', '.config', '.gemini', '.qwen', '.continue']) {
     rmSync(join(home, name), { recursive: true, force: true });
   }
 });
@@ -78,6 +78,18 @@ const clients = [
     kept: 'dark',
     suffix: '/v1',
     requested: '/v1/chat/completions',
+  },
+  {
+    name: 'gemini-cli',
+    path: '.gemini/.env',
+    own: 'GEMINI_API_KEY=old\nTHEME=dark\n',
+    find: (text: string) =>
+      ['GOOGLE_GEMINI_BASE_URL', 'GEMINI_API_KEY', 'GEMINI_MODEL', 'THEME'].map(
+        name => new RegExp(`^${name}=(.*)$`, 'm').exec(text)?.[1],
+      ),
+    kept: 'dark',
+    suffix: '',
+    requested: '/v1beta/models/sim/large:generateContent',
   },
   {
     name: 'qwen-code',

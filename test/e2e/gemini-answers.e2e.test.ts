@@ -106,7 +106,24 @@ const interfaces: Readonly<Record<string, { path: string; body(word: string): Js
     body: word => ({ max_tokens: 500, messages: [{ role: 'user', content: word }] }),
     end: ({ stop_reason: reason, stop_details: details }) => [reason, (details as Json | undefined)?.['type']],
   },
+  Gemini: {
+    path: '/v1beta/models/google/flash:generateContent',
+    body: word => ({
+      contents: [{ role: 'user', parts: [{ text: word }] }],
+      generationConfig: { maxOutputTokens: 500 },
+    }),
+    end: ({ candidates, promptFeedback }) => [
+      (candidates as Json[] | undefined)?.map(({ finishReason }) => finishReason),
+      (promptFeedback as Json | undefined)?.['blockReason'],
+    ],
+  },
 };
+
+/** Returns the gateway's code of an error: in Google's form it is the reason. */
+function readCode(error: unknown): unknown {
+  const { code, details } = error as { code: unknown; details?: { reason: unknown }[] };
+  return details?.[0]?.reason ?? code;
+}
 
 async function ask(name: string, word: string): Promise<{ status: number; answer: Json; requestId: string }> {
   const { path, body } = interfaces[name] ?? expect.fail(name);
@@ -115,11 +132,13 @@ async function ask(name: string, word: string): Promise<{ status: number; answer
   return { status: response.status, answer, requestId: response.headers.get('x-request-id') ?? '' };
 }
 
-describe.each([
+describe.each<[name: string, refused: unknown, refusedWithin?: unknown]>([
   ['Chat', ['content_filter']],
   ['Responses', ['incomplete', { reason: 'content_filter' }]],
   ['Messages', ['content_filter', 'refusal']],
-])('%s', (name, refused) => {
+  // Google's own answers come back as they were.
+  ['Gemini', [undefined, 'PROHIBITED_CONTENT'], [['SAFETY'], undefined]],
+])('%s', (name, refused, refusedWithin = refused) => {
   test('a blocked prompt is a refusal, and its input is charged', async () => {
     const { status, answer, requestId } = await ask(name, 'blocked before');
     expect([status, interfaces[name]?.end(answer)]).toEqual([200, refused]);
@@ -134,7 +153,7 @@ describe.each([
 
   test('a blocked answer is answered with 200, and its output is charged', async () => {
     const { status, answer, requestId } = await ask(name, 'blocked within');
-    expect([status, interfaces[name]?.end(answer)]).toEqual([200, refused]);
+    expect([status, interfaces[name]?.end(answer)]).toEqual([200, refusedWithin]);
     expect(JSON.stringify(answer)).toContain('Well, ');
     expect((await readRecord(gateway, requestId)).costNanoUsd).toBe(120_000n);
   });
@@ -147,12 +166,12 @@ describe.each([
       640_000n,
       { inputTokens: 150, cacheReadTokens: 900, outputTokens: 40, reasoningTokens: 30 },
     ]);
-    expect((answer['usage'] as Json)['cost']).toBe(0.00064);
+    expect(((answer['usage'] ?? answer['usageMetadata']) as Json)['cost']).toBe(0.00064);
   });
 
   test('a malformed call is an upstream failure: 502, and free', async () => {
     const { status, answer, requestId } = await ask(name, 'broken call');
-    expect([status, (answer['error'] as Json)['code']]).toEqual([502, 'upstream_error']);
+    expect([status, readCode(answer['error'])]).toEqual([502, 'upstream_error']);
     expect((await readRecord(gateway, requestId)).costNanoUsd).toBe(0n);
   });
 });
@@ -176,7 +195,7 @@ test.each([
     const response = await post(gateway, path, { model: 'google/flash', ...body(word) });
     const shown = JSON.stringify([...response.headers]) + (await response.clone().text());
     const { error } = (await response.json()) as { error: Json };
-    expect([response.status, error['code'], error['message']]).toEqual(index === 0 ? expected : next);
+    expect([response.status, readCode(error), error['message']]).toEqual(index === 0 ? expected : next);
     expect(shown).not.toContain('canary');
   }
   await expect.poll(() => gateway.printed(), { timeout: 10_000 }).toContain(`"code":"${expected[1]}"`);

@@ -32,6 +32,9 @@ describe('the model in a path', () => {
     ['/v1beta/models/acme%2Ffast', 'acme/fast'],
     ['/v1beta/models/fast', 'acme/fast'],
     ['/v1beta/models/quick', 'acme/fast'],
+    // The AI SDK leaves `models/` out before an id with a slash.
+    ['/v1beta/acme/fast', 'acme/fast'],
+    ['/v1beta/org/m:latest', 'org/m:latest'],
     ['/v1beta/models/a/b/c', 'a/b/c'],
     ['/v1beta/models/org/m:latest', 'org/m:latest'],
     ['/v1beta/models/sim/large:flex', 'sim/large'],
@@ -161,6 +164,8 @@ describe('the envelope', () => {
     ['GET', '/v1/models/none', {}, false],
     ['GET', '/v1/unknown', { 'x-goog-api-key': 'sk-tg-none' }, false],
     ['GET', '/v1betas', {}, false],
+    ['POST', '/v1beta/acme/fast:predict', {}, true],
+    ['GET', '/v1beta/acme/fast:generateContent', {}, true],
   ])('%s %s %j: Google’s is %s', async (method, path, headers, isGoogle) => {
     const options: GeminiOptions = { key: null, headers, method };
     const { status, raw } = await askGemini(gateway, path, method === 'POST' ? hello : undefined, options);

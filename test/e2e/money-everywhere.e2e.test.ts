@@ -39,6 +39,14 @@ const requested: fc.Arbitrary<PaidRequest> = fc.oneof(
   })),
   prompt.map(input => ({ path: '/v1/responses', body: { model: 'sim/large', input, max_output_tokens: 40 } })),
   prompt.map(said => ({ path: '/v1/messages', body: { model: 'sim/small', messages: message(said), max_tokens: 40 } })),
+  prompt.map(said => ({
+    path: '/v1beta/models/sim/large:flex:generateContent',
+    body: { contents: [{ role: 'user', parts: [{ text: said }] }], generationConfig: { maxOutputTokens: 40 } },
+  })),
+  fc.array(prompt, { minLength: 1, maxLength: 5 }).map(inputs => ({
+    path: '/v1beta/models/sim/embed:batchEmbedContents',
+    body: { requests: inputs.map(input => ({ content: { parts: [{ text: input }] } })) },
+  })),
   fc
     .tuple(fc.array(prompt, { minLength: 1, maxLength: 3 }), fc.integer({ min: 1, max: 3 }), fc.boolean())
     .map(([prompts, n, echo]) => ({
@@ -60,16 +68,14 @@ const requested: fc.Arbitrary<PaidRequest> = fc.oneof(
 
 const toNano = (dollars: number): bigint => BigInt(Math.round(dollars * 1e9));
 
-async function ask({
-  path,
-  body,
-}: PaidRequest): Promise<{ response: Response; answer: { usage?: { cost?: number } } }> {
+async function ask({ path, body }: PaidRequest): Promise<{ response: Response; shownCost: number | undefined }> {
   const response = await fetch(`${gateway.url}${path}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
     body: JSON.stringify(body),
   });
-  return { response, answer: (await response.json()) as { usage?: { cost?: number } } };
+  const answer = (await response.json()) as { usage?: { cost?: number }; usageMetadata?: { cost?: number } };
+  return { response, shownCost: (answer.usage ?? answer.usageMetadata)?.cost };
 }
 
 async function readReceipt(response: Response): Promise<Receipt> {
@@ -85,13 +91,13 @@ test('usage, header, record, receipt and balance agree on every path', async () 
     fc.asyncProperty(fc.array(requested, { minLength: 1, maxLength: 6 }), async requests => {
       for (const each of requests) {
         const before = await readBalance(gateway);
-        const { response, answer } = await ask(each);
+        const { response, shownCost } = await ask(each);
         const debited = before - (await readBalance(gateway));
         const receipt = await readReceipt(response);
         expect(toNano(receipt.cost)).toBe(debited);
         if (response.status === 200) {
           expect(toNano(Number(response.headers.get('x-tollgate-cost')))).toBe(debited);
-          if (answer.usage?.cost !== undefined) expect(toNano(answer.usage.cost)).toBe(debited);
+          if (shownCost !== undefined) expect(toNano(shownCost)).toBe(debited);
           expect(debited > 0n).toBe(true);
         } else {
           expect([response.status, debited, receipt.state]).toEqual([502, 0n, 'upstream_failed']);

@@ -135,7 +135,7 @@ describe('gemini', () => {
   const config = (members: Json): Json[] => [{ generationConfig: members }, { generation_config: members }];
   test.each<readonly [string, Json]>([
     ...config({ responseModalities: ['TEXT', 'IMAGE'] }).map(body => ['responseModalities', body] as const),
-    ...config({ response_modalities: ['AUDIO'] }).map(body => ['modalities', body] as const),
+    ...config({ response_modalities: ['AUDIO'] }).map(body => ['responseModalities', body] as const),
     ...config({ speechConfig: { languageCode: 'de-DE' } }).map(body => ['speechConfig', body] as const),
     ...config({ image_config: { image_size: '4K' } }).map(body => ['image_config', body] as const),
     ...config({ imageConfig: { imageSize: '4K' } }).map(body => ['imageConfig', body] as const),
@@ -143,7 +143,7 @@ describe('gemini', () => {
     ...config({ modelSelectionConfig: {} }).map(body => ['modelSelectionConfig', body] as const),
     ['cachedContent', { cachedContent: 'cachedContents/x' }],
     ['cached', { cached_content: 'cachedContents/x' }],
-    ['model_armor_config', { model_armor_config: { prompt_template_name: 't' } }],
+    ['modelArmorConfig', { model_armor_config: { prompt_template_name: 't' } }],
     ['serviceTier', { serviceTier: 'turbo' }],
     ['serviceTier', { service_tier: 'ULTRA' }],
   ])('%s of %o would cost what nobody pays, and is refused', async (param, members) => {

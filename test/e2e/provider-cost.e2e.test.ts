@@ -23,7 +23,7 @@ models:
   - id: acme/text
     context_length: 128000
     max_output_tokens: 8192
-    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
+    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages, "/v1beta/models/{model}:generateContent"]
     capabilities: { service_tiers: [flex] }
     pricing: { input: 1, output: 2, batch: 0.75 }
     routes: [{ provider: inner, model: sim/large, ${tokenCost} }]
@@ -71,6 +71,10 @@ const requested: Readonly<Record<string, readonly [path: string, body: object]>>
   flex: ['/v1/chat/completions', { model: 'acme/text', messages, service_tier: 'flex' }],
   responses: ['/v1/responses', { model: 'acme/text', input: 'How much?\n!sim tokens=30', store: false }],
   messages: ['/v1/messages', { model: 'acme/text', messages, max_tokens: 100 }],
+  gemini: [
+    '/v1beta/models/acme/text:generateContent',
+    { contents: [{ parts: [{ text: 'How much?\n!sim tokens=30' }] }], generationConfig: { maxOutputTokens: 100 } },
+  ],
   completions: ['/v1/completions', { model: 'acme/base', prompt: 'Once upon a time', max_tokens: 20 }],
   above: ['/v1/chat/completions', { model: 'acme/steep', messages }],
   unknown: ['/v1/chat/completions', { model: 'acme/unknown', messages }],
@@ -109,6 +113,7 @@ const expected: Readonly<Record<string, (record: Shown) => number>> = {
   flex: ({ input_tokens, output_tokens }) => (perMillion(input_tokens, 0.37) + perMillion(output_tokens, 1.13)) / 2,
   responses: ({ input_tokens, output_tokens }) => perMillion(input_tokens, 0.37) + perMillion(output_tokens, 1.13),
   messages: ({ input_tokens, output_tokens }) => perMillion(input_tokens, 0.37) + perMillion(output_tokens, 1.13),
+  gemini: ({ input_tokens, output_tokens }) => perMillion(input_tokens, 0.37) + perMillion(output_tokens, 1.13),
   completions: ({ input_tokens, output_tokens }) => perMillion(input_tokens, 0.37) + perMillion(output_tokens, 1.13),
   above: ({ input_tokens, output_tokens }) => perMillion(input_tokens, 11) + perMillion(output_tokens, 13),
   image: () => 0.034,

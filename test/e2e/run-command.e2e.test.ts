@@ -107,6 +107,20 @@ test('the key is labelled with the program alone, because the arguments can have
   expect(stdout).not.toContain('PASSWORD');
 });
 
+test('Gemini CLI gets the gateway in Vertex mode, other programs as the address of Gemini’s interface', async () => {
+  const script =
+    '#!/bin/sh\necho "$GOOGLE_GEMINI_BASE_URL $GEMINI_MODEL [$GOOGLE_GENAI_USE_VERTEXAI] $GOOGLE_VERTEX_BASE_URL"\n' +
+    'test "$GOOGLE_API_KEY" = "$GEMINI_API_KEY" && echo same\n';
+  for (const name of ['gemini', 'another']) {
+    const path = join(gateway.home.folder, name);
+    writeFileSync(path, script, { mode: 0o755 });
+    const { stdout } = await finished('--model', 'sim/large', '--', path);
+    const { url } = gateway;
+    const vertex = name === 'gemini' ? `[true] ${url}\nsame` : '[] ';
+    expect(stdout.trim()).toBe(`${url} sim/large ${vertex}`.trim());
+  }
+});
+
 test('the command does not use the gateway’s Node.js, which npx puts first in PATH', async () => {
   const own = join(dirname(dirname(main)), 'node_modules/.bin');
   const env = { ...environment(), PATH: `${own}:/usr/local/bin:/usr/bin:/bin` };

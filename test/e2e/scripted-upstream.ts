@@ -93,7 +93,8 @@ export interface SeenAnswer {
 /** A client interface. */
 export interface Interface {
   readonly name: string;
-  readonly path: string;
+  /** Returns the path for a model. */
+  readonly path: (model: string, streamed: boolean) => string;
   body(word: string): Json;
   whole(answer: Json): Pick<SeenAnswer, 'finish' | 'text' | 'calls'>;
   stream(events: readonly Json[]): Pick<SeenAnswer, 'finish' | 'text' | 'calls'>;
@@ -106,7 +107,7 @@ const parameters = { type: 'object', properties: { city: { type: 'string' } } };
 
 const chat: Interface = {
   name: 'Chat',
-  path: '/v1/chat/completions',
+  path: () => '/v1/chat/completions',
   body: word => ({
     messages: [{ role: 'user', content: word }],
     tools: ['f', 'g'].map(name => ({ type: 'function', function: { name, parameters } })),
@@ -159,7 +160,7 @@ function seenResponse(response: Json): Pick<SeenAnswer, 'finish' | 'text' | 'cal
 
 const responses: Interface = {
   name: 'Responses',
-  path: '/v1/responses',
+  path: () => '/v1/responses',
   body: word => ({ input: word, tools: ['f', 'g'].map(name => ({ type: 'function', name, parameters })) }),
   whole: seenResponse,
   stream: events => seenResponse(object(events.findLast(event => event['response'] !== undefined)?.['response'])),
@@ -167,7 +168,7 @@ const responses: Interface = {
 
 const messages: Interface = {
   name: 'Messages',
-  path: '/v1/messages',
+  path: () => '/v1/messages',
   body: word => ({
     max_tokens: 500,
     messages: [{ role: 'user', content: word }],
@@ -200,8 +201,39 @@ const messages: Interface = {
   },
 };
 
-/** The three interfaces of text. */
-export const interfaces: readonly Interface[] = [chat, responses, messages];
+function seenGemini(chunks: readonly Json[]): Pick<SeenAnswer, 'finish' | 'text' | 'calls'> {
+  const candidates = chunks.flatMap(chunk => list(chunk['candidates']));
+  const parts = candidates.flatMap(candidate => list(object(candidate['content'])['parts']));
+  return {
+    finish: candidates.map(({ finishReason }) => finishReason as string | undefined).findLast(Boolean),
+    text: parts.map(part => text(part['text'])).join(''),
+    calls: parts
+      .filter(part => part['functionCall'] !== undefined)
+      .map(part => object(part['functionCall']))
+      .map(call => ({ name: text(call['name']), arguments: JSON.stringify(call['args']) })),
+  };
+}
+
+const gemini: Interface = {
+  name: 'Gemini',
+  path: (model, streamed) =>
+    `/v1beta/models/${model}:${streamed ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
+  body: word => ({
+    contents: [{ role: 'user', parts: [{ text: word }] }],
+    tools: [{ functionDeclarations: ['f', 'g'].map(name => ({ name, parametersJsonSchema: parameters })) }],
+  }),
+  whole: answer => seenGemini([answer]),
+  stream: seenGemini,
+};
+
+/** The four interfaces of text. */
+export const interfaces: readonly Interface[] = [chat, responses, messages, gemini];
+
+/** Returns the code of an error; in Google's form it is the reason. */
+function readCode(error: Json): string {
+  const [detail] = list(error['details']);
+  return text(detail?.['reason']) || text(error['code']);
+}
 
 /** Requests the answer with this word. */
 export async function askFor(
@@ -210,12 +242,13 @@ export async function askFor(
   more: Json = {},
 ): Promise<SeenAnswer> {
   const { face, model, word, streamed } = requested;
-  const response = await post(gateway, face.path, { model, ...face.body(word), ...more, stream: streamed });
+  const named = face.name === 'Gemini' ? {} : { model, stream: streamed };
+  const response = await post(gateway, face.path(model, streamed), { ...named, ...face.body(word), ...more });
   const raw = await response.text();
   const facts = { status: response.status, requestId: response.headers.get('x-request-id') ?? '' };
   if (!streamed || response.status !== 200) {
     const answer = JSON.parse(raw) as Json;
-    const error = answer['error'] == null ? undefined : text(object(answer['error'])['code']);
+    const error = answer['error'] == null ? undefined : readCode(object(answer['error']));
     return { ...facts, ...face.whole(answer), error, said: answer };
   }
   const events = raw
@@ -224,7 +257,7 @@ export async function askFor(
     .filter(data => data !== undefined && data !== '[DONE]')
     .map(data => JSON.parse(data ?? '{}') as Json);
   const failed = events.find(event => event['error'] != null);
-  const error = failed === undefined ? undefined : text(object(failed['error'])['code']);
+  const error = failed === undefined ? undefined : readCode(object(failed['error']));
   return { ...facts, ...face.stream(events), error, said: events };
 }
 

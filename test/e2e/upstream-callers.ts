@@ -1,4 +1,4 @@
-/** The eight ways to request an answer (interface, whole or streamed), reduced to what the tests of upstreams check. */
+/** The ten ways to request an answer (interface, whole or streamed), reduced to what the tests of upstreams check. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
@@ -10,6 +10,7 @@ import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
 import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
 import type { Gateway } from '../gateway.ts';
 import { type Answer, type ChatError, complete, type Streamed, stream } from './chat-client.ts';
+import { askGemini, geminiPath } from './gemini-caller.ts';
 import { askMessages } from './messages-caller.ts';
 import { askResponses } from './responses-caller.ts';
 
@@ -33,6 +34,8 @@ export interface Seen {
 export interface Way {
   readonly name: string;
   readonly streamed: boolean;
+  /** True if the interface shows a call only once it is whole. */
+  readonly wholeCalls?: true;
   readonly ask: (gateway: Gateway, model: string, more?: object) => Promise<Seen>;
 }
 
@@ -172,6 +175,38 @@ async function readResponsesAnswer(gateway: Gateway, model: string, streamed: bo
   return retryAfter === null ? refused : { ...refused, retryAfter };
 }
 
+/** Requests an answer through Gemini's interface. */
+async function readGeminiAnswer(gateway: Gateway, model: string, streamed: boolean): Promise<Seen> {
+  const path = geminiPath(model, streamed ? 'streamGenerateContent?alt=sse' : 'generateContent');
+  const answer = await askGemini(gateway, path, {
+    contents: [{ role: 'user', parts: [{ text: prompt }] }],
+    tools: [{ functionDeclarations: [{ name: 'get_weather', parametersJsonSchema: parameters }] }],
+    generationConfig: { maxOutputTokens: 1_000 },
+  });
+  const { status, headers, error, reason, text, ms } = answer;
+  const calls = answer.parts.flatMap(({ functionCall }) => functionCall ?? []);
+  // In Google's words a call ends with STOP.
+  const finish = answer.finish === 'STOP' && calls.length > 0 ? 'tool_calls' : answer.finish;
+  const requestId = readRequestId(answer);
+  const args = calls.map(call => JSON.stringify(call.args)).join();
+  const seen = { requestId, text, arguments: args, finish, ms };
+  if (error === undefined) {
+    return { ...seen, end: 'answer', wrong: answer.chunks.at(-1)?.usageMetadata === undefined ? ['no usage'] : [] };
+  }
+  const { id } = error.details?.[0]?.metadata ?? {};
+  const wrong = [
+    ...(id === requestId ? [] : [`id ${id}`]),
+    ...(error.message === '' ? ['message'] : []),
+    ...(error.status === '' ? ['status'] : []),
+  ];
+  const code = String(reason);
+  if (status === 200) return { ...seen, end: 'broken', code, wrong };
+  if (error.code !== status) wrong.push(`code ${error.code}`);
+  const retryAfter = headers.get('retry-after');
+  const refused = { ...seen, end: 'refused' as const, status, code, wrong };
+  return retryAfter === null ? refused : { ...refused, retryAfter };
+}
+
 /** Returns an RPC request for an answer. */
 export function rpcRequest(model: string, delivery: Delivery): Parameters<ReturnType<typeof rpcClient>['generate']>[0] {
   const parts = [{ content: { case: 'text' as const, value: { text: prompt } } }];
@@ -264,6 +299,13 @@ export const ways: readonly Way[] = [
   { name: 'Messages whole', streamed: false, ask: (gateway, model) => readMessagesAnswer(gateway, model, false) },
   { name: 'Responses stream', streamed: true, ask: (gateway, model) => readResponsesAnswer(gateway, model, true) },
   { name: 'Responses whole', streamed: false, ask: (gateway, model) => readResponsesAnswer(gateway, model, false) },
+  {
+    name: 'Gemini stream',
+    streamed: true,
+    wholeCalls: true,
+    ask: (gateway, model) => readGeminiAnswer(gateway, model, true),
+  },
+  { name: 'Gemini whole', streamed: false, ask: (gateway, model) => readGeminiAnswer(gateway, model, false) },
   { name: 'RPC stream', streamed: true, ask: (gateway, model) => askRpc(gateway, model, Delivery.STREAMED) },
   { name: 'RPC whole', streamed: false, ask: (gateway, model) => askRpc(gateway, model, Delivery.WHOLE) },
 ];

@@ -131,6 +131,8 @@ const things: Readonly<Record<string, (below: string) => Promise<string>>> = {
   },
   '/v1/models/{model}': () => Promise.resolve('sim/small'),
   '/v1beta/models/{model}': () => Promise.resolve('sim/small'),
+  '/v1beta/models/{model}:embedContent': () => Promise.resolve('sim/embed'),
+  '/v1beta/models/{model}:batchEmbedContents': () => Promise.resolve('sim/embed'),
   '/v1/responses/{id}': () =>
     made('/v1/responses', apiKey, { model: 'sim/small', input: 'One.', background: true }, 'id'),
   '/v1/images/tasks/{id}': () =>
@@ -161,7 +163,10 @@ async function settledRequest(): Promise<string> {
 async function filled(path: string): Promise<string> {
   let real = path;
   for (const { 0: parameter, index } of path.matchAll(/\{\w+\}/g)) {
-    const make = things[path.slice(0, index + parameter.length)];
+    // A method after the parameter may need another thing.
+    const end = index + parameter.length;
+    const [method = ''] = /^:\w+/.exec(path.slice(end)) ?? [];
+    const make = things[path.slice(0, end) + method] ?? things[path.slice(0, end)];
     if (make === undefined) throw new Error(`add a function to \`things\` that makes ${parameter} of ${path}`);
     const below = real.slice(0, real.indexOf(`/${parameter}`));
     real = real.replace(parameter, encodeURIComponent(await make(below)));

@@ -3,6 +3,7 @@ export const clientNames = [
   'claude-code',
   'codex',
   'opencode',
+  'gemini-cli',
   'qwen-code',
   'continue',
   'aider',

@@ -24,12 +24,39 @@ export interface ClientProgram {
   /** Returns what the user must do in the client, in addition to the files or instead of them. */
   readonly steps: (access: Access) => readonly string[];
   /** The interface that the program uses. */
-  readonly uses: 'messages' | 'responses' | 'chat';
+  readonly uses: 'messages' | 'responses' | 'chat' | 'gemini';
 }
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
 const nothing = (): readonly string[] => [];
+
+/** Clients whose settings are not in a file. */
+const editors = {
+  cline: {
+    title: 'Cline',
+    files: [],
+    steps: ({ url, key, model }: Access) => [
+      'Settings, API Configuration: API Provider "OpenAI Compatible"',
+      `Base URL: ${url}/v1`,
+      `API Key: ${key}`,
+      `Model ID: ${model}`,
+    ],
+    uses: 'chat',
+  },
+  cursor: {
+    title: 'Cursor',
+    files: [],
+    steps: ({ url, key, model }: Access) => [
+      'Cursor sends requests from its own servers: the gateway needs an address that the internet can reach (public_url).',
+      'Settings, Models, API Keys:',
+      `OpenAI API Key: ${key}`,
+      `Override OpenAI Base URL: ${url}/v1`,
+      `Add model: ${model}`,
+    ],
+    uses: 'chat',
+  },
+} satisfies Partial<Record<ClientName, ClientProgram>>;
 
 /** Returns the programs by their names in `connect`. `variables`: environment variables, which say where some programs look for their settings. */
 export function clientPrograms(variables: Variables): Readonly<Record<ClientName, ClientProgram>> {
@@ -56,6 +83,15 @@ export function clientPrograms(variables: Variables): Readonly<Record<ClientName
       steps: nothing,
       uses: 'chat',
     },
+    'gemini-cli': {
+      title: 'Gemini CLI',
+      files: [
+        { path: join(home, '.gemini', '.env'), change: geminiVariables },
+        { path: join(home, '.gemini', 'settings.json'), change: geminiSettings },
+      ],
+      steps: nothing,
+      uses: 'gemini',
+    },
     'qwen-code': {
       title: 'Qwen Code',
       files: [
@@ -77,29 +113,7 @@ export function clientPrograms(variables: Variables): Readonly<Record<ClientName
       steps: nothing,
       uses: 'chat',
     },
-    cline: {
-      title: 'Cline',
-      files: [],
-      steps: ({ url, key, model }) => [
-        'Settings, API Configuration: API Provider "OpenAI Compatible"',
-        `Base URL: ${url}/v1`,
-        `API Key: ${key}`,
-        `Model ID: ${model}`,
-      ],
-      uses: 'chat',
-    },
-    cursor: {
-      title: 'Cursor',
-      files: [],
-      steps: ({ url, key, model }) => [
-        'Cursor sends requests from its own servers: the gateway needs an address that the internet can reach (public_url).',
-        'Settings, Models, API Keys:',
-        `OpenAI API Key: ${key}`,
-        `Override OpenAI Base URL: ${url}/v1`,
-        `Add model: ${model}`,
-      ],
-      uses: 'chat',
-    },
+    ...editors,
   };
 }
 
@@ -156,11 +170,22 @@ function qwenSettings(text: string | undefined, { model }: Access): string {
 }
 
 function qwenVariables(text: string | undefined, { url, key, model }: Access): string {
-  const own = { OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: key, OPENAI_MODEL: model };
-  const others = (text ?? '')
-    .split('\n')
-    .filter(line => !/^\s*(export\s+)?OPENAI_(BASE_URL|API_KEY|MODEL)\s*=/.test(line));
-  return `${[...others.filter(line => line !== ''), ...Object.entries(own).map(pair => pair.join('='))].join('\n')}\n`;
+  return withVariables(text, { OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: key, OPENAI_MODEL: model });
+}
+
+function geminiSettings(text: string | undefined, { model }: Access): string {
+  return mergedJson(text, { security: { auth: { selectedType: 'gemini-api-key' } }, model: { name: model } });
+}
+
+function geminiVariables(text: string | undefined, { url, key, model }: Access): string {
+  return withVariables(text, { GOOGLE_GEMINI_BASE_URL: url, GEMINI_API_KEY: key, GEMINI_MODEL: model });
+}
+
+/** Returns a file of variables with these at its end, in place of earlier ones with their names. */
+function withVariables(text: string | undefined, own: Readonly<Record<string, string>>): string {
+  const isOwn = (line: string): boolean => Object.hasOwn(own, /^\s*(?:export\s+)?(\w+)\s*=/.exec(line)?.[1] ?? '');
+  const others = (text ?? '').split('\n').filter(line => line !== '' && !isOwn(line));
+  return `${[...others, ...Object.entries(own).map(pair => pair.join('='))].join('\n')}\n`;
 }
 
 /** Adds a provider at the end of the file, and selects it at the beginning, because in TOML all keys after a table's header belong to the table. JSON strings are valid TOML. */

@@ -13,19 +13,34 @@ const withheld = [
   'CLAUDE_CODE_USE_BEDROCK',
   'CLAUDE_CODE_USE_VERTEX',
   'CLAUDE_CODE_USE_FOUNDRY',
+  'GOOGLE_API_KEY',
+  'GOOGLE_GENAI_USE_VERTEXAI',
+  'GOOGLE_GENAI_USE_GCA',
 ];
 
 /** Returns the environment of a program that must use the gateway. */
 export function programEnvironment(
   own: Readonly<Record<string, string | undefined>>,
   access: Access,
+  command: readonly string[],
 ): Record<string, string> {
   const environment: Record<string, string> = {};
   for (const [name, value] of Object.entries(own)) {
     if (value !== undefined && !withheld.includes(name)) environment[name] = value;
   }
   const { PATH: path } = environment;
-  return { ...environment, ...(path === undefined ? {} : { PATH: outerPath(path) }), ...accessVariables(access) };
+  return {
+    ...environment,
+    ...(path === undefined ? {} : { PATH: outerPath(path) }),
+    ...accessVariables(access),
+    ...programVariables(access, command),
+  };
+}
+
+/** Returns the variables that only one program needs: Gemini CLI refuses a base URL in its variables unless it is in Vertex mode, which needs no settings file. */
+function programVariables({ url, key }: Access, command: readonly string[]): Record<string, string> {
+  if (programName(command) !== 'gemini') return {};
+  return { GOOGLE_GENAI_USE_VERTEXAI: 'true', GOOGLE_VERTEX_BASE_URL: url, GOOGLE_API_KEY: key };
 }
 
 /** The folder of the gateway's own programs, which npx puts at the front of PATH. It is removed, because its pinned Node.js is not the one that agents expect. */
@@ -36,7 +51,7 @@ function outerPath(path: string): string {
   return folders.join(delimiter);
 }
 
-/** Returns the variables that make clients of OpenAI's and Anthropic's interfaces use the gateway. */
+/** Returns the variables that make clients of OpenAI's, Anthropic's and Google's interfaces use the gateway. */
 export function accessVariables({ url, key, model }: Access): Record<string, string> {
   return {
     OPENAI_BASE_URL: `${url}/v1`,
@@ -51,6 +66,9 @@ export function accessVariables({ url, key, model }: Access): Record<string, str
     ANTHROPIC_DEFAULT_HAIKU_MODEL: model,
     ANTHROPIC_DEFAULT_SONNET_MODEL: model,
     ANTHROPIC_DEFAULT_OPUS_MODEL: model,
+    GOOGLE_GEMINI_BASE_URL: url,
+    GEMINI_API_KEY: key,
+    GEMINI_MODEL: model,
     OPENCODE_CONFIG_CONTENT: JSON.stringify(opencodeSettings({ url, key, model })),
   };
 }
@@ -74,13 +92,23 @@ export function opencodeSettings({ url, key, model }: Access) {
 /** Programs that start the program in their arguments. */
 const starters = new Set(['npx', 'bunx', 'pnpx']);
 
-/** Returns the command with added arguments, for agents that can't be configured by variables: Codex reads its provider only from arguments. */
-export function programCommand(command: readonly string[], { url, model }: Access): string[] {
-  const at = command.findIndex(
+/** Returns the place of the program in a command. */
+function programAt(command: readonly string[]): number {
+  return command.findIndex(
     (word, index) => (index === 0 || !word.startsWith('-')) && !(index === 0 && starters.has(basename(word))),
   );
-  const name = basename(command[at] ?? '').replace(/@[^@]*$/, '');
-  if (name !== 'codex') return [...command];
+}
+
+/** Returns the name of the program in a command, without its version; a package that is named after its program counts as it. */
+function programName(command: readonly string[]): string {
+  const name = basename(command[programAt(command)] ?? '').replace(/@[^@]*$/, '');
+  return name === 'gemini-cli' ? 'gemini' : name;
+}
+
+/** Returns the command with added arguments, for agents that can't be configured by variables: Codex reads its provider only from arguments. */
+export function programCommand(command: readonly string[], { url, model }: Access): string[] {
+  const at = programAt(command);
+  if (programName(command) !== 'codex') return [...command];
   const settings = [
     'model_provider="tollgate"',
     `model=${JSON.stringify(model)}`,

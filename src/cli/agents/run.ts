@@ -67,7 +67,10 @@ async function run(command: readonly string[], options: RunOptions, ports: RunPo
     `tollgate: ${made.model} at ${made.url}; budget: ${budget}; key ${made.keyId} expires at ${isoTime(made.expiresAtMs)}\n`,
   );
   try {
-    return await ports.runProgram(programCommand(command, made), programEnvironment(environment.variables, made));
+    return await ports.runProgram(
+      programCommand(command, made),
+      programEnvironment(environment.variables, made, command),
+    );
   } finally {
     await end(made, { ask, options, streams: ports.streams });
   }

@@ -19,11 +19,12 @@ interface TestRequest {
   readonly read: (answer: Answer) => string | undefined;
 }
 
-/** The members of answers that are read here, of all three interfaces. */
+/** The members of answers that are read here, of all four interfaces. */
 interface Answer {
   readonly choices?: readonly { readonly message?: { readonly content?: string | null } }[];
   readonly content?: readonly { readonly text?: string }[];
   readonly output?: readonly { readonly content?: readonly { readonly text?: string }[] }[];
+  readonly candidates?: readonly { readonly content?: { readonly parts?: readonly { readonly text?: string }[] } }[];
   readonly error?: { readonly message?: string };
 }
 
@@ -37,6 +38,11 @@ const testRequests: Readonly<Record<ClientProgram['uses'], (model: string) => Te
     path: '/v1/messages',
     body: { model, max_tokens: tokensMax, messages: [{ role: 'user', content: question }] },
     read: answer => answer.content?.find(({ text }) => text !== undefined)?.text,
+  }),
+  gemini: model => ({
+    path: `/v1beta/models/${model}:generateContent`,
+    body: { contents: [{ parts: [{ text: question }] }], generationConfig: { maxOutputTokens: tokensMax } },
+    read: answer => answer.candidates?.[0]?.content?.parts?.find(({ text }) => text !== undefined)?.text,
   }),
   responses: model => ({
     path: '/v1/responses',

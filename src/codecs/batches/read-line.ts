@@ -13,9 +13,20 @@ export function readOpenAiItem(value: unknown, url: string): BatchLine {
     throw invalidMember('custom_id', `custom_id must be a string of 1 to ${customIdMax} characters.`);
   }
   if (method !== 'POST') throw invalidMember('method', 'method must be POST.');
-  if (sentUrl !== url) throw invalidMember('url', `url must be ${url}, the endpoint of the batch.`);
+  const model = typeof sentUrl === 'string' ? modelIn(sentUrl, url) : undefined;
+  if (model === undefined) throw invalidMember('url', `url must be ${url}, the endpoint of the batch.`);
   if (!isObject(body)) throw invalidMember('body', 'body must be a JSON object.');
-  return { customId, body };
+  return model === '' ? { customId, body } : { customId, body, model };
+}
+
+const modelPlace = '{model}';
+
+/** Returns the model in an address, as the pattern of the path has it; '' if the pattern has none; undefined if the address does not match. */
+function modelIn(sent: string, pattern: string): string | undefined {
+  const [start = '', end] = pattern.split(modelPlace);
+  if (end === undefined) return sent === pattern ? '' : undefined;
+  const isMatch = sent.startsWith(start) && sent.endsWith(end) && sent.length > start.length + end.length;
+  return isMatch ? sent.slice(start.length, sent.length - end.length) : undefined;
 }
 
 /** Reads a parsed request `{custom_id, params}` of a batch of Messages. Throws `validation_error` that names the member. */

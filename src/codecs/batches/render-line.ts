@@ -9,8 +9,9 @@ const quotedMark = JSON.stringify(costMark);
 
 /** Renders the line of an answered item, with a placeholder for the cost in the `usage` of its body. */
 export function renderAnswer(item: RequestedItem, body: object, isMessages: boolean): ResultLine {
-  const usage: unknown = 'usage' in body ? body.usage : undefined;
-  const open = typeof usage === 'object' && usage !== null ? { ...body, usage: { ...usage, cost: costMark } } : body;
+  const name = 'usageMetadata' in body ? 'usageMetadata' : 'usage';
+  const usage = (body as Readonly<Record<string, unknown>>)[name];
+  const open = typeof usage === 'object' && usage !== null ? { ...body, [name]: { ...usage, cost: costMark } } : body;
   const text = isMessages
     ? toLine({ custom_id: item.customId, result: { type: 'succeeded', message: open } })
     : toLine(openAiLine(item, { status_code: 200, request_id: item.requestId, body: open }));

@@ -13,7 +13,7 @@ import {
 } from '../../gen/tollgate/v1/request_pb.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
 import type { Dialect } from '../dialect.ts';
-import { checkToolName, Drops, dropUnknown, isPrefill, unsupportedContent, unsupportedTool } from '../drops.ts';
+import { checkToolName, Drops, dropUnknown, isContinued, unsupportedContent, unsupportedTool } from '../drops.ts';
 import { effortName, toEffort } from '../effort.ts';
 import { defined, fieldJson, listIn } from '../json.ts';
 import { toolChoiceName } from '../request.ts';
@@ -109,7 +109,7 @@ function built(
   { request, model, maxOutputTokens, stream, provider, dialect = standard }: EncodeInput,
   drops: Drops,
 ): JsonObject {
-  if (request.source?.protocol === Protocol.MESSAGES && isPrefill(request.items)) {
+  if (isContinued(request)) {
     throw unsupportedContent(request, 'a last message of the assistant');
   }
   const body: JsonObject = { model, messages: encodeMessages(request, drops, provider) };

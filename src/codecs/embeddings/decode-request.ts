@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { type EmbeddingInput, type EmbedRequest, VectorForm } from '../../gen/tollgate/v1/embedding_pb.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { inputsMax } from '../../generation/embeddings/check-embed-request.ts';
 import { unknownMembers } from '../json.ts';
 import { documented } from '../../lib/schema-notes.ts';
@@ -43,6 +44,8 @@ export function decodeEmbedRequest(body: unknown): EmbedRequest {
     user: checked.user ?? '',
     extraJson: extra === undefined ? '' : JSON.stringify(extra),
     strict: false,
+    endpoint: Endpoint.EMBEDDINGS,
+    geminiMembers: [],
   };
 }
 
@@ -65,7 +68,7 @@ function decodeInput(input: unknown): Pick<EmbedRequest, 'inputs' | 'listed'> {
 
 function textInput(value: string, name: string): EmbeddingInput {
   if (value === '') throw invalidField(name, 'must not be empty');
-  return { $typeName: 'tollgate.v1.EmbeddingInput', text: value, tokens: [] };
+  return { $typeName: 'tollgate.v1.EmbeddingInput', text: value, tokens: [], geminiJson: '' };
 }
 
 function tokenInput(values: readonly unknown[], name: string): EmbeddingInput {
@@ -75,5 +78,5 @@ function tokenInput(values: readonly unknown[], name: string): EmbeddingInput {
       throw invalidField(name, `must hold token ids only, integers from 0 to ${tokenMax}`);
     }
   }
-  return { $typeName: 'tollgate.v1.EmbeddingInput', text: '', tokens: values as number[] };
+  return { $typeName: 'tollgate.v1.EmbeddingInput', text: '', tokens: values as number[], geminiJson: '' };
 }

@@ -1,4 +1,4 @@
-import { type Item, ItemStatus, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Extra, type Item, ItemStatus, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { exactText } from '../../lib/exact-json.ts';
 import * as emit from '../../generation/events.ts';
@@ -32,6 +32,8 @@ export class CandidateParser {
   #items = 0;
   #calls = 0;
   #open: 'text' | 'reasoning' | undefined;
+  /** The members of the chunk with the finish reason that only this protocol has. */
+  #lastMembers: Extra | undefined;
   /** The latest finish reason; undefined until the first one. */
   #reason: FinishReason | undefined;
 
@@ -51,6 +53,7 @@ export class CandidateParser {
   end(events: GenerationEvent[]): void {
     this.#closeOpen(statusAt(this.#reason), events);
     if (!this.isFinished) this.#emitFinished(parseFinishReason('STOP', this.#calls > 0), '', events);
+    extend(events, this.#context.index, ExtensionScope.CHOICE, this.#lastMembers);
   }
 
   /** Reads the candidate's part of one chunk. Content after a finish reason continues the answer, and the last finish reason counts. */
@@ -58,7 +61,12 @@ export class CandidateParser {
     const { index } = this.#context;
     const content = objectIn(candidate['content']) ?? {};
     const parts = objectsIn(content['parts']);
-    extend(events, index, ExtensionScope.CHOICE, extras.unknown(candidate, known));
+    const reason = textIn(candidate['finishReason']);
+    const isLast = reason !== '' && reason !== 'FINISH_REASON_UNSPECIFIED';
+    const members = extras.unknown(candidate, known);
+    // What comes with the finish reason is about the end.
+    if (isLast) this.#lastMembers = members;
+    else extend(events, index, ExtensionScope.CHOICE, members);
     extend(events, index, ExtensionScope.DELTA, extras.unknown(content, knownContentMembers));
     this.#grounding.read(objectIn(candidate['groundingMetadata']));
     const logprobs = parseLogprobs(candidate['logprobsResult']);
@@ -66,8 +74,7 @@ export class CandidateParser {
       const isText = part['thought'] !== true && textIn(part['text']) !== '';
       this.#part(part, events, isText ? logprobs.splice(0) : []);
     }
-    const reason = textIn(candidate['finishReason']);
-    if (reason === '' || reason === 'FINISH_REASON_UNSPECIFIED') return;
+    if (!isLast) return;
     this.#handleFinishReason(reason, textIn(candidate['finishMessage']), events);
   }
 

@@ -114,7 +114,9 @@ export class CandidateRenderer {
       case 'opaqueAdded':
         return this.#addOpaque(event.value);
       case 'partClosed':
-        return this.#flushText(event.value.item);
+        this.#flushText(event.value.item);
+        this.#grounding.endPart(this.#text.length);
+        return;
       case 'itemClosed':
         return this.#close(event.value.item, event.value.status);
       case 'finished':
@@ -124,9 +126,10 @@ export class CandidateRenderer {
     }
   }
 
-  /** Returns what waits as a candidate of a chunk; undefined if nothing does. */
-  take(): JsonObject | undefined {
-    const members = this.#members;
+  /** Returns what waits as a candidate of a chunk, of the last one if `isLast`; undefined if nothing does. */
+  take(isLast = false): JsonObject | undefined {
+    // Members that come after the finish reason, such as its message, belong into the same chunk.
+    const members = isLast || this.#finished === undefined ? this.#members : {};
     const contentMembers = this.#contentMembers;
     if (this.#logprobs.length > 0) members['logprobsResult'] ??= renderLogprobs(this.#logprobs);
     const hasContent = this.#parts.length > 0 || Object.keys(contentMembers).length > 0;
@@ -134,7 +137,7 @@ export class CandidateRenderer {
     const parts = this.#parts;
     this.#contentMembers = {};
     this.#parts = [];
-    this.#members = {};
+    if (members === this.#members) this.#members = {};
     this.#logprobs = [];
     this.#lastItem = undefined;
     const content = hasContent ? { content: { role: 'model', parts, ...contentMembers } } : {};
@@ -148,7 +151,7 @@ export class CandidateRenderer {
     const grounding = this.#grounding.render(this.#text);
     if (grounding !== undefined && !this.#isGrounded) this.#members['groundingMetadata'] = grounding;
     if (this.#logprobCount > 0) this.#members['avgLogprobs'] ??= this.#logprobSum / this.#logprobCount;
-    const { content, ...members } = this.take() ?? {};
+    const { content, ...members } = this.take(true) ?? {};
     return {
       content: content ?? { role: 'model', parts: [] },
       finishReason: renderFinishReason(this.#finished, this.#hasRefusal),

@@ -1,4 +1,6 @@
 import { type Item, type Opaque, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import { reasoningName } from '../../generation/check/field-names.ts';
 import type { JsonObject } from '../codec.ts';
 import * as make from '../content.ts';
 import { objectIn } from '../json.ts';
@@ -9,7 +11,7 @@ import { extras } from './extras.ts';
 import type { GeminiClientContent, GeminiClientPart } from './request-schema.ts';
 import type { SentTexts } from '../sent-body.ts';
 import { openSeal } from './sealed-signature.ts';
-import { partSignatureKind, reasoningSignatureKind } from './signature.ts';
+import { partSignatureKind, placeholders, reasoningSignatureKind } from './signature.ts';
 
 /**
  * Decodes contents to items, in the order of the parts. Consecutive contents of the model are one turn: clients make a content of each chunk of a
@@ -133,6 +135,10 @@ export class ContentsDecoder {
    */
   #signature({ thoughtSignature }: GeminiClientPart, { path, turn }: Place): Opaque | undefined {
     if (thoughtSignature == null || thoughtSignature === '') return undefined;
+    if (placeholders.has(thoughtSignature)) {
+      this.#unknown.paths.push(reasoningName(Endpoint.GEMINI));
+      return undefined;
+    }
     const sealed = openSeal(thoughtSignature);
     if (sealed === 'changed') {
       throw invalidField(`${path}.thoughtSignature`, 'was changed: send it back as it came, or leave it out');

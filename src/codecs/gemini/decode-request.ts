@@ -188,11 +188,22 @@ function decodeToolChoice({ toolConfig }: GeminiRequest, unknown: UnknownMembers
   const calling = toolConfig?.functionCallingConfig;
   if (calling == null) return {};
   unknown.list(calling, knownCallingMembers, 'toolConfig.functionCallingConfig');
-  const mode = unknown.knownOrRefuse(calling.mode, 'toolConfig.functionCallingConfig.mode') ?? 'AUTO';
+  const mode = decodeMode(calling.mode ?? '', unknown);
   const named = (calling.allowedFunctionNames ?? []).map(name => decode.toolName(name));
   if (mode === 'NONE') return { toolChoice: decode.toolChoice('none') };
   const isForced = mode === 'ANY';
   if (named.length === 0) return isForced ? { toolChoice: decode.toolChoice('required') } : {};
   if (isForced && named.length === 1) return { toolChoice: decode.toolChoice('named', named) };
   return { toolChoice: decode.toolChoice(isForced ? 'required' : 'auto', named, true) };
+}
+
+const callingModes = ['MODE_UNSPECIFIED', 'AUTO', 'ANY', 'NONE', 'VALIDATED'] as const;
+
+/** Returns the calling mode; Google's services take its words in small letters too. An unknown one is refused for providers of other protocols. */
+function decodeMode(sent: string, unknown: UnknownMembers): (typeof callingModes)[number] {
+  const mode = callingModes.find(name => name === sent.toUpperCase());
+  if (mode === undefined && sent !== '') {
+    unknown.knownOrRefuse(new UnknownValue(sent, callingModes), 'toolConfig.functionCallingConfig.mode');
+  }
+  return mode ?? 'AUTO';
 }

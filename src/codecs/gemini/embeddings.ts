@@ -1,7 +1,7 @@
 import type { EmbedRequest } from '../../gen/tollgate/v1/embedding_pb.ts';
 import type { Embedded } from '../../generation/embeddings/embedding-upstream.ts';
 import type { JsonObject } from '../codec.ts';
-import { countIn, defined, listIn, objectIn } from '../json.ts';
+import { countIn, defined, fieldJson, listIn, objectIn } from '../json.ts';
 import { malformedAnswer, parseAnswerJson, parseNumbers } from '../vector-answer.ts';
 
 /**
@@ -11,10 +11,12 @@ import { malformedAnswer, parseAnswerJson, parseNumbers } from '../vector-answer
 export function encodeEmbedBatch({ inputs, dimensions }: EmbedRequest, model: string): JsonObject {
   const name = model.startsWith('models/') ? model : `models/${model}`;
   return {
-    requests: inputs.map(({ text }) => ({
+    requests: inputs.map(({ text, geminiJson }) => ({
+      ...(fieldJson(geminiJson) ?? {
+        content: { parts: [{ text: text.toWellFormed() }] },
+        ...defined({ outputDimensionality: dimensions }),
+      }),
       model: name,
-      content: { parts: [{ text: text.toWellFormed() }] },
-      ...defined({ outputDimensionality: dimensions }),
     })),
   };
 }

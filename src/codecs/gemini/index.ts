@@ -20,5 +20,6 @@ export const geminiCodec: UpstreamCodec = {
 };
 
 export { decodeCountRequest as decodeGeminiCount, decodeRequest as decodeGemini } from './decode-request.ts';
+export { decodeBatchEmbedRequest, decodeEmbedRequest, renderEmbedding, renderEmbeddings } from './embed-request.ts';
 export { googleError, googleStatus } from './error.ts';
 export { AnswerRenderer, renderWhole as renderGemini } from './render-answer.ts';

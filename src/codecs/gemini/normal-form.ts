@@ -55,9 +55,13 @@ const request = form('model safetySettings cachedContent labels serviceTier', {
   generationConfig,
 });
 
+const embedding = form('model taskType title outputDimensionality autoTruncate', { content });
+
 /** The bodies that are brought into one form. */
 export const forms = {
   request,
+  embedding,
+  embeddings: form('', { requests: listOf(embedding) }),
   count: { ...request, members: { ...request.members, generateContentRequest: request } },
 } as const;
 

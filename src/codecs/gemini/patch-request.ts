@@ -29,7 +29,10 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   const config = objectIn(body[name]) ?? {};
   dropDoubles(config);
   setMember(config, 'maxOutputTokens', maxOutputTokens);
-  setMember(config, 'candidateCount', (request.candidates ?? 1) > 1 ? request.candidates : undefined);
+  const count = request.candidates ?? 1;
+  if (config[spelledName(config, 'candidateCount')] !== count) {
+    setMember(config, 'candidateCount', count > 1 ? count : undefined);
+  }
   const stops = spelledName(config, 'stopSequences');
   const texts = listIn(config[stops]).filter(text => text !== '');
   if (texts.length > 0) config[stops] = texts.slice(0, stopsMax);

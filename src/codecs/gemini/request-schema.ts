@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { flag, integerIn, jsonObject, numberIn, object, oneOf, someText, text } from '../schema.ts';
+import { flag, integerIn, jsonObject, numberIn, object, someText, text } from '../schema.ts';
 
 /**
  * The schema of a request in its normal form (`toNormalForm`). Unknown members stay in the checked value; null in an optional field means that it was not
@@ -41,7 +41,7 @@ const tool = object({
 });
 const toolConfig = object({
   functionCallingConfig: object({
-    mode: oneOf(['MODE_UNSPECIFIED', 'AUTO', 'ANY', 'NONE', 'VALIDATED']).nullish(),
+    mode: text.nullish(),
     allowedFunctionNames: z.array(someText, 'must be an array of names').nullish(),
   }).nullish(),
 });

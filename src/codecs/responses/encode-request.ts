@@ -14,7 +14,7 @@ import {
   checkToolName,
   Drops,
   dropUnknown,
-  isPrefill,
+  isContinued,
   unsupported,
   unsupportedContent,
   unsupportedTool,
@@ -83,7 +83,7 @@ function wantsLogprobs({ sampling, include }: GenerateRequest): boolean {
 
 /** Throws for fields whose loss would change the client's result. */
 function refuse(request: GenerateRequest): void {
-  if (request.source?.protocol === Protocol.MESSAGES && isPrefill(request.items)) {
+  if (isContinued(request)) {
     throw unsupportedContent(request, 'a last message of the assistant');
   }
   if (Object.keys(request.sampling?.logitBias ?? {}).length > 0) throw unsupported('logit_bias', 'biased tokens');

@@ -1,6 +1,6 @@
 import type { Item, Part } from '../../gen/tollgate/v1/content_pb.ts';
 import { Role } from '../../gen/tollgate/v1/content_pb.ts';
-import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { Endpoint, type SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { wantsReasoning } from '../../generation/check/check-features.ts';
 import type { EncodeInput, Json, JsonObject } from '../codec.ts';
 import type { Drops } from '../drops.ts';
@@ -20,9 +20,13 @@ export function outputLimit(tokens: number): number {
 }
 
 /** Returns the `include` values to add: the upstream's encrypted content, without which its reasoning can't be continued later. */
-export function includes({ request }: EncodeInput): string[] {
+export function includes({ request, modelReasons }: EncodeInput): string[] {
   const encrypted = 'reasoning.encrypted_content';
-  const thinks = wantsReasoning(request) || request.items.some(({ content }) => content.case === 'reasoning');
+  const thinks =
+    wantsReasoning(request) ||
+    request.items.some(({ content }) => content.case === 'reasoning') ||
+    // Clients of Gemini expect signatures also if they have not asked for thoughts.
+    (modelReasons === true && request.endpoint === Endpoint.GEMINI);
   if (!thinks || request.include.includes(encrypted)) return [...request.include];
   return [...request.include, encrypted];
 }

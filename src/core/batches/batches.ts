@@ -52,6 +52,7 @@ const endpoints: ReadonlySet<Endpoint> = new Set([
   Endpoint.RESPONSES,
   Endpoint.EMBEDDINGS,
   Endpoint.MESSAGES,
+  Endpoint.GEMINI,
 ]);
 
 /** All batches and files of this process. */
@@ -157,7 +158,8 @@ export class Batches implements StoppableService {
     if (this.#isDraining) throw stopping();
     const { endpoint, metadata, inputFileId } = request;
     if (!endpoints.has(endpoint)) {
-      const allowed = 'must be /v1/chat/completions, /v1/responses or /v1/embeddings';
+      const allowed =
+        'must be /v1/chat/completions, /v1/responses, /v1/embeddings or /v1beta/models/{model}:generateContent';
       throw invalidField('endpoint', allowed);
     }
     checkMetadata(metadata);

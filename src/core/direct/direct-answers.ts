@@ -131,7 +131,7 @@ export class DirectAnswers<
       ...nameRequest(ids, edgeRequestId),
       prepared,
       ...kind.estimate(prepared),
-      endpoint: endpointPath(kind.endpoint),
+      endpoint: endpointPath(kind.findEndpoint(requested.request)),
       ...readAttribution(attribution, user),
       ...defined({ batchId }),
       telemetry,

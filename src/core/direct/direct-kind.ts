@@ -63,7 +63,8 @@ export interface DirectKind<
   Prepared extends PreparedRequest<Request>,
   Made extends DirectAnswer,
 > {
-  readonly endpoint: Endpoint;
+  /** Returns the path that a request came on. */
+  readonly findEndpoint: (request: Request) => Endpoint;
   readonly operation: Operation;
   /** The schema of the response message. */
   readonly answer: GenMessage<Response>;

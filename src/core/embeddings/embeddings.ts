@@ -1,14 +1,13 @@
 import { type EmbedRequest, type EmbedResponse, EmbedResponseSchema } from '../../gen/tollgate/v1/embedding_pb.ts';
-import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Embedded } from '../../generation/embeddings/embedding-upstream.ts';
 import { checkVectors, inForm } from '../../generation/embeddings/vectors.ts';
 import type { DirectKind } from '../direct/direct-kind.ts';
 import { countInput, estimateInput } from '../direct/input-funds.ts';
-import { type PreparedEmbedRequest, prepareEmbedRequest, withTexts } from './prepare-request.ts';
+import { findEndpoint, type PreparedEmbedRequest, prepareEmbedRequest, withTexts } from './prepare-request.ts';
 
 /** The direct endpoint for embeddings. */
 export const embeddings: DirectKind<EmbedRequest, EmbedResponse, PreparedEmbedRequest, Embedded> = {
-  endpoint: Endpoint.EMBEDDINGS,
+  findEndpoint,
   operation: 'embeddings',
   answer: EmbedResponseSchema,
   prepare: prepareEmbedRequest,

@@ -3,7 +3,12 @@ import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { EmbedRequest } from '../../gen/tollgate/v1/embedding_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { PieceCounter } from '../../generation/count-input.ts';
-import { checkEmbedRequest, inputName, invalidEmbedField } from '../../generation/embeddings/check-embed-request.ts';
+import {
+  checkEmbedRequest,
+  dimensionsName,
+  inputName,
+  invalidEmbedField,
+} from '../../generation/embeddings/check-embed-request.ts';
 import { isVocabulary, loadDecoder } from '../../generation/embeddings/token-ids.ts';
 import { loadTokenizer } from '../../generation/tokens.ts';
 import type { Credential } from '../../ledger/ledger.ts';
@@ -18,6 +23,11 @@ export interface PreparedEmbedRequest extends PreparedRequest<EmbedRequest> {
   readonly inputTokens: number;
 }
 
+/** Returns the path that a request came on. */
+export function findEndpoint({ endpoint }: EmbedRequest): Endpoint {
+  return endpoint === Endpoint.GEMINI_EMBEDDINGS ? endpoint : Endpoint.EMBEDDINGS;
+}
+
 /** Checks a request, finds its model and counts its input. Throws the client's error. Nothing is charged, and no limit is used, yet. */
 export async function prepareEmbedRequest(
   catalog: Catalog,
@@ -25,11 +35,11 @@ export async function prepareEmbedRequest(
   credential: Pick<Credential, 'allowedModels'>,
 ): Promise<PreparedEmbedRequest> {
   checkEmbedRequest(request);
-  const model = findModel(catalog, request, Endpoint.EMBEDDINGS, credential);
+  const model = findModel(catalog, request, findEndpoint(request), credential);
   if (request.dimensions !== undefined && !model.dimensions) {
     throw new GatewayError('unsupported_feature', `${model.id} has vectors of one length only.`, {
-      param: 'dimensions',
-      tip: 'Leave dimensions out, or choose a model with `capabilities.dimensions`.',
+      param: dimensionsName(request),
+      tip: 'Leave it out, or choose a model with `capabilities.dimensions`.',
     });
   }
   return priceRequest(request, model, await countInputs(request, model));

@@ -4,7 +4,7 @@ import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
-import { completed } from '../../generation/events.ts';
+import { completed, isAtEnd } from '../../generation/events.ts';
 import { AnswerSize, textMost } from '../../generation/guard/answer-size.ts';
 import { Guard } from '../../generation/guard/guard.ts';
 import { type CountedUsage, Tally, usageMessage, usageSource } from '../../generation/guard/tally.ts';
@@ -315,6 +315,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
           request: this.#request,
           maxOutputTokens: this.#limit,
           modelOutputTokens: model.maxOutputTokens,
+          modelReasons: model.reasoning,
           restartable: !this.#isStreamed && this.#request === request,
           whole: this.#isWhole,
           watch: this.#requested.telemetry,
@@ -362,7 +363,7 @@ export class Generation implements RoutedReceiver, StreamControl, Interruptible 
       if (step.case === 'completed' || step.case === 'usageReported') continue;
       if (step.case === 'finished') this.#finishes.push(step.value.reason);
       const shown = step.case === 'started' ? this.#fillStarted(event) : event;
-      if (this.#isStreamed && step.case !== 'finished') {
+      if (this.#isStreamed && !isAtEnd(event, this.#finishes.length > 0)) {
         ready.push(shown);
         if (step.case !== 'started') this.#hasShown = true;
       } else this.#kept.add(shown);

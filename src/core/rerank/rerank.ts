@@ -14,7 +14,7 @@ import { estimateRerank, type PreparedRerankRequest, prepareRerankRequest } from
 
 /** The direct endpoint for reranking. */
 export const rerank: DirectKind<RerankRequest, RerankResponse, PreparedRerankRequest, Reranked> = {
-  endpoint: Endpoint.RERANK,
+  findEndpoint: () => Endpoint.RERANK,
   operation: 'rerank',
   answer: RerankResponseSchema,
   prepare: prepareRerankRequest,

@@ -4,6 +4,7 @@ import { chatCodec } from '../../codecs/chat/index.ts';
 import type { ClientCodec, ReceivedRequest } from '../../codecs/codec.ts';
 import { decodeEmbedRequest } from '../../codecs/embeddings/decode-request.ts';
 import { renderEmbedAnswer } from '../../codecs/embeddings/render-answer.ts';
+import { decodeGemini, googleStatus, renderGemini } from '../../codecs/gemini/index.ts';
 import { messagesCodec } from '../../codecs/messages/index.ts';
 import { decodeRequest, renderResource } from '../../codecs/responses/index.ts';
 import { rememberBody } from '../../codecs/sent-body.ts';
@@ -12,7 +13,7 @@ import { Delivery, Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { BatchCall, BatchCodec, BatchLine } from '../../generation/batches/batch-codec.ts';
 import { endpointPath } from '../../generation/endpoints.ts';
 import { isLargeJson, writeInTurns } from '../../lib/large-json.ts';
-import { errorEnvelope, messagesErrorEnvelope } from '../error-answer.ts';
+import { envelopes } from '../error-answer.ts';
 import { parseBytes } from '../json-body.ts';
 import type { JsonBounds } from '../json-bounds.ts';
 import type { JsonParser } from '../json-parser.ts';
@@ -38,8 +39,10 @@ export function createBatchCodec(settings: {
     },
     decode: (line, endpoint) => decodeBody(line, endpoint, settings.strict()),
     renderFailure: (item, error) => {
-      const envelope = isMessages(item.endpoint) ? messagesErrorEnvelope : errorEnvelope;
-      const shown = { status: error.facets.http, envelope: envelope(error, item.requestId, settings.texts()) };
+      const isGemini = item.endpoint === Endpoint.GEMINI;
+      const shape = isGemini ? 'google' : isMessages(item.endpoint) ? 'messages' : 'openai';
+      const status = isGemini ? googleStatus(error) : error.facets.http;
+      const shown = { status, envelope: envelopes[shape](error, item.requestId, settings.texts()) };
       return renderError(item, shown, isMessages(item.endpoint));
     },
     renderUnrun: (item, reason) => renderUnrun(item, reason, isMessages(item.endpoint)),
@@ -50,7 +53,8 @@ function isMessages(endpoint: Endpoint): boolean {
   return endpoint === Endpoint.MESSAGES;
 }
 
-async function decodeBody({ body }: BatchLine, endpoint: Endpoint, strict: boolean): Promise<BatchCall> {
+async function decodeBody(line: BatchLine, endpoint: Endpoint, strict: boolean): Promise<BatchCall> {
+  const { body } = line;
   refuseStream(body);
   switch (endpoint) {
     case Endpoint.RESPONSES:
@@ -61,6 +65,8 @@ async function decodeBody({ body }: BatchLine, endpoint: Endpoint, strict: boole
         request: { ...decodeEmbedRequest(body), strict },
         render: (item, answer) => renderAnswer(item, renderEmbedAnswer(answer), false),
       };
+    case Endpoint.GEMINI:
+      return decodeGeminiLine(line, strict);
     case Endpoint.MESSAGES:
       return decodeGeneration(messagesCodec, { body, endpoint, strict });
     case Endpoint.CHAT_COMPLETIONS:
@@ -83,6 +89,17 @@ async function decodeGeneration(
     kind: 'generation',
     request,
     render: (item, events) => renderAnswer(item, codec.renderWhole(events, decoded), isMessages(endpoint)),
+  };
+}
+
+/** The model of an item is in its address. */
+async function decodeGeminiLine({ body, model = '' }: BatchLine, strict: boolean): Promise<BatchCall> {
+  const decoded = decodeGemini({ ...(await receive(body)), model, stream: false });
+  decoded.request.strict = strict;
+  return {
+    kind: 'generation',
+    request: decoded.request,
+    render: (item, events) => renderAnswer(item, renderGemini(events, decoded), false),
   };
 }
 

@@ -63,7 +63,8 @@ async function findModel(edge: Edge, request: FastifyRequest): Promise<Model> {
 }
 
 function methodsOf({ endpoints }: Model): string[] {
-  return endpoints.includes(Endpoint.GEMINI) ? ['generateContent', 'streamGenerateContent', 'countTokens'] : [];
+  if (endpoints.includes(Endpoint.GEMINI)) return ['generateContent', 'streamGenerateContent', 'countTokens'];
+  return endpoints.includes(Endpoint.GEMINI_EMBEDDINGS) ? ['embedContent', 'batchEmbedContents'] : [];
 }
 
 function toGoogleModel(model: Model) {

@@ -1,11 +1,20 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { decodeGemini, decodeGeminiCount, renderGemini } from '../../codecs/gemini/index.ts';
+import {
+  decodeBatchEmbedRequest,
+  decodeEmbedRequest,
+  decodeGemini,
+  decodeGeminiCount,
+  renderEmbedding,
+  renderEmbeddings,
+  renderGemini,
+} from '../../codecs/gemini/index.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { GenerationService } from '../../gen/tollgate/v1/generation_pb.ts';
 import { attribute } from '../attribution.ts';
 import { answerJson } from '../answer.ts';
 import { whileConnected } from '../client-watch.ts';
 import { authenticate } from '../credentials.ts';
+import { registerDirect } from '../direct-route.ts';
 import type { Edge } from '../edge.ts';
 import { Exchange } from '../exchange.ts';
 import { generationBodyOptions, type JsonBody, readJsonBody } from '../json-body.ts';
@@ -30,7 +39,26 @@ export function registerGemini(app: FastifyInstance, edge: Edge): void {
   app.post(geminiRoutes.countTokens, { onRequest: authenticate(edge, 'api_key') }, (request, reply) =>
     countTokens(edge, request, reply),
   );
+  registerEmbeddings(app, edge);
   registerGeminiModels(app, edge);
+}
+
+function registerEmbeddings(app: FastifyInstance, edge: Edge): void {
+  const ask = edge.embeddings.embed;
+  // Requests for one text and for several have one name in log and metrics.
+  const shownUrl = shownPattern(geminiRoutes.embedContent);
+  registerDirect(app, edge, geminiRoutes.embedContent, {
+    shownUrl,
+    decode: (body, request) => decodeEmbedRequest(body, readTarget(request).model),
+    ask,
+    render: renderEmbedding,
+  });
+  registerDirect(app, edge, geminiRoutes.batchEmbedContents, {
+    shownUrl,
+    decode: (body, request) => decodeBatchEmbedRequest(body, readTarget(request).model),
+    ask,
+    render: renderEmbeddings,
+  });
 }
 
 /** Decodes a body and calls the core. Throws the error for the client. */

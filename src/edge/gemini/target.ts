@@ -10,6 +10,8 @@ export const geminiRoutes = {
   generateContent: '/v1beta/models/{model}::generateContent',
   streamGenerateContent: '/v1beta/models/{model}::streamGenerateContent',
   countTokens: '/v1beta/models/{model}::countTokens',
+  embedContent: '/v1beta/models/{model}::embedContent',
+  batchEmbedContents: '/v1beta/models/{model}::batchEmbedContents',
   list: '/v1beta/models',
   model: '/v1beta/models/{model}',
 } as const;
@@ -32,11 +34,15 @@ export interface GeminiTarget {
 const targets = new WeakMap<IncomingMessage, GeminiTarget>();
 const root =
   /^\/v1(?:alpha|beta1?)?\/(?:projects\/[^/]+\/locations\/[^/]+\/)?(?:publishers\/([^/]+)\/)?models(?:\/(.+))?$/;
+/** A method of a model that is named without `models/`: the AI SDK leaves it out before ids with a slash. */
+const bareMethod = /^\/v1(?:alpha|beta1?)\/(?!(?:projects|publishers|models)\/)([^:]+(?::[^:/]+)*:\w+)$/;
 const googlePath = /^\/(?:v1alpha|v1beta1?|v1\/projects|v1\/publishers)(?:[/?]|$)/;
 const methodRoutes: Readonly<Record<string, string>> = {
   generateContent: geminiRoutes.generateContent,
   streamGenerateContent: geminiRoutes.streamGenerateContent,
   countTokens: geminiRoutes.countTokens,
+  embedContent: geminiRoutes.embedContent,
+  batchEmbedContents: geminiRoutes.batchEmbedContents,
 };
 
 /** The methods of models, in the order of the documents. */
@@ -48,8 +54,9 @@ export function rewriteGemini(request: IncomingMessage): string | undefined {
   const at = url.indexOf('?');
   const path = at === -1 ? url : url.slice(0, at);
   const found = root.exec(path);
-  if (found === null) return undefined;
-  const [, publisher, rest] = found;
+  const bare = found === null ? bareMethod.exec(path)?.[1] : undefined;
+  if (found === null && bare === undefined) return undefined;
+  const [, publisher, rest = bare] = found ?? [];
   const colon = rest === undefined ? -1 : rest.lastIndexOf(':');
   const name = method === 'POST' && colon !== -1 ? rest?.slice(colon + 1) : undefined;
   // `/v1/models` is OpenAI's, unless a Google client asks or a method is called.

@@ -12,6 +12,8 @@ export interface BatchLine {
   readonly customId: string;
   /** The body of the request: any JSON. */
   readonly body: unknown;
+  /** The model, if the interface has it in the path and not in the body. */
+  readonly model?: string;
 }
 
 /** The names of an item in its result line. */

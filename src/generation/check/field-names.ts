@@ -34,7 +34,12 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
     candidates: 'n',
   },
   [Endpoint.COMPLETIONS]: { ...canonical, items: 'prompt', max_output_tokens: 'max_tokens', candidates: 'n' },
-  [Endpoint.RESPONSES]: { ...canonical, items: 'input', reasoning: 'reasoning.effort', output_format: 'text.format' },
+  [Endpoint.RESPONSES]: {
+    ...canonical,
+    items: 'input',
+    reasoning: 'reasoning.effort',
+    output_format: 'text.format',
+  },
   [Endpoint.MESSAGES]: {
     ...canonical,
     items: 'messages',
@@ -56,10 +61,29 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
 
 /** Returns the name of reasoning in the conversation, for warnings: it is no setting of the request. */
 export function reasoningName(endpoint: Endpoint): string {
-  return `${fieldName(endpoint, 'items')}.reasoning`;
+  return `${fieldName(endpoint, 'items')}.${endpoint === Endpoint.GEMINI ? 'parts.thoughtSignature' : 'reasoning'}`;
 }
 
 /** Returns the name of a field in the client's interface, for errors. */
 export function fieldName(endpoint: Endpoint, field: RequestField): string {
   return (byEndpoint[endpoint] ?? canonical)[field];
+}
+
+/** Gemini's names of members that have one name in all other interfaces. */
+const geminiNames: Readonly<Record<string, string>> = {
+  temperature: 'generationConfig.temperature',
+  top_p: 'generationConfig.topP',
+  top_k: 'generationConfig.topK',
+  seed: 'generationConfig.seed',
+  presence_penalty: 'generationConfig.presencePenalty',
+  frequency_penalty: 'generationConfig.frequencyPenalty',
+  logprobs: 'generationConfig.responseLogprobs',
+  top_logprobs: 'generationConfig.logprobs',
+  stop: 'generationConfig.stopSequences',
+  is_error: 'contents.parts.functionResponse.response',
+};
+
+/** Returns the name of a member in the client's interface, if it has another one there, for warnings. */
+export function clientName(endpoint: Endpoint, name: string): string {
+  return (endpoint === Endpoint.GEMINI ? geminiNames[name] : undefined) ?? name;
 }

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { EmbedRequest } from '../../gen/tollgate/v1/embedding_pb.ts';
 
 /** The most inputs of a request. */
@@ -7,8 +8,15 @@ export const inputsMax = 2048;
 const dimensionsMax = 65_536;
 
 /** Returns the name of an input in errors, as in the public interface. */
-export function inputName({ listed }: Pick<EmbedRequest, 'listed'>, index: number): string {
+export function inputName({ listed, endpoint }: Pick<EmbedRequest, 'listed' | 'endpoint'>, index: number): string {
+  if (endpoint === Endpoint.GEMINI_EMBEDDINGS) return listed ? `requests.${index}.content` : 'content';
   return listed ? `input[${index}]` : 'input';
+}
+
+/** Returns the name of the length of the vectors in errors, as in the public interface. */
+export function dimensionsName({ listed, endpoint }: Pick<EmbedRequest, 'listed' | 'endpoint'>): string {
+  if (endpoint !== Endpoint.GEMINI_EMBEDDINGS) return 'dimensions';
+  return listed ? 'requests.0.outputDimensionality' : 'outputDimensionality';
 }
 
 /** Returns a `validation_error` that names a field. */
@@ -34,6 +42,6 @@ export function checkEmbedRequest(request: EmbedRequest): void {
     }
   }
   if (dimensions !== undefined && (dimensions < 1 || dimensions > dimensionsMax)) {
-    throw invalidEmbedField('dimensions', `must be an integer from 1 to ${dimensionsMax}`);
+    throw invalidEmbedField(dimensionsName(request), `must be an integer from 1 to ${dimensionsMax}`);
   }
 }

@@ -1,16 +1,19 @@
 import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { isChoiceExtension } from '../events.ts';
 import { PerChoice } from './per-choice.ts';
 import type { EventStep } from './step.ts';
 
 interface Ending {
   /** The latest finish event; undefined: none has come. */
   finish: GenerationEvent | undefined;
+  /** Members of the choice that came after it, which may be about it. */
+  after: GenerationEvent[];
   /** The number of open items. */
   open: number;
 }
 
 function newEnding(): Ending {
-  return { finish: undefined, open: 0 };
+  return { finish: undefined, after: [], open: 0 };
 }
 
 /**
@@ -48,6 +51,9 @@ export class LastFinish implements EventStep {
       case 'itemClosed':
         this.#choices.get(event.choice).open -= 1;
         break;
+      case 'extension':
+        if (isChoiceExtension(event) && this.#keepAfter(event)) return;
+        break;
       default:
     }
     this.#next.push(event);
@@ -57,6 +63,14 @@ export class LastFinish implements EventStep {
   release(wanted: number): void {
     const closed = this.#choices.all().filter(({ finish, open }) => finish !== undefined && open === 0);
     if (closed.length >= wanted) this.#release(closed);
+  }
+
+  /** Keeps an event for after the finish event of its choice; returns false if none has come. */
+  #keepAfter(event: GenerationEvent): boolean {
+    const { finish, after } = this.#choices.get(event.choice);
+    if (finish === undefined) return false;
+    after.push(event);
+    return true;
   }
 
   #keep(choice: Ending, finish: GenerationEvent): void {
@@ -71,6 +85,7 @@ export class LastFinish implements EventStep {
       choice.finish = undefined;
       this.#waiting -= 1;
       this.#next.push(isFull ? atLimit(finish) : finish);
+      for (const event of choice.after.splice(0)) this.#next.push(event);
     }
   }
 }

@@ -98,7 +98,7 @@ function unknownIn({ content }: Item): Unknown[] {
 }
 
 /** Throws `unsupported_parameter` if fields of a `strict` request would be left out. */
-export function refuseLoss({ strict }: GenerateRequest, dropped: readonly string[]): void {
+export function refuseLoss({ strict }: { readonly strict: boolean }, dropped: readonly string[]): void {
   const [param] = dropped;
   if (param === undefined || !strict) return;
   throw new GatewayError('unsupported_parameter', `The model’s provider does not know ${dropped.join(', ')}.`, {

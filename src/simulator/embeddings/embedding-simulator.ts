@@ -3,6 +3,7 @@ import type { EmbedRequest, Vector } from '../../gen/tollgate/v1/embedding_pb.ts
 import { countInPieces } from '../../generation/count-input.ts';
 import type { EmbeddingUpstream } from '../../generation/embeddings/embedding-upstream.ts';
 import { inForm, toVector } from '../../generation/embeddings/vectors.ts';
+import { refuseLoss } from '../../generation/portable/portable-request.ts';
 import { loadTokenizer } from '../../generation/tokens.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
@@ -34,6 +35,7 @@ export function createEmbeddingSimulator({
     takesTokenIds: false,
     async embed({ request, model, attempt, signal }) {
       signal.throwIfAborted();
+      refuseLoss(request, request.geminiMembers);
       if (!simulatorEmbeddingModels.some(({ id }) => id === model)) {
         throw new UpstreamFailure('status', {
           status: 404,
@@ -49,7 +51,11 @@ export function createEmbeddingSimulator({
         await yieldToOthers();
         signal.throwIfAborted();
       }
-      return { vectors, inputTokens: await countInPieces(texts, await loadTokenizer()), dropped: [] };
+      return {
+        vectors,
+        inputTokens: await countInPieces(texts, await loadTokenizer()),
+        dropped: request.geminiMembers,
+      };
     },
   };
 }

@@ -16,6 +16,7 @@ const listed = {
   [Endpoint.IMAGE_GENERATIONS]: '/v1/images/generations',
   [Endpoint.IMAGE_EDITS]: '/v1/images/edits',
   [Endpoint.EMBEDDINGS]: '/v1/embeddings',
+  [Endpoint.GEMINI_EMBEDDINGS]: '/v1beta/models/{model}:embedContent',
   [Endpoint.RERANK]: '/v1/rerank',
   [Endpoint.COMPLETIONS]: '/v1/completions',
 } satisfies Readonly<Record<(typeof Endpoint)[Exclude<keyof typeof Endpoint, 'UNSPECIFIED'>], string>>;

@@ -1,10 +1,17 @@
 import { generationErrors, generationHeaders, type Operation, pathId, query, readErrors } from '../operation.ts';
-import { gemini, geminiCountRequest, geminiRequest } from '../shapes/gemini.ts';
+import {
+  gemini,
+  geminiBatchEmbedRequest,
+  geminiCountRequest,
+  geminiEmbedRequest,
+  geminiRequest,
+} from '../shapes/gemini.ts';
 
 /** Gemini's interface. */
 
 const model = pathId('model', 'The id of the model, which may contain slashes.');
 const contents = [{ role: 'user', parts: [{ text: 'Say hello in five words.' }] }];
+const content = { parts: [{ text: 'A barrier where one pays.' }] };
 const sample = 'data: {"candidates":[{"content":{"role":"model","parts":[{"text":"Hello"}]},"index":0}]}\n\n';
 const body = {
   schema: geminiRequest,
@@ -57,6 +64,29 @@ export const geminiOperations: readonly Operation[] = [
     parameters: [model],
     body: { schema: geminiCountRequest, examples: { plain: { summary: 'A question', value: { contents } } } },
     answers: { 200: { description: 'The count.', schema: gemini.count } },
+  },
+  {
+    ...shared,
+    method: 'post',
+    path: '/v1beta/models/{model}:embedContent',
+    id: 'embedContent',
+    summary: 'Make the vector of a text (Gemini)',
+    parameters: [model, ...generationHeaders],
+    body: { schema: geminiEmbedRequest, examples: { plain: { summary: 'A text', value: { content } } } },
+    answers: { 200: { description: 'The vector.', schema: gemini.embedding, headers: ['x-tollgate-cost'] } },
+  },
+  {
+    ...shared,
+    method: 'post',
+    path: '/v1beta/models/{model}:batchEmbedContents',
+    id: 'batchEmbedContents',
+    summary: 'Make the vectors of several texts (Gemini)',
+    parameters: [model, ...generationHeaders],
+    body: {
+      schema: geminiBatchEmbedRequest,
+      examples: { plain: { summary: 'Two texts', value: { requests: [{ content }, { content }] } } },
+    },
+    answers: { 200: { description: 'The vectors.', schema: gemini.embeddings, headers: ['x-tollgate-cost'] } },
   },
   {
     ...shared,

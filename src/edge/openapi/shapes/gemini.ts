@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { geminiBatchEmbedSchema, geminiEmbedSchema } from '../../../codecs/gemini/embed-request.ts';
 import { geminiCountSchema, geminiRequestSchema } from '../../../codecs/gemini/request-schema.ts';
 import { named } from '../json-schema.ts';
 import { anyObject, count, dollars } from './fields.ts';
@@ -23,6 +24,26 @@ const texts = {
 export const geminiRequest = named('GenerateContentRequest', geminiRequestSchema, texts);
 /** The body of a request to count tokens. */
 export const geminiCountRequest = named('GeminiCountTokensRequest', geminiCountSchema, texts);
+
+const embedTexts = {
+  content: 'What to embed: parts of text.',
+  taskType: 'What the vector is for. Only for a Google provider; dropped with a warning elsewhere.',
+  title: 'The title of the text. Only for a Google provider; dropped with a warning elsewhere.',
+  outputDimensionality: 'The length of the vectors, for models that support it.',
+};
+/** The body of a request for the vector of one text. */
+export const geminiEmbedRequest = named('EmbedContentRequest', geminiEmbedSchema, embedTexts);
+/** The body of a request for the vectors of several texts. */
+export const geminiBatchEmbedRequest = named('BatchEmbedContentsRequest', geminiBatchEmbedSchema, {
+  requests: 'A request of `embedContent` for each text. The model in the path counts, and all have the same length.',
+});
+
+const embedding = z.object({ values: z.array(z.number()) });
+const embedUsage = z.object({
+  promptTokenCount: count,
+  totalTokenCount: count,
+  cost: dollars.describe('Dollars that were debited.'),
+});
 
 const candidate = z.looseObject({
   content: z.looseObject({ role: z.literal('model'), parts: z.array(anyObject) }),
@@ -67,6 +88,11 @@ export const gemini = {
   answer,
   chunks: named('GenerateContentChunks', z.array(answer)),
   count: named('GeminiCountTokensAnswer', z.object({ totalTokens: count.describe('All input tokens.') })),
+  embedding: named('EmbedContentResponse', z.object({ embedding, usageMetadata: embedUsage })),
+  embeddings: named(
+    'BatchEmbedContentsResponse',
+    z.object({ embeddings: z.array(embedding).describe('In the order of the requests.'), usageMetadata: embedUsage }),
+  ),
   model: named('GeminiModel', model),
   list: named(
     'GeminiModelList',

@@ -8,7 +8,7 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { LimitState } from "./event_pb.ts";
 import { file_tollgate_v1_event } from "./event_pb.ts";
-import type { Attribution } from "./request_pb.ts";
+import type { Attribution, Endpoint } from "./request_pb.ts";
 import { file_tollgate_v1_request } from "./request_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/embedding.proto.
  */
 export const file_tollgate_v1_embedding: GenFile = /*@__PURE__*/
-  fileDesc("Cht0b2xsZ2F0ZS92MS9lbWJlZGRpbmcucHJvdG8SC3RvbGxnYXRlLnYxIp8CCgxFbWJlZFJlcXVlc3QSDQoFbW9kZWwYASABKAkSKwoGaW5wdXRzGAIgAygLMhsudG9sbGdhdGUudjEuRW1iZWRkaW5nSW5wdXQSFwoKZGltZW5zaW9ucxgDIAEoDUgAiAEBEiUKBGZvcm0YBCABKA4yFy50b2xsZ2F0ZS52MS5WZWN0b3JGb3JtEgwKBHVzZXIYBSABKAkSEgoKZXh0cmFfanNvbhgGIAEoCRIOCgZsaXN0ZWQYByABKAgSDgoGc3RyaWN0GAggASgIEjIKC2F0dHJpYnV0aW9uGCggASgLMhgudG9sbGdhdGUudjEuQXR0cmlidXRpb25IAYgBAUINCgtfZGltZW5zaW9uc0IOCgxfYXR0cmlidXRpb24iLgoORW1iZWRkaW5nSW5wdXQSDAoEdGV4dBgBIAEoCRIOCgZ0b2tlbnMYAiADKA0izwEKDUVtYmVkUmVzcG9uc2USEgoKcmVxdWVzdF9pZBgBIAEoCRINCgVtb2RlbBgCIAEoCRIkCgd2ZWN0b3JzGAMgAygLMhMudG9sbGdhdGUudjEuVmVjdG9yEhQKDGlucHV0X3Rva2VucxgEIAEoDRIVCg1jb3N0X25hbm9fdXNkGAUgASgDEicKBmxpbWl0cxgGIAMoCzIXLnRvbGxnYXRlLnYxLkxpbWl0U3RhdGUSDQoFcm91dGUYByABKAkSEAoId2FybmluZ3MYCCADKAkiKgoGVmVjdG9yEg8KB251bWJlcnMYASADKAESDwoHZmxvYXQzMhgCIAEoDCpbCgpWZWN0b3JGb3JtEhsKF1ZFQ1RPUl9GT1JNX1VOU1BFQ0lGSUVEEAASFwoTVkVDVE9SX0ZPUk1fTlVNQkVSUxABEhcKE1ZFQ1RPUl9GT1JNX0ZMT0FUMzIQAjJSChBFbWJlZGRpbmdTZXJ2aWNlEj4KBUVtYmVkEhkudG9sbGdhdGUudjEuRW1iZWRSZXF1ZXN0GhoudG9sbGdhdGUudjEuRW1iZWRSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_event, file_tollgate_v1_request]);
+  fileDesc("Cht0b2xsZ2F0ZS92MS9lbWJlZGRpbmcucHJvdG8SC3RvbGxnYXRlLnYxIuACCgxFbWJlZFJlcXVlc3QSDQoFbW9kZWwYASABKAkSKwoGaW5wdXRzGAIgAygLMhsudG9sbGdhdGUudjEuRW1iZWRkaW5nSW5wdXQSFwoKZGltZW5zaW9ucxgDIAEoDUgAiAEBEiUKBGZvcm0YBCABKA4yFy50b2xsZ2F0ZS52MS5WZWN0b3JGb3JtEgwKBHVzZXIYBSABKAkSEgoKZXh0cmFfanNvbhgGIAEoCRIOCgZsaXN0ZWQYByABKAgSDgoGc3RyaWN0GAggASgIEicKCGVuZHBvaW50GAkgASgOMhUudG9sbGdhdGUudjEuRW5kcG9pbnQSFgoOZ2VtaW5pX21lbWJlcnMYCiADKAkSMgoLYXR0cmlidXRpb24YKCABKAsyGC50b2xsZ2F0ZS52MS5BdHRyaWJ1dGlvbkgBiAEBQg0KC19kaW1lbnNpb25zQg4KDF9hdHRyaWJ1dGlvbiJDCg5FbWJlZGRpbmdJbnB1dBIMCgR0ZXh0GAEgASgJEg4KBnRva2VucxgCIAMoDRITCgtnZW1pbmlfanNvbhgDIAEoCSLPAQoNRW1iZWRSZXNwb25zZRISCgpyZXF1ZXN0X2lkGAEgASgJEg0KBW1vZGVsGAIgASgJEiQKB3ZlY3RvcnMYAyADKAsyEy50b2xsZ2F0ZS52MS5WZWN0b3ISFAoMaW5wdXRfdG9rZW5zGAQgASgNEhUKDWNvc3RfbmFub191c2QYBSABKAMSJwoGbGltaXRzGAYgAygLMhcudG9sbGdhdGUudjEuTGltaXRTdGF0ZRINCgVyb3V0ZRgHIAEoCRIQCgh3YXJuaW5ncxgIIAMoCSIqCgZWZWN0b3ISDwoHbnVtYmVycxgBIAMoARIPCgdmbG9hdDMyGAIgASgMKlsKClZlY3RvckZvcm0SGwoXVkVDVE9SX0ZPUk1fVU5TUEVDSUZJRUQQABIXChNWRUNUT1JfRk9STV9OVU1CRVJTEAESFwoTVkVDVE9SX0ZPUk1fRkxPQVQzMhACMlIKEEVtYmVkZGluZ1NlcnZpY2USPgoFRW1iZWQSGS50b2xsZ2F0ZS52MS5FbWJlZFJlcXVlc3QaGi50b2xsZ2F0ZS52MS5FbWJlZFJlc3BvbnNlYgZwcm90bzM", [file_tollgate_v1_event, file_tollgate_v1_request]);
 
 /**
  * What to embed.
@@ -81,6 +81,20 @@ export type EmbedRequest = Message<"tollgate.v1.EmbedRequest"> & {
   strict: boolean;
 
   /**
+   * The path that the request came on: /v1/embeddings, also if unspecified, or /v1beta/models/{model}:embedContent.
+   *
+   * @generated from field: tollgate.v1.Endpoint endpoint = 9;
+   */
+  endpoint: Endpoint;
+
+  /**
+   * Members of the inputs that only providers of Gemini's protocol know, by the client's names; others get them never.
+   *
+   * @generated from field: repeated string gemini_members = 10;
+   */
+  geminiMembers: string[];
+
+  /**
    * Tags and end user under which the request is counted; the end user takes precedence over `user`. Never sent to the upstream.
    *
    * @generated from field: optional tollgate.v1.Attribution attribution = 40;
@@ -114,6 +128,13 @@ export type EmbeddingInput = Message<"tollgate.v1.EmbeddingInput"> & {
    * @generated from field: repeated uint32 tokens = 2;
    */
   tokens: number[];
+
+  /**
+   * The request for this input as a client of Gemini wrote it, as JSON; providers of that protocol get it unchanged. Empty means none.
+   *
+   * @generated from field: string gemini_json = 3;
+   */
+  geminiJson: string;
 };
 
 /**
