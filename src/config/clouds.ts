@@ -216,7 +216,7 @@ function ifAny<Value extends object>({ credentials }: { readonly credentials: Va
   return Object.keys(credentials).length === 0 ? {} : { credentials };
 }
 
-/** What an address of Azure may have after the resource's. */
+/** The paths that an address of Azure may have after the resource’s. */
 const azureEnding = /(?:\/openai(?:\/v1)?)?\/*$/;
 
 /**

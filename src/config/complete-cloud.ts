@@ -25,9 +25,9 @@ export function findCloud(name: string, given: ParsedProvider, variables: Variab
     : undefined;
 }
 
-/** What a provider in a cloud is completed with. */
+/** The facts that complete a provider in a cloud. */
 interface CloudSources {
-  /** What variables say of Azure. */
+  /** The settings of Azure from variables. */
   readonly known: PresetSettings | undefined;
   readonly variables: Variables;
   readonly report: (key: string, message: string) => void;

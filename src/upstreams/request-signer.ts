@@ -13,7 +13,7 @@ export interface UnsignedRequest {
   readonly body: OutgoingBody | null;
 }
 
-/** What a signer adds to a request. */
+/** The headers and address that a signer gives a request. */
 export interface SignedRequest {
   readonly path: string;
   readonly headers: string[];

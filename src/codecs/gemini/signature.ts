@@ -12,7 +12,7 @@ export const reasoningSignatureKind = 'gemini.signed_thought';
 /** A signature that disables Gemini's check, for a call that has none of its own, for example because another model made it. */
 export const skipCheck = 'skip_thought_signature_validator';
 
-/** What clients send in place of a signature that they do not have; only Gemini providers know it. Source: ai.google.dev "Thought signatures". */
+/** The texts that clients send in place of a signature that they do not have; only Gemini providers know it. Source: ai.google.dev "Thought signatures". */
 export const placeholders: ReadonlySet<string> = new Set([skipCheck, 'context_engineering_is_the_way_to_go']);
 
 /** Returns whether the provider `reader` can read a blob. A blob without a provider is accepted: a client that had received it from Gemini sent it. */

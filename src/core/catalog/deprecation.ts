@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 
-/** What a model says about its end. */
+/** The dates of a model’s end, and its replacement. */
 type Ending = Pick<Model, 'id' | 'deprecatedAt' | 'retiresAt' | 'replacement'>;
 
 /** Returns true if a model can no longer be used. */

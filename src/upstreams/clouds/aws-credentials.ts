@@ -24,12 +24,12 @@ export interface AwsCredentials {
 
 type AwsProvider = () => Promise<AwsCredentials & { readonly expiration?: Date }>;
 
-/** What is used of `@aws-sdk/credential-provider-node`. */
+/** The used part of `@aws-sdk/credential-provider-node`. */
 interface DefaultChainLibrary {
   readonly defaultProvider: (options: { readonly clientConfig: object }) => AwsProvider;
 }
 
-/** What is used of `@aws-sdk/credential-provider-web-identity`. */
+/** The used part of `@aws-sdk/credential-provider-web-identity`. */
 interface WebIdentityLibrary {
   readonly fromTokenFile: (options: {
     readonly roleArn: string;
@@ -39,7 +39,7 @@ interface WebIdentityLibrary {
   }) => AwsProvider;
 }
 
-/** What is used of `@aws-sdk/credential-provider-ini`. */
+/** The used part of `@aws-sdk/credential-provider-ini`. */
 interface ProfileLibrary {
   readonly fromIni: (options: { readonly profile: string; readonly clientConfig: object }) => AwsProvider;
 }

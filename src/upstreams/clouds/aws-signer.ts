@@ -17,7 +17,7 @@ export interface AwsSignerOptions {
   readonly runtime: Runtime;
 }
 
-/** What is used of `@smithy/signature-v4`. */
+/** The used part of `@smithy/signature-v4`. */
 interface SignatureLibrary {
   readonly SignatureV4: new (options: {
     readonly service: string;

@@ -31,7 +31,7 @@ export interface EntraCredentialSettings {
   readonly managedIdentity?: true | string;
 }
 
-/** What is used of `@azure/identity`. */
+/** The used part of `@azure/identity`. */
 interface AzureIdentity {
   readonly ClientSecretCredential: new (tenant: string, client: string, secret: string, options: object) => TokenSource;
   readonly ClientCertificateCredential: new (

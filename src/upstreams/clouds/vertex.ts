@@ -66,7 +66,7 @@ function adaptMessages(body: JsonObject, headers: Readonly<Record<string, string
   return { body: { anthropic_version: 'vertex-2023-10-16', ...rest }, headers: more };
 }
 
-/** What is used of `google-auth-library`. */
+/** The used part of `google-auth-library`. */
 interface GoogleLibrary {
   readonly GoogleAuth: new (options: { readonly scopes: string; readonly keyFilename?: string }) => {
     getClient(): Promise<{
