@@ -44,6 +44,7 @@ test('a backup is complete, can be read by its owner only, and has no secret in 
   const manifest = readFileSync(join(backup, 'manifest.json'), 'utf8');
   const paths = readdirSync(backup, { recursive: true, encoding: 'utf8' });
   expect(paths.toSorted()).toEqual([
+    'configuration.json',
     'content.db',
     'edge.token',
     'images',
@@ -53,7 +54,7 @@ test('a backup is complete, can be read by its owner only, and has no secret in 
     'operator.token',
     'server.secret',
   ]);
-  expect(made.json).toMatchObject({ directory: backup, data_dir: gateway.dataDir, files: 6 });
+  expect(made.json).toMatchObject({ directory: backup, data_dir: gateway.dataDir, files: 7 });
   expect(statSync(backup).mode & 0o777).toBe(0o700);
   for (const path of paths) expect([path, statSync(join(backup, path)).mode & 0o077]).toEqual([path, 0]);
   for (const secret of ['operator.token', 'edge.token', 'server.secret']) {

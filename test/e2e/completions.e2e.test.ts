@@ -278,7 +278,6 @@ describe('providers', () => {
   const broken: [name: string, answer: object][] = [
     ['too few choices', { choices: [{ text: 'a', index: 0, finish_reason: 'stop' }], usage }],
     ['another choice', { choices: [0, 5].map(index => ({ text: 'a', index, finish_reason: 'stop' })), usage }],
-    ['no finish', { choices: [0, 1].map(index => ({ text: 'a', index, finish_reason: null })), usage }],
   ];
   test.each(broken)('%s: 502 and free', async (_, answer) => {
     answers = [answer];
@@ -286,5 +285,13 @@ describe('providers', () => {
     const { status } = await complete(outer, { model: 'acme/base', prompt: 'a', n: 2 });
     expect(status).toBe(502);
     expect(await readBalance(outer)).toBe(before);
+  });
+
+  test('a complete answer without finish reasons is an answer, and is paid', async () => {
+    answers = [{ choices: [0, 1].map(index => ({ text: 'a', index, finish_reason: null })), usage }];
+    const before = await readBalance(outer);
+    const { status, body } = await complete(outer, { model: 'acme/base', prompt: 'a', n: 2 });
+    expect([status, body.choices?.map(choice => choice.finish_reason)]).toEqual([200, ['stop', 'stop']]);
+    expect(await readBalance(outer)).toBeLessThan(before);
   });
 });

@@ -129,6 +129,20 @@ const continued: Readonly<Record<string, (said: Json | readonly Json[]) => Json>
       ],
     };
   },
+  Gemini: said => {
+    const chunks = Array.isArray(said) ? (said as Json[]) : [said as Json];
+    const candidates = chunks.flatMap(chunk => list(chunk['candidates']));
+    const parts = candidates.flatMap(({ content }) => list(object(content)['parts']));
+    const { id, name } = object(parts.find(({ functionCall }) => functionCall !== undefined)?.['functionCall']);
+    const functionResponse = { ...(id === undefined ? {} : { id }), name, response: { output: 'sunny' } };
+    return {
+      contents: [
+        { role: 'user', parts: [{ text: 'signed' }] },
+        { role: 'model', parts },
+        { role: 'user', parts: [{ functionResponse }] },
+      ],
+    };
+  },
 };
 
 /** Assembles a message like Chat clients: entries of reasoning by their index. */
@@ -201,9 +215,15 @@ const pairs = protocols.flatMap(protocol =>
   ]),
 );
 
+/** The members by which clients ask for all of the reasoning, where it does not come by itself. */
+const asked: Readonly<Record<string, Json>> = {
+  Responses: { include: ['reasoning.encrypted_content'], store: false },
+  Gemini: { generationConfig: { thinkingConfig: { includeThoughts: true } } },
+};
+
 test.each(pairs)('$title', async ({ protocol, face, streamed }) => {
   const requested = { face, model: `up/${protocol}`, word: 'signed', streamed };
-  const more = face.name === 'Responses' ? { include: ['reasoning.encrypted_content'], store: false } : {};
+  const more = asked[face.name] ?? {};
   const first = await askFor(gateway, requested, more);
   expect(first.status).toBe(200);
   const next = await askFor(gateway, requested, { ...more, ...continued[face.name]?.(first.said) });

@@ -110,6 +110,7 @@ test('a new key gets at most what the account has; a refused command makes no ke
     metadata: '{}',
     keepBodies: null,
     paused: false,
+    revoked: false,
     masked: 'sk-tg-new',
     createdAtMs: fixture.clock.nowMs,
     label: 'all',
