@@ -39,7 +39,7 @@ models:${cells
     .map(({ protocol, fault }) => nameModel(protocol, fault))
     .map(
       name =>
-        `\n  - { id: acme/${name}, endpoints: [/v1/chat/completions, /v1/responses, /v1/messages], capabilities: { function_call: true }, pricing: { input: 1, output: 10 }, routes: [{ provider: ${name}, model: ${name}, priority: 1 }, { provider: good, model: m, priority: 2 }] }`,
+        `\n  - { id: acme/${name}, endpoints: [/v1/chat/completions, /v1/responses, /v1/messages, '/v1beta/models/{model}:generateContent'], capabilities: { function_call: true }, pricing: { input: 1, output: 10 }, routes: [{ provider: ${name}, model: ${name}, priority: 1 }, { provider: good, model: m, priority: 2 }] }`,
     )
     .join('')}
 `,

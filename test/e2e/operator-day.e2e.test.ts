@@ -49,11 +49,11 @@ afterAll(async () => {
   await upstream.stop();
 });
 
-async function ask(model: string): Promise<Response> {
+async function ask(model: string, content = 'Say hello.'): Promise<Response> {
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Say hello.' }] }),
+    body: JSON.stringify({ model, messages: [{ role: 'user', content }] }),
   });
   await response.arrayBuffer();
   return response;
@@ -82,8 +82,11 @@ async function readSamples(name: string) {
   return page.get(name)?.samples.map(({ labels, value }) => ({ ...labels, value })) ?? [];
 }
 
-test('a bad key can be seen after one request: in the log, in a metric and with `tollgate providers`', async () => {
-  expect((await ask('acme/keyed')).status).toBe(200);
+test('a bad key can be seen: in the log, in a metric and with `tollgate providers`', async () => {
+  // A conversation stays at its key: of twelve, some begin at the bad one.
+  for (let index = 0; index < 12; index += 1) {
+    expect((await ask('acme/keyed', `Say hello to ${index}.`)).status).toBe(200);
+  }
   await expect
     .poll(() => grep('a provider’s key was refused'))
     .toMatchObject([{ level: 'warn', provider: 'keyed', status: 401 }]);

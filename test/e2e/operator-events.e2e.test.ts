@@ -85,10 +85,11 @@ test('a provider’s key that is refused is named by its position in the list of
   await expect
     .poll(() => readEvents(['provider.key_refused']))
     .toEqual(
-      [1, 2].map(key => [
-        'provider.key_refused',
-        { provider: 'keyed', key, status: 401, rests_until: expect.stringMatching(/Z$/) },
-      ]),
+      // The last key does not rest, because without it no request could be sent.
+      [
+        [1, expect.stringMatching(/Z$/)],
+        [2, null],
+      ].map(([key, rests_until]) => ['provider.key_refused', { provider: 'keyed', key, status: 401, rests_until }]),
     );
 });
 
