@@ -141,9 +141,10 @@ async function leave(leaving: Leaving, framesBefore: number): Promise<number> {
   if (leaving === 'RPC cancelled') return cancel(model, framesBefore);
   const socket = ask(model, leaving !== 'whole closed');
   await reached(model);
-  if (framesBefore > 0 && leaving !== 'whole closed') await readWords(socket, wordsBefore(framesBefore));
-  // By then the gateway has read what it has not sent yet: a whole answer, or a finish reason that waits for the usage.
-  if (leaving === 'whole closed' || framesBefore > words) await sleep(150).then(() => turnLoop(gateway));
+  if (framesBefore > 1 && leaving !== 'whole closed') await readWords(socket, wordsBefore(framesBefore));
+  // By then the gateway has read what it has not sent yet: a whole answer, an opening frame, or a finish reason that waits for the usage.
+  if (leaving === 'whole closed' || framesBefore === 1 || framesBefore > words)
+    await sleep(150).then(() => turnLoop(gateway));
   const leftAtMs = performance.now();
   if (leaving === 'stream reset') socket.resetAndDestroy();
   else socket.destroy();
@@ -159,7 +160,7 @@ async function cancel(model: string, framesBefore: number): Promise<number> {
   };
   let seen = 0;
   const replies = client.generate(rpcRequest(model, Delivery.STREAMED), { signal: controller.signal });
-  const early = framesBefore === 0 || framesBefore > words;
+  const early = framesBefore <= 1 || framesBefore > words;
   if (early)
     void reached(model)
       .then(() => sleep(150))
