@@ -240,34 +240,3 @@ export function cloudAddress(cloud: CloudSettings, own: string | undefined, vari
   if (location === 'us' || location === 'eu') return `https://aiplatform.${location}.rep.googleapis.com`;
   return `https://${location}-aiplatform.googleapis.com`;
 }
-
-/** Returns a cloud's settings in the form of the file. */
-export function toCloudKeys(cloud: CloudSettings | undefined): Readonly<Record<keyof ParsedCloud, unknown>> {
-  const none = {
-    cloud: cloud?.kind,
-    region: undefined,
-    endpoint: undefined,
-    project: undefined,
-    location: undefined,
-    api_version: undefined,
-    credentials: undefined,
-  };
-  if (cloud === undefined) return none;
-  if (cloud.kind === 'vertex') {
-    const { project, location, apiVersion, credentialsFile } = cloud;
-    const credentials = credentialsFile === undefined ? undefined : { file: credentialsFile };
-    return { ...none, project, location, api_version: apiVersion, credentials };
-  }
-  const { credentials } = cloud;
-  const named =
-    credentials &&
-    Object.fromEntries(
-      Object.entries(credentials).map(([name, value]) => [
-        name.replaceAll(/[A-Z]/g, letter => `_${letter.toLowerCase()}`),
-        value,
-      ]),
-    );
-  return cloud.kind === 'bedrock'
-    ? { ...none, region: cloud.region, endpoint: cloud.endpoint, credentials: named }
-    : { ...none, api_version: cloud.apiVersion, credentials: named };
-}

@@ -1,6 +1,6 @@
 import { decimalText, dollarsText } from '../lib/dollars.ts';
 import { defined } from '../lib/defined.ts';
-import { toCloudKeys } from './clouds.ts';
+import { toCloudKeys } from './cloud-keys.ts';
 import type { ParsedFile, ParsedModel, ParsedPricing, ParsedProvider } from './schema.ts';
 import type {
   CachePricingSettings,

@@ -316,7 +316,7 @@ test('a message reports a restart of the gateway, and afterwards the page contin
 test('the script that every page loads is below 250 kB compressed', () => {
   const folder = join(root, 'dist/dashboard');
   const index = readFileSync(join(folder, 'index.html'), 'utf8');
-  const initial = [...index.matchAll(/(?:src|href)="\/dashboard\/(assets\/[^"]+\.js)"/g)].map(([, path = '']) => path);
+  const initial = [...index.matchAll(/(?:src|href)="\.\/(assets\/[^"]+\.js)"/g)].map(([, path = '']) => path);
   const sizes = initial.map(path => brotliCompressSync(readFileSync(join(folder, path))).length);
   expect(initial.length).toBeGreaterThan(0);
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(250_000);
