@@ -87,7 +87,7 @@ const defaultConnectionLimits: ConnectionLimits = {
   headMs: 10_000,
   requestMs: 300_000,
   pingMs: 30_000,
-  streamsMax: 128,
+  streamsMax: 1_024,
   sessionMegabytesMax: 1_024,
   windowBytes: 1 << 20,
 };

@@ -14,8 +14,8 @@ export interface NewCallLimits {
   readonly bodilessPerCredential: number;
 }
 
-/** Calls of one connection that wait to begin; more can only come from a client that ignores the limit of streams. */
-const waitingMax = 1_000;
+/** Calls of one connection that wait to begin, as many as it may have streams; more can only come from a client that ignores that limit. */
+const waitingMax = 1_024;
 
 /**
  * Begins the calls of a listener in turns, connections in rotation, so that a client that sends thousands of calls at once delays only its own, and one that cancels them at once makes hardly any work.

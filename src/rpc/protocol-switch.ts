@@ -26,7 +26,9 @@ export interface ConnectionLimits {
   readonly requestMs: number;
   /** How often an HTTP/2 client is pinged. If a client does not answer before the next ping, its connection is cut off, so that its calls end. */
   readonly pingMs: number;
-  /** The most concurrent calls on one HTTP/2 connection. */
+  /**
+   * The most concurrent calls on one HTTP/2 connection. Node.js may still count a call that its client knows to be over, and resets the client's next call (ENHANCE_YOUR_CALM, which clients show as an internal error) if the count is at the limit. So it has to be more than ordinary clients need.
+   */
   readonly streamsMax: number;
   /** The most memory of one HTTP/2 session, in MB. */
   readonly sessionMegabytesMax: number;

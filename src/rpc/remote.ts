@@ -21,7 +21,7 @@ const sessionMegabytesMax = 1_024;
 /** The headers of a call that the core reads. */
 const forwarded = ['authorization', requestIdHeader, idempotencyKeyHeader, fingerprintHeader, clientAddressHeader];
 
-/** The most calls of one connection; the gateway accepts 128. */
+/** The most calls of one connection; the gateway accepts 1,024. */
 const callsMax = 100;
 
 /** A connection to the gateway, and how many calls it has. */

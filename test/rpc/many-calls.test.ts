@@ -14,14 +14,13 @@ import { start, until } from './probe-listener.ts';
 
 const count = '/tollgate.v1.GenerationService/CountTokens';
 
-/** Returns a service whose calls end when `release` is called, and how many of them ran at once. */
+/** Returns a service whose calls end when `release` is called, and how many of them run. */
 function heldService() {
-  const seen = { running: 0, most: 0, total: 0 };
+  const seen = { running: 0, total: 0 };
   const { promise, resolve: release } = Promise.withResolvers<void>();
   const countTokens = async () => {
     seen.total += 1;
     seen.running += 1;
-    seen.most = Math.max(seen.most, seen.running);
     await promise;
     seen.running -= 1;
     return { inputTokens: 7 };
@@ -29,7 +28,7 @@ function heldService() {
   return { seen, release, services: new InProcessTransport().service(GenerationService, { countTokens } as never) };
 }
 
-test('a client of Connect that sends 1,000 calls at once gets all answers, at most 128 at a time', async () => {
+test('a client of Connect that sends 1,000 calls at once gets all answers', async () => {
   const { seen, release, services } = heldService();
   const { baseUrl } = await start({ services });
   const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
@@ -37,7 +36,6 @@ test('a client of Connect that sends 1,000 calls at once gets all answers, at mo
   await until(() => seen.running >= 100);
   release();
   expect((await replies).map(({ inputTokens }) => Number(inputTokens))).toEqual(Array(1_000).fill(7));
-  expect(seen.most).toBeLessThanOrEqual(128);
 });
 
 test('a client of grpc-js that sends 1,000 calls at once gets all answers', async () => {
@@ -60,7 +58,6 @@ test('a client of grpc-js that sends 1,000 calls at once gets all answers', asyn
   await until(() => seen.running >= 100);
   release();
   expect((await replies).map(bytes => bytes.at(-1))).toEqual(Array(1_000).fill(7));
-  expect(seen.most).toBeLessThanOrEqual(128);
 });
 
 test('an edge in another process has as many connections as its running calls need', async () => {
