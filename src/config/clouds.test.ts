@@ -86,10 +86,10 @@ test('`protocol` is then the only one spoken, and `base_url` the only address', 
 
 test('a variable’s key is not sent to an address of the file, nor beside credentials of the file', () => {
   const variables = { AWS_BEARER_TOKEN_BEDROCK: 'k', AWS_REGION: 'r' };
-  const keysOf = (text: string) => load(text, variables).providers.map(({ apiKeys }) => apiKeys.length);
-  expect(keysOf('providers: { bedrock: {} }')).toEqual([1]);
-  expect(keysOf('providers: { bedrock: { base_url: "http://127.0.0.1:1" } }')).toEqual([0]);
-  expect(keysOf('providers: { bedrock: { credentials: { profile: p } } }')).toEqual([0]);
+  const countKeys = (text: string) => load(text, variables).providers.map(({ apiKeys }) => apiKeys.length);
+  expect(countKeys('providers: { bedrock: {} }')).toEqual([1]);
+  expect(countKeys('providers: { bedrock: { base_url: "http://127.0.0.1:1" } }')).toEqual([0]);
+  expect(countKeys('providers: { bedrock: { credentials: { profile: p } } }')).toEqual([0]);
 });
 
 const problems = (text: string): string[] => {

@@ -52,7 +52,7 @@ export interface AzureSettings {
   };
 }
 
-const identityOf = leaf<true | string>('true or the client id of an identity', value =>
+const azureIdentity = leaf<true | string>('true or the client id of an identity', value =>
   value === true || (typeof value === 'string' && value !== '') ? value : undefined,
 );
 const word = matching(/^[\w.-]+$/, 'letters, digits and . _ -');
@@ -76,7 +76,7 @@ const credentialShapes = {
     certificate_file: text.optional(),
     token_file: text.optional(),
     authority_host: address.optional(),
-    managed_identity: identityOf.optional(),
+    managed_identity: azureIdentity.optional(),
   },
 } as const;
 

@@ -119,9 +119,13 @@ test('reads are answered while the disk is full', async () => {
     isSettled = true;
   });
   let held = 0;
-  while (!isSettled) if ((await fixture.ledger.findAccount(1))?.held === 5n) held++;
+  while (!isSettled) {
+    // Several at once, so that their number does not depend on the machine's load.
+    const reads = await Promise.all(Array.from({ length: 10 }, () => fixture.ledger.findAccount(1)));
+    held += reads.filter(account => account?.held === 5n).length;
+  }
   await settled;
-  expect(held).toBeGreaterThan(0);
+  expect(held).toBeGreaterThan(6);
   expect(await fixture.ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 5n, held: 0n });
 });
 
